@@ -1,0 +1,145 @@
+# Everything a checkout needs, from nothing but Python 3.11+, git and make. `make help` lists it.
+#
+# Paths here are relative, so a checkout may live anywhere, in a folder with spaces too.
+
+PYTHON ?= python3
+WORKERS ?= 2
+PYTEST_ARGS ?=
+LOCK_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+CHECKED := $(wildcard src tests tools)
+UV := uv==0.13.7
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+.PHONY: help
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo '  PYTHON=python3.13       the interpreter the virtual environment is made of'
+	@echo '  WORKERS=2               processes that run tests side by side'
+	@echo '  PYTEST_ARGS="-k prune"  more arguments for pytest'
+	@echo '  LOCK_ARGS=--upgrade     more arguments for make lock'
+
+# --- Use ------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(VENV)/.installed  ## Install Holdfast into .venv and show what it does
+	@$(BIN)/holdfast demo
+
+# --- Check ----------------------------------------------------------------------------------------
+
+.PHONY: test
+test: lint types contracts  ## Check everything: lint, types, import contracts, tests
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not deep" $(PYTEST_ARGS)
+
+# pytest exits 5 when it selected no test: nothing deep yet is no failure.
+.PHONY: test-deep
+test-deep: dev  ## Run the long tests that `make test` leaves out
+	$(BIN)/python -m pytest -n $(WORKERS) -m deep -o faulthandler_timeout=3600 $(PYTEST_ARGS) \
+	  || [ $$? -eq 5 ]
+
+.PHONY: lint
+lint: dev  ## Check style and format
+	$(BIN)/python -m ruff check --quiet
+	$(BIN)/python -m ruff format --check --quiet || { echo 'Run "make format".' >&2; exit 1; }
+
+.PHONY: types
+types: dev  ## Check types
+	$(BIN)/python -m mypy --no-error-summary $(CHECKED)
+
+.PHONY: contracts
+contracts: dev  ## Check that imports point down only
+	$(BIN)/lint-imports --no-logo --cache-dir $(VENV)/.import_linter_cache
+
+# --- Change ---------------------------------------------------------------------------------------
+
+.PHONY: format
+format: dev  ## Format the code and apply safe lint fixes
+	$(BIN)/python -m ruff check --fix-only --quiet
+	$(BIN)/python -m ruff format --quiet
+
+.PHONY: docs
+docs: dev  ## Write docs/reference/cli.md from the commands themselves
+	$(BIN)/python -m tools.cli_reference
+
+# Pins already in requirements/ stay unless LOCK_ARGS says --upgrade or --upgrade-package NAME.
+# Releases younger than two weeks wait: most bad ones are found and withdrawn by then.
+COMPILE = $(VENV)/uv/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+	--python $(BIN)/python --no-python-downloads --exclude-newer '2 weeks' \
+	--custom-compile-command 'make lock' $(LOCK_ARGS)
+
+.PHONY: lock
+lock: $(VENV)/.made  ## Pin the dependencies in pyproject.toml into requirements/
+	@$(call quietly,$(BIN)/python -m pip install --upgrade --target $(VENV)/uv $(UV))
+	$(COMPILE) pyproject.toml -o requirements/run.txt
+	$(COMPILE) --group build -o requirements/build.txt
+	$(COMPILE) pyproject.toml --group dev \
+	  -c requirements/run.txt -c requirements/build.txt -o requirements/dev.txt
+
+.PHONY: clean
+clean:  ## Remove everything that was made, .venv too
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find $(CHECKED) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- The virtual environment ----------------------------------------------------------------------
+#
+# Each step leaves a stamp in .venv and is skipped while the stamp is newer than what it came from.
+# A changed lock file makes a new environment, so that it holds what is locked and nothing else.
+
+.PHONY: dev
+dev: $(VENV)/.dev $(VENV)/.installed
+
+# Silent when it works; everything the command said when it does not.
+quietly = { $(1); } >$(VENV)/log 2>&1 </dev/null || { cat $(VENV)/log >&2; exit 1; }
+
+PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --no-input
+
+# Sound: finished, made in this place (a copied one still points at the original's source), its
+# interpreter alive, and of the PYTHON asked for, if one was.
+IDENTITY := import pip, sys; print(sys.base_prefix, sys.version)
+BASE := import sys; print(sys.base_prefix, sys.version)
+ifeq ($(origin PYTHON),file)
+  SOUND = $(BIN)/python -c '$(IDENTITY)'
+else
+  SOUND = [ "$$($(BIN)/python -c '$(IDENTITY)')" = "$$("$(PYTHON)" -c '$(BASE)')" ]
+endif
+ifneq ($(shell { [ "$$(cat $(VENV)/.made)" = "$$(pwd -P)" ] && $(SOUND); } >/dev/null 2>&1 && echo yes),yes)
+.PHONY: $(VENV)/.made
+endif
+
+$(VENV)/.made: requirements/run.txt requirements/build.txt requirements/dev.txt
+	@rm -rf $(VENV)
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo 'Holdfast needs Python 3.11 or later, and "$(PYTHON)" is not here.' >&2; \
+	  echo 'Install it, or name another: make PYTHON=/path/to/python3' >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Holdfast needs Python 3.11 or later; $(PYTHON) is $$("$(PYTHON)" -V 2>&1)." >&2; \
+	  echo 'Name a later one: make PYTHON=python3.13' >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo 'Holdfast needs the venv module, and $(PYTHON) comes without it.' >&2; \
+	  echo 'Install it (Debian, Ubuntu: apt install python3-venv) and try again.' >&2; exit 1; }
+	@echo "Making $(VENV) with $$("$(PYTHON)" -V)"
+	@mkdir $(VENV)
+	@$(call quietly,"$(PYTHON)" -m venv $(VENV))
+	@pwd -P >$@
+
+$(VENV)/.runtime: $(VENV)/.made
+	@echo 'Installing what Holdfast runs on'
+	@$(call quietly,$(PIP_INSTALL) --require-hashes -r requirements/run.txt -r requirements/build.txt)
+	@touch $@
+
+# The build tools are the locked ones too, hence no isolation; pip checks that they suffice.
+$(VENV)/.installed: pyproject.toml src/holdfast/__init__.py $(VENV)/.runtime
+	@echo 'Installing Holdfast'
+	@$(call quietly,$(PIP_INSTALL) --no-deps --no-build-isolation --check-build-dependencies -e .)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	@echo 'Installing the development tools'
+	@$(call quietly,$(PIP_INSTALL) --require-hashes -r requirements/dev.txt)
+	@touch $@

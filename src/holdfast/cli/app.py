@@ -1,0 +1,60 @@
+"""The frame of all commands: the root group, and what becomes of an error."""
+
+from __future__ import annotations
+
+import traceback
+
+import click
+
+from holdfast import __version__
+from holdfast.cli.errors import as_holdfast_error, print_error
+from holdfast.cli.frame import Group, Lazy, run_default
+from holdfast.cli.invocation import Invocation
+
+COMMANDS = {
+    "status": Lazy("holdfast.cli.commands.status", "What is here, what it costs, what would go."),
+    "sessions": Lazy("holdfast.cli.commands.sessions", "Bound session files."),
+    "apply": Lazy("holdfast.cli.commands.apply", "Carry out a saved plan."),
+    "log": Lazy("holdfast.cli.commands.log", "List what was done to a home."),
+    "undo": Lazy("holdfast.cli.commands.undo", "Bring back what an operation removed."),
+    "trash": Lazy("holdfast.cli.commands.trash", "See or empty what undo can bring back."),
+    "config": Lazy("holdfast.cli.commands.config", "See, check or create the configuration."),
+    "demo": Lazy("holdfast.cli.commands.demo", "Show it all on a sample home."),
+    "completion": Lazy("holdfast.cli.commands.completion", "Print a shell completion script."),
+}
+
+
+@click.group(
+    cls=Group,
+    lazy=COMMANDS,
+    invoke_without_command=True,
+    example="holdfast                       # what is on this machine\n"
+    "holdfast sessions prune --dry-run   # what would go, and why\n"
+    "holdfast undo                       # bring the last removal back",
+)
+@click.version_option(__version__, message="holdfast %(version)s")
+@click.pass_context
+def root(ctx: click.Context) -> int | None:
+    """Keep what AI agents made, and bound what they leave behind.
+
+    Without a command, this is `holdfast status`.
+    """
+    return run_default(ctx, root, "status") if ctx.invoked_subcommand is None else None
+
+
+def invoke(args: list[str]) -> int:
+    """Run a command line; every error becomes a message and an exit code."""
+    invocation = Invocation(args=tuple(args))
+    try:
+        result = root.main(args, prog_name="holdfast", standalone_mode=False, obj=invocation)
+    except (KeyboardInterrupt, click.Abort):
+        raise KeyboardInterrupt from None
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the edge: a user never sees a stack trace
+        if invocation.debug or "--debug" in args:
+            traceback.print_exc()
+        failure = as_holdfast_error(error)
+        print_error(failure, as_json=invocation.json or "--json" in args)
+        return failure.exit_code
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,34 @@
+"""`holdfast completion`: scripts for bash, zsh and fish."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+
+_INSTALL = {
+    "bash": 'eval "$(holdfast completion bash)"        # in ~/.bashrc',
+    "zsh": 'eval "$(holdfast completion zsh)"         # in ~/.zshrc',
+    "fish": "holdfast completion fish | source         # in ~/.config/fish/config.fish",
+}
+
+
+@click.command(cls=Command, example="\n".join(_INSTALL.values()))
+@click.argument("shell", type=click.Choice(list(_INSTALL)))
+@click.pass_obj
+def completion(invocation: Invocation, shell: str) -> int:
+    """Print a completion script for your shell."""
+    from click.shell_completion import BashComplete, FishComplete, ZshComplete
+
+    from holdfast.cli.app import root
+
+    kinds = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+    script = kinds[shell](root, {}, "holdfast", "_HOLDFAST_COMPLETE").source()
+    if invocation.json:
+        from holdfast.cli.output import print_json
+
+        print_json({"shell": shell, "script": script})
+    else:
+        click.echo(script)
+    return 0

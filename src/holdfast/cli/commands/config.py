@@ -1,0 +1,116 @@
+"""`holdfast config`: see, check and create the configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from holdfast.cli.frame import Command, Group, run_default
+from holdfast.cli.invocation import Invocation
+from holdfast.errors import UsageError
+
+
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    example="holdfast config init\nholdfast config check",
+)
+@click.pass_context
+def config(ctx: click.Context) -> int | None:
+    """See, check or create the configuration. Without a command, this is `config show`."""
+    return run_default(ctx, config, "show") if ctx.invoked_subcommand is None else None
+
+
+@config.command("show", cls=Command, example="holdfast config show\nholdfast config show --json")
+@click.pass_obj
+def show(invocation: Invocation) -> int:
+    """Show every setting in effect, and where it comes from."""
+    from holdfast.cli.output import name, print_json, say, table
+
+    entries = list(invocation.settings(invocation.home_path).entries())
+    if invocation.json:
+        print_json(
+            {
+                "path": str(_path(invocation)),
+                "settings": [
+                    {"key": key, "value": value, "origin": origin} for key, value, origin in entries
+                ],
+            }
+        )
+        return 0
+    rows = table("setting", "value", "from")
+    for key, value, origin in entries:
+        rows.add_row(name(key), name(_toml(value)), name(origin))
+    say(rows)
+    return 0
+
+
+@config.command("check", cls=Command, example="holdfast config check")
+@click.pass_obj
+def check(invocation: Invocation) -> int:
+    """Check the configuration as a whole. Exit code 2 when anything in it is wrong."""
+    from holdfast.cli.output import print_json, say
+
+    path = _path(invocation)
+    invocation.settings(invocation.home_path)
+    exists = path.exists()
+    if invocation.json:
+        print_json({"path": str(path), "exists": exists, "ok": True})
+    else:
+        say(f"{path} is fine." if exists else f"There is no {path}; the defaults hold.")
+    return 0
+
+
+@config.command("path", cls=Command, example="$EDITOR $(holdfast config path)")
+@click.pass_obj
+def path(invocation: Invocation) -> int:
+    """Print where the configuration is, or would be."""
+    from holdfast.cli.output import print_json
+
+    if invocation.json:
+        print_json({"path": str(_path(invocation)), "exists": _path(invocation).exists()})
+    else:
+        click.echo(str(_path(invocation)))
+    return 0
+
+
+@config.command("init", cls=Command, example="holdfast config init")
+@click.pass_obj
+def init(invocation: Invocation) -> int:
+    """Write a commented config.toml with every key and its default; makes the home if needed.
+
+    An existing file is left alone.
+    """
+    from holdfast.cli.output import print_json, say
+    from holdfast.config import template
+    from holdfast.homes.registry import create_home
+    from holdfast.stores.files import storage_errors, write_new
+
+    path = _path(invocation)
+    create_home(path.parent)
+    with storage_errors(f"write {path}"):
+        try:
+            write_new(path, template().encode())
+        except FileExistsError:
+            raise UsageError(
+                f"{path} exists already; it was left alone.",
+                hint="`holdfast config check` checks it, `holdfast config show` explains it.",
+            ) from None
+    if invocation.json:
+        print_json({"path": str(path), "created": True})
+    else:
+        say(f"Wrote {path}. Every line in it is a comment until you change it.")
+    return 0
+
+
+def _path(invocation: Invocation) -> Path:
+    return invocation.home_path / "config.toml"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return str(value)

@@ -1,0 +1,134 @@
+"""`holdfast trash`: what undo can still bring back, and giving its space away."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.frame import Command, Group, run_default
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.removal import removal_options, remove
+
+if TYPE_CHECKING:
+    from holdfast.model.operation import TrashEntry
+
+_DAY = 86_400
+
+
+@click.group(
+    cls=Group,
+    invoke_without_command=True,
+    example="holdfast trash list\nholdfast trash empty --older-than 2d",
+)
+@click.pass_context
+def trash(ctx: click.Context) -> int | None:
+    """See or empty what undo can bring back. Without a command, this is `trash list`."""
+    return run_default(ctx, trash, "list") if ctx.invoked_subcommand is None else None
+
+
+@trash.command("list", cls=Command, example="holdfast trash list --json")
+@click.pass_obj
+def list_trash(invocation: Invocation) -> int:
+    """List what is in the trash, by the operation that put it there."""
+    home, settings = invocation.open_home()
+    entries = home.log.read().trash
+    days = settings.trash_days
+    if invocation.json:
+        from holdfast.cli.output import print_json
+
+        print_json(
+            {
+                "trash": [
+                    {
+                        "operation": entry.removal.operation,
+                        "kind": entry.removal.item.kind,
+                        "id": entry.removal.item.id,
+                        "bytes": entry.bytes,
+                        "reason": entry.removal.item.reason,
+                        "removed_at": entry.removed_at,
+                        "expires_at": entry.removed_at + days * _DAY,
+                    }
+                    for entry in entries
+                ],
+                "bytes": sum(entry.bytes for entry in entries),
+            }
+        )
+    else:
+        _show(invocation, entries, days)
+    return 0
+
+
+def _show(invocation: Invocation, entries: Sequence[TrashEntry], days: int) -> None:
+    from holdfast.cli.output import say, table, when
+    from holdfast.model.units import format_bytes, format_count
+
+    if not entries:
+        say("The trash is empty.")
+        return
+    groups: dict[str, list[TrashEntry]] = defaultdict(list)
+    for entry in entries:
+        groups[entry.removal.operation].append(entry)
+    rows = table(
+        "operation", "removed", "goes after", "items", "size", right=("operation", "items", "size")
+    )
+    for operation, members in groups.items():
+        removed_at = members[0].removed_at
+        rows.add_row(
+            operation,
+            when(removed_at),
+            when(removed_at + days * _DAY),
+            f"{len(members):,}",
+            format_bytes(sum(entry.bytes for entry in members)),
+        )
+    say(rows)
+    say()
+    total = format_bytes(sum(entry.bytes for entry in entries))
+    flag = invocation.home_flag
+    say(f"{format_count(len(entries), 'item')}, {total}. They go with the first prune after that.")
+    say(f"  holdfast {flag}undo OPERATION    bring one back")
+    say(f"  holdfast {flag}trash empty       free the space now")
+
+
+@trash.command(
+    "empty",
+    cls=Command,
+    example="holdfast trash empty\nholdfast trash empty 12 --yes",
+)
+@click.argument("operations", nargs=-1, metavar="[OPERATION]...")
+@click.option("--older-than", metavar="WHEN", help="Only what was removed before: 2d, 2026-03-25.")
+@removal_options
+@click.pass_obj
+def empty(
+    invocation: Invocation,
+    operations: tuple[str, ...],
+    *,
+    older_than: str | None,
+    dry_run: bool,
+    yes: bool,
+    plan_out: Path | None,
+    all_items: bool,
+) -> int:
+    """Free the space of the trash: of the given operations, or all of it. Not undoable."""
+    from holdfast.services.trash import plan_empty
+
+    home, _ = invocation.open_home()
+    plan = plan_empty(
+        home,
+        now=invocation.now,
+        command=invocation.command_line,
+        operations=operations,
+        before=None if older_than is None else invocation.moment(older_than),
+    )
+    return remove(
+        invocation,
+        home,
+        plan,
+        dry_run=dry_run,
+        yes=yes,
+        plan_out=plan_out,
+        all_items=all_items,
+    )

@@ -1,0 +1,69 @@
+"""`holdfast undo`: bring back what an operation removed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.progress import progress
+from holdfast.cli.removal import exit_code
+
+if TYPE_CHECKING:
+    from holdfast.model.plan import PlanItem
+
+
+@click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")
+@click.argument("operation", required=False)
+@click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
+@click.pass_obj
+def undo(invocation: Invocation, operation: str | None, *, dry_run: bool) -> int:
+    """Bring back what an operation removed: by default, the latest one.
+
+    Files come back to their places with their times and modes. Nothing is ever overwritten: where
+    a place was taken again, the copy stays in the trash and the report says so; move the newer
+    file away and undo once more. `holdfast log` lists the operations.
+    """
+    from holdfast.services.undo import preview
+    from holdfast.services.undo import undo as bring_back
+
+    home, _ = invocation.open_home()
+    if dry_run:
+        target, removals = preview(home, operation)
+        _show_preview(invocation, target.id, [removal.item for removal in removals])
+        return 0
+    with progress() as shown:
+        target, report = bring_back(home, operation, clock=invocation.clock, progress=shown)
+    if invocation.json:
+        from holdfast.cli.output import print_json
+
+        print_json({"undone": target.id, "applied": True, "report": report.to_json()})
+    else:
+        from holdfast.cli.output import say
+        from holdfast.cli.show_plan import show_report
+
+        say(f"Undoing operation {target.id}: {target.command}")
+        show_report(report)
+    return exit_code(report)
+
+
+def _show_preview(invocation: Invocation, operation: str, items: list[PlanItem]) -> None:
+    from holdfast.cli.output import print_json, say
+
+    if invocation.json:
+        document = {
+            "undone": operation,
+            "applied": False,
+            "items": [
+                {"kind": item.kind, "id": item.id, "bytes": item.bytes, "reason": item.reason}
+                for item in items
+            ],
+        }
+        print_json(document)
+        return
+    from holdfast.cli.show_plan import amount, show_items
+
+    say(f"Undoing operation {operation} would bring back {amount(items)}.")
+    show_items(items, invocation.now, all_items=False)

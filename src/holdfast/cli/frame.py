@@ -1,0 +1,151 @@
+"""Click, with what every Holdfast command shares.
+
+Common flags work before and after the command; each help text ends with an example; groups
+import a command's module only when it runs, and know its one-line help without doing so.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.cli.invocation import Invocation
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy:
+    """A command that is imported when it is needed: module, one-line help."""
+
+    module: str
+    short_help: str
+
+    def load(self, name: str) -> click.Command:
+        command: click.Command = getattr(importlib.import_module(self.module), name)
+        return command
+
+
+class _HomePath(click.Path):
+    """A path that must not be empty: `--home "$UNSET"` is not the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if not str(value):
+            self.fail("the path is empty", param, ctx)
+        return Path(value)
+
+
+def common_options() -> list[click.Parameter]:
+    return [
+        click.Option(
+            ["--home"],
+            metavar="PATH",
+            type=_HomePath(),
+            expose_value=False,
+            callback=_store("home"),
+            help="The home to work on [$HOLDFAST_HOME, else ~/.holdfast].",
+        ),
+        click.Option(
+            ["--json"],
+            is_flag=True,
+            expose_value=False,
+            callback=_store("json"),
+            help="Print one JSON document and nothing else.",
+        ),
+        click.Option(
+            ["--debug"],
+            is_flag=True,
+            expose_value=False,
+            callback=_store("debug"),
+            help="Show the stack trace of an error.",
+        ),
+    ]
+
+
+def _store(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def callback(ctx: click.Context, _: click.Parameter, value: Any) -> None:
+        # Given before or after the command, the flag means the same; the inner one wins.
+        if value:
+            setattr(ctx.ensure_object(Invocation), field, value)
+
+    return callback
+
+
+class _Framed(click.Command):
+    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.example = example
+        self.params += common_options()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Own options first; the common ones are the same everywhere and come last."""
+        common = {option.name for option in common_options()} | {"help"}
+        for title, wanted in (("Options", False), ("Common options", True)):
+            rows = [
+                record
+                for parameter in self.get_params(ctx)
+                if (parameter.name in common) is wanted
+                and (record := parameter.get_help_record(ctx)) is not None
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if self.example:
+            with formatter.section("Example"):
+                for line in self.example.splitlines():
+                    formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+
+
+class Command(_Framed):
+    """A command of Holdfast."""
+
+
+class Group(_Framed, click.Group):
+    """A group whose `lazy` commands are imported one by one, as they are needed."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, Lazy] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = dict(lazy or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.lazy, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.lazy:
+            return self.lazy[cmd_name].load(cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            raise click.NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)
+        _Framed.format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, self._short_help(ctx, name)) for name in self.list_commands(ctx)]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+    def _short_help(self, ctx: click.Context, name: str) -> str:
+        if name in self.lazy:
+            return self.lazy[name].short_help
+        command = self.get_command(ctx, name)
+        return command.get_short_help_str(limit=200) if command else ""
+
+
+def run_default(ctx: click.Context, group: Group, name: str) -> Any:
+    """What a group does when no command follows."""
+    _, command, _ = group.resolve_command(ctx, [name])
+    return ctx.invoke(command) if command else None

@@ -1,0 +1,100 @@
+"""One run of the command: its common flags, its home, its settings, the clock."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.config import Settings
+    from holdfast.ports import Home
+
+DEFAULT_HOME = ".holdfast"
+_HOUR = 3600.0
+
+
+@dataclass
+class Invocation:
+    """What the common flags say. Everything costly is made when it is first asked for."""
+
+    args: tuple[str, ...] = ()
+    home: Path | None = None
+    json: bool = False
+    debug: bool = False
+
+    @cached_property
+    def now(self) -> float:
+        """One moment for the whole run, so that all its parts agree."""
+        return time.time()
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        return time.time
+
+    def moment(self, text: str) -> float:
+        """The time that a flag names: a duration ago, or a date in local time."""
+        from holdfast.model.units import parse_moment
+
+        local = datetime.now().astimezone().tzinfo
+        return parse_moment(text, now=self.now, local=local)
+
+    @cached_property
+    def user_home(self) -> Path:
+        try:
+            return Path.home()
+        except RuntimeError as error:
+            raise UsageError(
+                "Cannot find your home directory.", hint="Set HOME, or pick a home with --home."
+            ) from error
+
+    @cached_property
+    def chosen_home(self) -> Path | None:
+        """The home that was named by flag or environment, if one was."""
+        named = self.home or os.environ.get("HOLDFAST_HOME")
+        return Path(named).expanduser() if named else None
+
+    @cached_property
+    def home_path(self) -> Path:
+        return self.chosen_home or self.user_home / DEFAULT_HOME
+
+    @property
+    def home_flag(self) -> str:
+        """What a suggested command needs so that it works on the same home."""
+        return f"--home {shlex.quote(str(self.home))} " if self.home is not None else ""
+
+    @property
+    def command_line(self) -> str:
+        """The command as the log records it: what it does, not on which home or how it prints."""
+        words = list(self.args)
+        while "--home" in words:
+            del words[(at := words.index("--home")) : at + 2]
+        noise = ("--json", "--debug", "--yes", "-y")
+        kept = [w for w in words if w not in noise and not w.startswith("--home=")]
+        return shlex.join(kept)
+
+    def settings(self, home: Path) -> Settings:
+        """The settings of a home; raises `ConfigError` when anything in them is wrong."""
+        from holdfast import config
+
+        for warning in config.warnings(os.environ):
+            sys.stderr.write(f"warning: {warning}\n")
+        return config.load(home / "config.toml", os.environ)
+
+    def open_home(self, path: Path | None = None) -> tuple[Home, Settings]:
+        """Open a home, by default the chosen one, with its settings."""
+        from holdfast.homes.registry import check_folder, open_home
+
+        root = check_folder(path or self.home_path)
+        settings = self.settings(root)
+        idle = settings.sessions.idle_hours * _HOUR
+        return open_home(root, clock=self.clock, idle=idle), settings

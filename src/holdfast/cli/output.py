@@ -1,0 +1,78 @@
+"""Where output goes: one JSON document, or text laid out for the width at hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.cli.text import one_line
+
+_PIPED_WIDTH = 80
+_NARROWEST = 40
+_WIDEST = 120
+
+
+@cache
+def console() -> Console:
+    """Standard output. Past 120 columns text does not get easier to read."""
+    plain = Console(highlight=False, emoji=False, markup=False, soft_wrap=False)
+    wanted = plain.width if plain.is_terminal or os.environ.get("COLUMNS") else _PIPED_WIDTH
+    plain.width = max(_NARROWEST, min(wanted, _WIDEST))
+    return plain
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """The one document of a --json run. ASCII only: names may hold bytes that are no UTF-8."""
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+
+
+def say(*parts: RenderableType) -> None:
+    """Print text or a table, fitted to the width of the console."""
+    console().print(*parts)
+
+
+def note(message: str) -> None:
+    """Beside the output: on stderr, so that a pipe stays clean."""
+    sys.stderr.write(one_line(message) + "\n")
+
+
+def name(text: str, style: str = "") -> Text:
+    """A name from the disk, made safe to print and folded rather than cut."""
+    return Text(one_line(text), style=style, overflow="fold")
+
+
+def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    """A table without lines: columns named in `right` are numbers."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        if column in right:
+            made.add_column(column, justify="right", no_wrap=True)
+        else:
+            made.add_column(column, overflow="fold")
+    return made
+
+
+def bar(share: float, width: int) -> Text:
+    """A small bar of eighths; anything that is not nothing shows at least one of them."""
+    eighths = round(max(0.0, min(1.0, share)) * width * 8)
+    if share > 0:
+        eighths = max(1, eighths)
+    full, rest = divmod(eighths, 8)
+    filled = "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
+    return Text(filled.ljust(width), style="cyan", no_wrap=True)
+
+
+def when(moment: float) -> str:
+    """Local time, to the minute; what no calendar has is said so."""
+    try:
+        return datetime.fromtimestamp(moment, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return "at no known time"

@@ -1,0 +1,78 @@
+"""Progress on a terminal for work over a second, and Ctrl-C that stops between two batches."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+_QUIET_SECONDS = 1.0
+
+
+class TerminalProgress:
+    """Shows nothing for the first second, and nothing at all when stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._wanted = sys.stderr.isatty()
+        self._stop = False
+        self._shown: RichProgress | None = None
+        self._task: TaskID | None = None
+
+    def step(self, label: str, done: int, total: int | None) -> None:
+        if not self._wanted or time.monotonic() - self._started < _QUIET_SECONDS:
+            return
+        if self._shown is None or self._task is None:
+            self._shown, self._task = _start()
+        self._shown.update(self._task, description=label, completed=done, total=total)
+
+    def stop_requested(self) -> bool:
+        return self._stop
+
+    def request_stop(self) -> None:
+        self._stop = True
+
+    def close(self) -> None:
+        if self._shown is not None:
+            self._shown.stop()
+
+
+def _start() -> tuple[RichProgress, TaskID]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    shown = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    shown.start()
+    return shown, shown.add_task("", total=None)
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[TerminalProgress]:
+    """While this holds, the first Ctrl-C asks the work to stop and the second ends it at once."""
+    shown = TerminalProgress()
+
+    def on_interrupt(_signal: int, _frame: FrameType | None) -> None:
+        if shown.stop_requested():
+            raise KeyboardInterrupt
+        shown.request_stop()
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield shown
+    finally:
+        signal.signal(signal.SIGINT, before)
+        shown.close()

@@ -1,0 +1,133 @@
+"""What all commands that remove share: show the plan, ask, apply, report."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.cli.errors import print_error
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.main import INTERRUPTED
+from holdfast.cli.progress import progress
+from holdfast.errors import DamageError, DeclinedError, HoldfastError
+from holdfast.model.plan import Plan
+from holdfast.model.report import Report, Result
+from holdfast.ports import Home
+
+
+def removal_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The flags of every command that removes."""
+    for option in (
+        click.option("--all", "all_items", is_flag=True, help="List every item with its reason."),
+        click.option(
+            "--plan-out",
+            type=click.Path(path_type=Path, dir_okay=False),
+            metavar="FILE",
+            help="Save the plan for `holdfast apply` and stop there.",
+        ),
+        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
+        click.option("--dry-run", "-n", is_flag=True, help="Show the plan and stop there."),
+    ):
+        function = option(function)
+    return function
+
+
+def remove(
+    invocation: Invocation,
+    home: Home,
+    plan: Plan,
+    *,
+    dry_run: bool,
+    yes: bool,
+    plan_out: Path | None = None,
+    all_items: bool = False,
+) -> int:
+    """Show, ask, apply, report. Returns the exit code."""
+    if not invocation.json:
+        from holdfast.cli.show_plan import show_plan
+
+        show_plan(plan, all_items=all_items)
+    if plan_out is not None:
+        _save(invocation, plan, plan_out)
+    if dry_run or plan_out is not None or not plan.removals:
+        _document(invocation, plan, None)
+        return 0
+    declined = None if yes else _ask(plan)
+    if declined is not None:
+        _document(invocation, plan, None)
+        print_error(declined, as_json=False)
+        return declined.exit_code
+    from holdfast.services.apply import apply
+
+    with progress() as shown:
+        report = apply(plan, home, clock=invocation.clock, progress=shown)
+    _document(invocation, plan, report)
+    if not invocation.json:
+        from holdfast.cli.output import say
+        from holdfast.cli.show_plan import show_report
+
+        say()
+        show_report(report)
+    return exit_code(report)
+
+
+def exit_code(report: Report) -> int:
+    """Skipping is no failure, unless there was nothing else."""
+    if report.stopped:
+        return INTERRUPTED
+    if report.count(Result.DAMAGED):
+        return DamageError.exit_code
+    nothing_done = not report.removed and not report.brought_back
+    if report.failed or (report.skipped and nothing_done):
+        return HoldfastError.exit_code
+    return 0
+
+
+def _ask(plan: Plan) -> DeclinedError | None:
+    """None when a person said yes."""
+    if not sys.stdin.isatty():
+        return DeclinedError(
+            "Nothing was removed: there is no terminal to ask on.",
+            hint="Look at the plan with --dry-run, then pass --yes.",
+        )
+    from holdfast.cli.show_plan import amount
+
+    final = [item for item in plan.removals if not item.undoable]
+    warning = ""
+    if len(final) == len(plan.removals):
+        warning = " This cannot be undone."
+    elif final:
+        warning = f" {amount(final)} of it cannot be undone."
+    click.echo(err=True)
+    if click.confirm(f"Remove {amount(plan.removals)}?{warning}", default=False, err=True):
+        return None
+    return DeclinedError("Nothing was removed.")
+
+
+def _save(invocation: Invocation, plan: Plan, path: Path) -> None:
+    from holdfast.stores.plan_file import save
+
+    save(plan, path)
+    if not invocation.json:
+        from holdfast.cli.output import say
+
+        say()
+        say(f"Saved. Carry it out with: holdfast apply {shlex.quote(str(path))}")
+
+
+def _document(invocation: Invocation, plan: Plan, report: Report | None) -> None:
+    if invocation.json:
+        from holdfast.cli.output import print_json
+
+        print_json(
+            {
+                "plan": plan.to_json(),
+                "applied": report is not None,
+                "report": report.to_json() if report else None,
+            }
+        )

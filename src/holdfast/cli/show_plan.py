@@ -1,0 +1,167 @@
+"""A plan and a report, as people read them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from rich.text import Text
+
+from holdfast.cli.output import name, say, table
+from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, TRASH
+from holdfast.model.plan import Plan, PlanItem, Shortfall
+from holdfast.model.report import Outcome, Report, Result
+from holdfast.model.units import format_bytes, format_count, format_duration
+
+_KIND_NAMES = {
+    TRANSCRIPT: "transcripts",
+    REQUEST_DUMP: "request dumps",
+    TRASH: "trash",
+}
+_EXAMPLES = 5
+K = TypeVar("K")
+
+
+def kind_name(kind: str) -> str:
+    return _KIND_NAMES.get(kind, kind)
+
+
+def amount(items: Sequence[PlanItem]) -> str:
+    """`412 items, 61.2 MB`."""
+    return f"{format_count(len(items), 'item')}, {format_bytes(sum(i.bytes for i in items))}"
+
+
+def show_plan(plan: Plan, *, all_items: bool) -> None:
+    """What would go, grouped, with examples; what stays, by rule; which caps cannot be met."""
+    removals = plan.removals
+    if removals:
+        say(Text(f"The plan removes {amount(removals)}", style="bold"))
+        say()
+        _show_groups(removals)
+        say()
+        show_items(removals, plan.made_at, all_items=all_items)
+    else:
+        say("Nothing to remove.")
+    if plan.kept:
+        say()
+        say(Text(f"It keeps {amount(plan.kept)}", style="bold"))
+        _show_rules(plan.kept)
+        if all_items:
+            say()
+            show_items(plan.kept, plan.made_at, all_items=True)
+    for shortfall in plan.shortfalls:
+        say()
+        say(Text(_in_words(shortfall), style="yellow"))
+
+
+def _show_groups(items: Sequence[PlanItem]) -> None:
+    rows = table("items", "size", "what", "source", "why", right=("items", "size"))
+    for (kind, source, rule), members in _grouped(items, lambda i: (i.kind, i.source, i.rule)):
+        rows.add_row(
+            f"{len(members):,}",
+            format_bytes(sum(item.bytes for item in members)),
+            kind_name(kind),
+            name(source),
+            rule,
+        )
+    say(rows)
+
+
+def _show_rules(items: Sequence[PlanItem]) -> None:
+    rows = table("items", "size", "why", right=("items", "size"))
+    rows.show_header = False
+    for rule, members in _grouped(items, lambda item: item.rule):
+        rows.add_row(f"{len(members):,}", format_bytes(sum(i.bytes for i in members)), rule)
+    say(rows)
+
+
+def _grouped(
+    items: Iterable[PlanItem], key: Callable[[PlanItem], K]
+) -> list[tuple[K, list[PlanItem]]]:
+    """Groups by key, the largest first."""
+    groups: dict[K, list[PlanItem]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return sorted(groups.items(), key=lambda pair: -sum(item.bytes for item in pair[1]))
+
+
+def show_items(items: Sequence[PlanItem], now: float, *, all_items: bool) -> None:
+    """Every item, or the largest few."""
+    largest = sorted(items, key=lambda item: (-item.bytes, item.id))
+    shown = largest if all_items else largest[:_EXAMPLES]
+    rows = table("size", "age", "item", right=("size", "age"))
+    for item in shown:
+        label = name(item.id)
+        if all_items:
+            label.append(f"\n{item.reason}", style="dim")
+        rows.add_row(format_bytes(item.bytes), format_duration(now - item.last_active_at), label)
+    say(rows)
+    hidden = len(items) - len(shown)
+    if hidden:
+        say(Text(f"… and {hidden:,} more; --all lists them with their reasons.", style="dim"))
+
+
+def _in_words(shortfall: Shortfall) -> str:
+    by_bytes = shortfall.cap.startswith("max_total_size")
+
+    def quantity(number: int) -> str:
+        return format_bytes(number) if by_bytes else format_count(number, "item")
+
+    held = ", ".join(f"{why} ({quantity(much)})" for why, much in shortfall.held_by.items())
+    return (
+        f"The cap {shortfall.cap} of {quantity(shortfall.limit)} cannot be met: "
+        f"{quantity(shortfall.remaining)} remain. Held by: {held}."
+    )
+
+
+def show_report(report: Report) -> None:
+    """What was done, what was not and why, what it freed, how to take it back."""
+    say(_summary(report))
+    _show_outcomes("Skipped", [o for o in report.outcomes if o.result is Result.SKIPPED])
+    _show_outcomes(
+        "Failed", [o for o in report.outcomes if o.result in (Result.FAILED, Result.DAMAGED)]
+    )
+    if report.removed:
+        say(_freed(report))
+    if report.stopped:
+        say(Text(f"The run was {report.stopped}; the rest was left as it was.", style="yellow"))
+
+
+def _summary(report: Report) -> Text:
+    parts = [
+        (report.removed, "removed", "bold"),
+        (report.brought_back, "brought back", "bold green"),
+        (report.skipped, "skipped", "yellow"),
+        (report.failed, "failed", "bold red"),
+    ]
+    shown = [(count, word, style) for count, word, style in parts if count] or [
+        (0, "removed", "bold")
+    ]
+    line = Text()
+    for count, word, style in shown:
+        line.append(", " if line else "").append(f"{count:,} {word}", style=style)
+    return line.append(f"  (operation {report.operation})", style="dim")
+
+
+def _freed(report: Report) -> str:
+    if not report.bytes_in_trash:
+        return f"Freed {format_bytes(report.bytes_freed)}."
+    return (
+        f"Freed {format_bytes(report.bytes_freed)} now; {format_bytes(report.bytes_in_trash)} more "
+        f"when the trash is emptied. `holdfast undo {report.operation}` brings it back."
+    )
+
+
+def _show_outcomes(title: str, outcomes: Sequence[Outcome]) -> None:
+    if not outcomes:
+        return
+    say()
+    say(Text(title, style="bold"))
+    rows = table("item", "why")
+    rows.show_header = False
+    for outcome in outcomes[: 4 * _EXAMPLES]:
+        rows.add_row(name(outcome.id), name(outcome.reason))
+    say(rows)
+    if len(outcomes) > 4 * _EXAMPLES:
+        say(Text(f"… and {len(outcomes) - 4 * _EXAMPLES:,} more.", style="dim"))

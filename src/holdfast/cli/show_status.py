@@ -1,0 +1,126 @@
+"""The status screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from holdfast.cli.output import bar, console, name, say, table
+from holdfast.cli.show_plan import kind_name
+from holdfast.model.units import format_bytes, format_count
+from holdfast.services.status import HomeStatus, Share
+
+_MOST_SOURCES = 8
+_WIDE = 100
+
+
+def show_status(status: HomeStatus, *, home_flag: str) -> None:
+    inventory = status.inventory
+    say(
+        Text.assemble(
+            (f"{status.kind} home ", "bold"),
+            name(inventory.home, "bold cyan"),
+            (f"  {format_bytes(inventory.total_bytes)}", "bold"),
+        )
+    )
+    say()
+    trash_bytes = sum(item.bytes for item in inventory.trash)
+    _show_shares(
+        "what",
+        [
+            *(Share(name=kind_name(s.name), count=s.count, bytes=s.bytes) for s in status.by_kind),
+            Share(name="trash", count=len(inventory.trash), bytes=trash_bytes),
+            Share(name="everything else", count=0, bytes=inventory.other_bytes),
+        ],
+    )
+    if inventory.items:
+        _show_shares("last active", status.by_age)
+        _show_shares("source", _main_sources(status.by_source))
+    _show_troubles(status, home_flag)
+    _show_next(status, home_flag)
+
+
+def _show_shares(title: str, shares: Sequence[Share]) -> None:
+    """One row a share, with a bar for its bytes; rows of nothing at all are left out."""
+    total = sum(share.bytes for share in shares)
+    width = 30 if console().width >= _WIDE else 20
+    rows = table(title, "files", "size", "", right=("files", "size"))
+    rows.columns[0].min_width = 16
+    for share in shares:
+        if share.count or share.bytes:
+            rows.add_row(
+                name(share.name),
+                f"{share.count:,}" if share.count else "",
+                format_bytes(share.bytes),
+                bar(share.bytes / total if total else 0.0, width),
+            )
+    say(rows)
+    say()
+
+
+def _main_sources(shares: Sequence[Share]) -> list[Share]:
+    shown, rest = list(shares[:_MOST_SOURCES]), shares[_MOST_SOURCES:]
+    if rest:
+        shown.append(
+            Share(
+                name=format_count(len(rest), "other"),
+                count=sum(share.count for share in rest),
+                bytes=sum(share.bytes for share in rest),
+            )
+        )
+    return shown
+
+
+def _show_troubles(status: HomeStatus, home_flag: str) -> None:
+    for operation in status.unfinished:
+        say(
+            Text(
+                f"Operation {operation} is still running, or was interrupted; the next command "
+                f"that changes this home settles it. See `holdfast {home_flag}log`.",
+                style="yellow",
+            )
+        )
+    for problem in status.inventory.problems:
+        say(Text.assemble(name(problem.path, "yellow"), (f": {problem.reason}", "yellow")))
+    if status.unfinished or status.inventory.problems:
+        say()
+
+
+def _show_next(status: HomeStatus, home_flag: str) -> None:
+    plan = status.plan
+    if plan is None:
+        say("The policy is empty, so nothing is ever removed. Set one:")
+        _next(f"holdfast {home_flag}config init")
+    elif plan.removals:
+        say(
+            f"The policy would remove {format_count(len(plan.removals), 'item')} and free "
+            f"{format_bytes(plan.bytes)}. Have a look first:"
+        )
+        _next(f"holdfast {home_flag}sessions prune --dry-run")
+    elif status.inventory.trash:
+        say("Nothing more to remove by the policy. What was removed is still in the trash:")
+        _next(f"holdfast {home_flag}trash list")
+    elif status.inventory.items:
+        say("Everything here is within the policy. To see the policy:")
+        _next(f"holdfast {home_flag}config show")
+    else:
+        say("No session files here. To see how Holdfast works:")
+        _next("holdfast demo")
+
+
+def _next(command: str) -> None:
+    say(Text(f"  {command}", style="bold green"))
+
+
+def show_nothing_found(places: Sequence[Path]) -> None:
+    say(Text("No agent homes found.", style="bold"))
+    say("Looked for:")
+    for place in places:
+        say(Text.assemble("  ", name(str(place))))
+    say()
+    say("Name another folder with --home, make one, or see Holdfast at work on a sample:")
+    _next("holdfast --home PATH status")
+    _next("holdfast config init")
+    _next("holdfast demo")

@@ -1,0 +1,83 @@
+"""Everything Holdfast raises on purpose: one tree, each class with an exit code and a hint.
+
+The command line turns these into a message and an exit code. A library user catches
+`HoldfastError`, or the narrower class.
+"""
+
+from __future__ import annotations
+
+
+class HoldfastError(Exception):
+    """Something failed, on something, and there is a next step."""
+
+    exit_code = 1
+    kind = "failed"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(HoldfastError):
+    """The request itself makes no sense: a bad flag, id, time or plan file."""
+
+    exit_code = 2
+    kind = "usage"
+
+
+class ConfigError(UsageError):
+    """The configuration is wrong somewhere; nothing ran."""
+
+    kind = "config"
+
+
+class EmptyPolicyError(UsageError):
+    """A policy without a single rule must never read as "remove everything"."""
+
+    kind = "empty_policy"
+
+
+class PlanFileError(UsageError):
+    """A saved plan that is not whole, or does not belong to this home."""
+
+    kind = "plan_file"
+
+
+class NotAHomeError(UsageError):
+    """The path is not the home of an agent that Holdfast knows."""
+
+    kind = "not_a_home"
+
+
+class DeclinedError(HoldfastError):
+    """Nobody said yes."""
+
+    exit_code = 3
+    kind = "declined"
+
+
+class BusyError(HoldfastError):
+    """Another process is changing this home."""
+
+    exit_code = 4
+    kind = "busy"
+
+
+class DamageError(HoldfastError):
+    """Something that Holdfast wrote is no longer what it wrote."""
+
+    exit_code = 5
+    kind = "damage"
+
+
+class StorageError(HoldfastError):
+    """The file system said no: full, read-only, not permitted, gone."""
+
+    kind = "storage"
+
+
+class CannotUndoError(HoldfastError):
+    """The operation is known, but there is nothing left to bring back."""
+
+    kind = "cannot_undo"

@@ -1,0 +1,143 @@
+"""Finding loose session files, with their size, age, version, source and signs of life."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from holdfast.homes import artifact_names
+from holdfast.homes.artifact_names import HEAD_BYTES, ArtifactName
+from holdfast.model.inventory import Problem
+from holdfast.model.item import REQUEST_DUMP, UNKNOWN_SOURCE, Item
+from holdfast.model.units import format_duration
+from holdfast.ports import Progress
+from holdfast.stores.files import allocated_bytes, open_dir, storage_errors, version_of
+from holdfast.stores.liveness import open_elsewhere
+
+FOLDER = "sessions"
+_TELL_EVERY = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    items: tuple[Item, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    other_bytes: int = 0
+
+
+def scan(root: Path, now: float, idle: float, progress: Progress | None) -> Scan:
+    """Look through `sessions/`. A link or a file in its place is a problem, not followed."""
+    folder = root / FOLDER
+    if folder.is_symlink():
+        return _nothing(folder, "is a link; Holdfast does not follow it out of the home")
+    if not folder.exists():
+        return Scan()
+    if not folder.is_dir():
+        return _nothing(folder, "is not a folder")
+    with storage_errors(f"read {folder}"), open_dir(folder) as dir_fd:
+        return _scan_folder(folder, dir_fd, now, idle, progress)
+
+
+def _scan_folder(
+    folder: Path, dir_fd: int, now: float, idle: float, progress: Progress | None
+) -> Scan:
+    items: list[Item] = []
+    problems: list[Problem] = []
+    other_bytes = 0
+    for count, (name, status) in enumerate(_entries(dir_fd)):
+        if progress is not None and count % _TELL_EVERY == 0:
+            progress.step("looking at session files", count, None)
+        parsed = artifact_names.parse(name)
+        is_file = stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
+        if parsed is not None and not is_file:
+            problems.append(Problem(path=str(folder / name), reason="is no file; left alone"))
+        item = _item(parsed, name, status, dir_fd, now, idle) if parsed and is_file else None
+        if item is None:
+            other_bytes += allocated_bytes(status)
+        else:
+            items.append(item)
+    return Scan(
+        items=tuple(_dumps_inherit_source(items)),
+        problems=tuple(problems),
+        other_bytes=other_bytes,
+    )
+
+
+def _entries(dir_fd: int) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(dir_fd) as entries:
+        for entry in sorted(entries, key=lambda each: each.name):
+            try:
+                yield entry.name, entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # vanished while we looked
+
+
+def _item(
+    parsed: ArtifactName, name: str, status: os.stat_result, dir_fd: int, now: float, idle: float
+) -> Item | None:
+    head = b""
+    if parsed.kind != REQUEST_DUMP and stat.S_ISREG(status.st_mode):
+        head = _head(name, dir_fd)
+    if not parsed.certain and not parsed.claimed_by(head):
+        return None
+    return Item(
+        kind=parsed.kind,
+        id=f"{FOLDER}/{name}",
+        source=parsed.source or artifact_names.source_in(head) or UNKNOWN_SOURCE,
+        session=parsed.session,
+        bytes=allocated_bytes(status),
+        last_active_at=status.st_mtime,
+        version=version_of(status),
+        alive=signs_of_life(status, name, dir_fd, now=now, idle=idle),
+    )
+
+
+def _head(name: str, dir_fd: int) -> bytes:
+    try:
+        fd = os.open(
+            name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd
+        )
+    except OSError:
+        return b""  # says nothing of itself; whether it is in use is asked separately
+    try:
+        return os.read(fd, HEAD_BYTES)
+    finally:
+        os.close(fd)
+
+
+def _dumps_inherit_source(items: list[Item]) -> Iterator[Item]:
+    """A request dump does not say where its session came from; a transcript beside it does."""
+    sources = {
+        item.session: item.source
+        for item in items
+        if item.kind != REQUEST_DUMP and item.source != UNKNOWN_SOURCE
+    }
+    for item in items:
+        source = sources.get(item.session)
+        if item.source == UNKNOWN_SOURCE and source is not None:
+            yield replace(item, source=source)
+        else:
+            yield item
+
+
+def signs_of_life(
+    status: os.stat_result, name: str, dir_fd: int, *, now: float, idle: float
+) -> str | None:
+    """Any one sign protects, and so does a sign that cannot be read."""
+    age = now - status.st_mtime
+    if age < 0:
+        return "its time lies in the future"
+    if age < idle:
+        return f"touched {format_duration(age)} ago"
+    if os.geteuid() not in (0, status.st_uid):
+        return "it belongs to another user"
+    if stat.S_ISREG(status.st_mode):
+        return open_elsewhere(name, dir_fd)
+    return None
+
+
+def _nothing(folder: Path, reason: str) -> Scan:
+    return Scan(problems=(Problem(path=str(folder), reason=reason),))

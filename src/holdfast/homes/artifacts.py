@@ -1,0 +1,252 @@
+"""Loose session files in a home's `sessions/` folder: removing them and bringing them back.
+
+Removal is one rename into the trash. That is atomic, keeps times and modes, needs no free
+space, and closes the race that a check before an unlink leaves open: once the file is under its
+new name nobody can open it by the old one, so the second check, made there, is final.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.homes import artifact_names
+from holdfast.homes.artifact_scan import FOLDER, signs_of_life
+from holdfast.model.operation import Removal
+from holdfast.model.report import Outcome, Result
+from holdfast.ports import Clock
+from holdfast.stores.files import (
+    allocated_bytes,
+    make_private_dir,
+    open_dir,
+    same_content,
+    storage_errors,
+    version_of,
+)
+from holdfast.stores.liveness import open_elsewhere
+from holdfast.stores.trash_folder import TrashFolder
+
+_NOT_REACHED = "the run ended before its turn"
+#: What `link` says on file systems that have no hard links.
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """One file's two places, by descriptor: no symlink made meanwhile can lead a rename astray."""
+
+    removal: Removal
+    sessions: int
+    name: str
+    trash_or_none: int | None
+    copy: str
+
+    @property
+    def trash(self) -> int:
+        if self.trash_or_none is None:
+            raise FileNotFoundError(errno.ENOENT, "its trash folder is gone")
+        return self.trash_or_none
+
+    def original(self) -> os.stat_result | None:
+        return _lstat(self.name, self.sessions)
+
+    def undo_copy(self) -> os.stat_result | None:
+        return None if self.trash_or_none is None else _lstat(self.copy, self.trash)
+
+    def end(self, result: Result, reason: str = "", *, freed: int = 0, kept: int = 0) -> Outcome:
+        return Outcome(
+            kind=self.removal.item.kind,
+            id=self.removal.item.id,
+            result=result,
+            reason=reason,
+            bytes_freed=freed,
+            bytes_in_trash=kept,
+        )
+
+
+_Step = Callable[[_Places], Outcome]
+
+
+class ArtifactKeeper:
+    """Keeps transcripts and request dumps."""
+
+    def __init__(self, root: Path, trash: TrashFolder, clock: Clock, idle: float) -> None:
+        self._folder = root / FOLDER
+        self._trash = trash
+        self._clock = clock
+        self._idle = idle
+
+    def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._each(batch, self._remove, create_trash=True)
+
+    def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._each(batch, self._settle)
+
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._each(batch, self._discard)
+
+    def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        with storage_errors(f"create {self._folder}"):
+            make_private_dir(self._folder)
+        return self._each(batch, self._bring_back)
+
+    def _remove(self, places: _Places) -> Outcome:
+        before = places.original()
+        if before is None:
+            return places.end(Result.SKIPPED, "already gone")
+        obstacle = self._changed(places, before) or signs_of_life(
+            before, places.name, places.sessions, now=self._clock(), idle=self._idle
+        )
+        if obstacle:
+            return places.end(Result.SKIPPED, obstacle)
+        os.rename(places.name, places.copy, src_dir_fd=places.sessions, dst_dir_fd=places.trash)
+        return self._confirm(places)
+
+    def _confirm(self, places: _Places) -> Outcome:
+        """The second, final look: what lies in the trash must be what the plan judged."""
+        moved = os.stat(places.copy, dir_fd=places.trash, follow_symlinks=False)
+        obstacle = self._changed(places, moved)
+        if obstacle is None and stat.S_ISREG(moved.st_mode):
+            obstacle = open_elsewhere(places.copy, places.trash)
+        if obstacle is None:
+            if places.removal.item.undoable:
+                return places.end(Result.REMOVED, kept=allocated_bytes(moved))
+            return self._discard(places)
+        if _return(places):
+            return places.end(Result.SKIPPED, obstacle)
+        # A new file has taken the name already. The old one stays in the trash, to be found.
+        where = self._trash.path(places.removal)
+        return places.end(Result.FAILED, f"{obstacle}, then replaced; the old file is {where}")
+
+    def _changed(self, places: _Places, status: os.stat_result) -> str | None:
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+            return "no longer a file"
+        if version_of(status) != places.removal.item.version:
+            return "changed since the plan was made"
+        return None
+
+    def _settle(self, places: _Places) -> Outcome:
+        if places.undo_copy() is not None:
+            return self._confirm(places)
+        if places.original() is not None:
+            return places.end(Result.SKIPPED, _NOT_REACHED)
+        if places.removal.item.undoable:
+            return places.end(Result.FAILED, "gone, and not through Holdfast")
+        # Killed after the copy was deleted: it was meant to go, and it is gone.
+        return places.end(Result.REMOVED, freed=places.removal.item.bytes)
+
+    def _discard(self, places: _Places) -> Outcome:
+        copy = places.undo_copy()
+        if copy is None:
+            return places.end(Result.REMOVED, "its trash copy was gone already")
+        os.unlink(places.copy, dir_fd=places.trash)
+        return places.end(Result.REMOVED, freed=allocated_bytes(copy))
+
+    def _bring_back(self, places: _Places) -> Outcome:
+        copy, original = places.undo_copy(), places.original()
+        judged = places.removal.item.version
+        if copy is None:
+            if original is not None and version_of(original) == judged:
+                return places.end(Result.BROUGHT_BACK)  # a killed undo had come this far
+            return places.end(Result.DAMAGED, "its copy is no longer in the trash")
+        if not same_content(version_of(copy), judged):
+            where = self._trash.path(places.removal)
+            return places.end(Result.DAMAGED, f"its copy in the trash was changed: {where}")
+        if _return(places):
+            return places.end(Result.BROUGHT_BACK)
+        return places.end(Result.FAILED, "its place is taken; the copy stays in the trash")
+
+    def _each(
+        self, batch: Sequence[Removal], step: _Step, *, create_trash: bool = False
+    ) -> Sequence[Outcome]:
+        """Run a step for each item; one that fails does not cost the others."""
+        outcomes: list[Outcome] = []
+        for operation, removals in itertools.groupby(batch, key=lambda each: each.operation):
+            group = list(removals)
+            try:
+                with self._opened(operation, create_trash) as (sessions, trash):
+                    outcomes += [self._run(step, removal, sessions, trash) for removal in group]
+            except OSError as error:
+                done = len(outcomes)  # opening failed: none of this group was reached
+                outcomes += [
+                    _failed(removal, f"{self._folder}: {error.strerror}")
+                    for removal in batch[done : done + len(group)]
+                ]
+        return outcomes
+
+    def _run(self, step: _Step, removal: Removal, sessions: int, trash: int | None) -> Outcome:
+        name = _artifact_name(removal)
+        if name is None:
+            return _failed(removal, "not the name of a session file")
+        try:
+            return step(_Places(removal, sessions, name, trash, self._trash.name(removal)))
+        except OSError as error:
+            reason = str(error.strerror or error)
+            if error.errno == errno.EXDEV:
+                reason = "on another file system than the trash"
+            return _failed(removal, reason)
+
+    @contextlib.contextmanager
+    def _opened(self, operation: str, create_trash: bool) -> Iterator[tuple[int, int | None]]:
+        with (
+            open_dir(self._folder) as sessions,
+            self._trash.opened(operation, create=create_trash) as trash,
+        ):
+            yield sessions, trash
+            # New names first, lost names second: a power cut may leave two, never none.
+            for fd in (trash, sessions):
+                if fd is not None:
+                    os.fsync(fd)
+        self._trash.drop_if_empty(operation)
+
+
+def _return(places: _Places) -> bool:
+    """Move the undo copy back without ever replacing anything; False when the place is taken."""
+    try:
+        os.link(
+            places.copy,
+            places.name,
+            src_dir_fd=places.trash,
+            dst_dir_fd=places.sessions,
+            follow_symlinks=False,
+        )
+    except FileExistsError:
+        copy, original = places.undo_copy(), places.original()
+        if copy is None or original is None or not os.path.samestat(copy, original):
+            return False
+        # Killed between the link and the unlink below: finish it.
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if places.original() is not None:
+            return False
+        os.rename(places.copy, places.name, src_dir_fd=places.trash, dst_dir_fd=places.sessions)
+        return True
+    os.unlink(places.copy, dir_fd=places.trash)
+    return True
+
+
+def _artifact_name(removal: Removal) -> str | None:
+    """The file name, if the id is one: a saved plan is a file that anybody may have written."""
+    folder, _, name = removal.item.id.rpartition("/")
+    parsed = artifact_names.parse(name)
+    if folder != FOLDER or parsed is None or parsed.kind != removal.item.kind:
+        return None
+    return name
+
+
+def _lstat(name: str, dir_fd: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _failed(removal: Removal, reason: str) -> Outcome:
+    return Outcome(kind=removal.item.kind, id=removal.item.id, result=Result.FAILED, reason=reason)

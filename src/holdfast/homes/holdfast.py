@@ -1,0 +1,84 @@
+"""Holdfast's own home.
+
+config.toml          settings
+sessions/            transcripts and request dumps
+operations/          the operation log, and the lock of whoever changes the home
+trash/               undo copies, by operation
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from holdfast.errors import UsageError
+from holdfast.homes import artifact_scan
+from holdfast.homes.artifacts import ArtifactKeeper
+from holdfast.homes.trash_keeper import TrashKeeper
+from holdfast.model.inventory import Inventory, Problem
+from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, TRASH
+from holdfast.ports import Clock, Keeper, Progress
+from holdfast.stores.files import allocated_bytes
+from holdfast.stores.operation_log import FileOperationLog
+from holdfast.stores.trash_folder import TrashFolder
+
+KIND = "holdfast"
+DEFAULT_FOLDER = ".holdfast"
+SIGNS = ("operations", "config.toml", artifact_scan.FOLDER)
+
+
+def recognise(root: Path) -> bool:
+    return any((root / sign).exists() for sign in SIGNS)
+
+
+class HoldfastHome:
+    """A home of kind `holdfast`. Opening and scanning it create nothing."""
+
+    kind = KIND
+
+    def __init__(self, root: Path, *, clock: Clock, idle: float) -> None:
+        self.root = root
+        self.log = FileOperationLog(root / "operations")
+        self._idle = idle
+        artifacts = ArtifactKeeper(root, TrashFolder(root / "trash"), clock, idle)
+        self._keepers: dict[str, Keeper] = {TRANSCRIPT: artifacts, REQUEST_DUMP: artifacts}
+        self._keepers[TRASH] = TrashKeeper(lambda: self.log.read().trash, self.keeper)
+
+    def keeper(self, kind: str) -> Keeper:
+        try:
+            return self._keepers[kind]
+        except KeyError:
+            raise UsageError(f"{self.root} holds no items of kind {kind!r}.") from None
+
+    def scan(self, now: float, progress: Progress | None = None) -> Inventory:
+        found = artifact_scan.scan(self.root, now, self._idle, progress)
+        log = self.log.read()
+        beside, problems = _beside(self.root)
+        return Inventory(
+            home=str(self.root),
+            scanned_at=now,
+            items=found.items,
+            trash=tuple(entry.as_item() for entry in log.trash),
+            problems=(*found.problems, *problems, *log.problems),
+            other_bytes=found.other_bytes + beside,
+        )
+
+
+def _beside(root: Path) -> tuple[int, list[Problem]]:
+    """The bytes of everything that is neither a session file nor trash."""
+    total = 0
+    problems: list[Problem] = []
+
+    def unreadable(error: OSError) -> None:
+        problems.append(Problem(path=str(error.filename), reason=str(error.strerror)))
+
+    for folder, folders, files in os.walk(root, onerror=unreadable):
+        if Path(folder) == root:
+            # Counted by their own scans; a link of that name is not followed.
+            folders[:] = [name for name in folders if name not in (artifact_scan.FOLDER, "trash")]
+        for name in files:
+            try:
+                total += allocated_bytes(Path(folder, name).lstat())
+            except FileNotFoundError:
+                continue
+    return total, problems

@@ -1,0 +1,38 @@
+"""What one scan of a home found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.model.item import Item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something the scan could not look at, or left alone on purpose."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Everything seen, and everything that could not be seen.
+
+    `other_bytes` is what lies in the home beside the items: state files, the operation log.
+    """
+
+    home: str
+    scanned_at: float
+    items: tuple[Item, ...]
+    trash: tuple[Item, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    other_bytes: int = 0
+
+    @property
+    def everything(self) -> tuple[Item, ...]:
+        return self.items + self.trash
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(item.bytes for item in self.everything) + self.other_bytes

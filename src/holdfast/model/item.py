@@ -1,0 +1,36 @@
+"""One thing in a home that a policy can keep or remove."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TRANSCRIPT = "transcript"
+REQUEST_DUMP = "request_dump"
+TRASH = "trash"
+
+#: The source of an item that does not say where it came from.
+UNKNOWN_SOURCE = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """What a scan saw of one thing: its size, its age, its version, its signs of life.
+
+    `version` changes whenever the thing changes; a removal goes ahead only while it is
+    still the version that was judged. `alive` is the evidence of life in words, or None.
+    """
+
+    kind: str
+    id: str
+    source: str = UNKNOWN_SOURCE
+    session: str = ""
+    bytes: int
+    last_active_at: float
+    version: str
+    pinned: bool = False
+    alive: str | None = None
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """Keep rules count inside a group: the items of one kind and one source."""
+        return (self.kind, self.source)

@@ -1,0 +1,128 @@
+"""One applied plan in the log: the unit of undo."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from holdfast.model.inventory import Problem
+from holdfast.model.item import TRASH, Item
+from holdfast.model.plan import PlanItem
+
+
+class OperationAction(StrEnum):
+    REMOVE = "remove"
+    UNDO = "undo"
+
+
+class OperationState(StrEnum):
+    """Where an operation stands. An unfinished one is settled by the next run that writes."""
+
+    UNFINISHED = "unfinished"
+    DONE = "done"
+    STOPPED = "stopped"
+    PARTLY_UNDONE = "partly undone"
+    UNDONE = "undone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """One item of one operation: enough to remove it, to find its undo copy, to bring it back."""
+
+    operation: str
+    number: int
+    item: PlanItem
+
+    @property
+    def key(self) -> str:
+        return f"{self.operation}/{self.number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrashEntry:
+    """A removal whose undo copy is still there to be brought back."""
+
+    removal: Removal
+    removed_at: float
+    bytes: int
+
+    def as_item(self) -> Item:
+        """The entry as something a policy can judge; its age is its time in the trash."""
+        return Item(
+            kind=TRASH,
+            id=self.removal.key,
+            source=self.removal.item.source,
+            session=self.removal.item.id,
+            bytes=self.bytes,
+            last_active_at=self.removed_at,
+            version=self.removal.item.version,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What the log knows of one operation.
+
+    `removed_to_trash` and `removed_for_good` count items other than trash itself; `in_trash` and
+    `trash_bytes` are what undo can still bring back, `undone` what it has, by `undone_by`.
+    """
+
+    id: str
+    action: OperationAction
+    command: str
+    started_at: float
+    finished_at: float | None
+    stopped: str | None = None
+    undoes: str | None = None
+    undone_by: tuple[str, ...] = ()
+    removed: int = 0
+    brought_back: int = 0
+    skipped: int = 0
+    failed: int = 0
+    bytes_freed: int = 0
+    bytes_in_trash: int = 0
+    in_trash: int = 0
+    trash_bytes: int = 0
+    removed_to_trash: int = 0
+    removed_for_good: int = 0
+    undone: int = 0
+
+    @property
+    def state(self) -> OperationState:
+        if self.finished_at is None:
+            return OperationState.UNFINISHED
+        if self.undone:
+            whole = self.undone >= self.removed_to_trash
+            return OperationState.UNDONE if whole else OperationState.PARTLY_UNDONE
+        return OperationState.STOPPED if self.stopped else OperationState.DONE
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "action": self.action.value,
+            "command": self.command,
+            "state": self.state.value,
+            "started_at": self.started_at,
+            "finished_at": self.finished_at,
+            "stopped": self.stopped,
+            "undoes": self.undoes,
+            "undone_by": list(self.undone_by),
+            "removed": self.removed,
+            "brought_back": self.brought_back,
+            "skipped": self.skipped,
+            "failed": self.failed,
+            "bytes_freed": self.bytes_freed,
+            "bytes_in_trash": self.bytes_in_trash,
+            "can_bring_back": self.in_trash,
+            "trash_bytes": self.trash_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogView:
+    """The whole log at one moment: operations and trash, oldest first, and unreadable records."""
+
+    operations: tuple[Operation, ...]
+    trash: tuple[TrashEntry, ...]
+    problems: tuple[Problem, ...]

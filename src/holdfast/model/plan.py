@@ -1,0 +1,137 @@
+"""What a run would do and why, item by item: a value that can be printed, saved, applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from holdfast.errors import PlanFileError
+from holdfast.model.read import Reader
+
+
+class Action(StrEnum):
+    KEEP = "keep"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanItem:
+    """One decision. `undoable` removals go to the trash; the others are gone at once."""
+
+    kind: str
+    id: str
+    source: str
+    bytes: int
+    last_active_at: float
+    version: str
+    action: Action
+    reason: str
+    undoable: bool = False
+
+    @property
+    def rule(self) -> str:
+        """The reason without its detail: what many items have in common."""
+        return self.reason.partition(":")[0]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "id": self.id,
+            "source": self.source,
+            "action": self.action.value,
+            "undoable": self.undoable,
+            "bytes": self.bytes,
+            "last_active_at": self.last_active_at,
+            "version": self.version,
+            "reason": self.reason,
+        }
+
+    @classmethod
+    def from_json(cls, value: object) -> PlanItem:
+        read = Reader(value, "plan item", PlanFileError)
+        return cls(
+            kind=read.text("kind"),
+            id=read.text("id"),
+            source=read.text("source"),
+            bytes=read.whole("bytes"),
+            last_active_at=read.number("last_active_at"),
+            version=read.text("version"),
+            action=read.choice("action", Action),
+            reason=read.text("reason"),
+            undoable=read.flag("undoable"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """A cap that the plan cannot reach, and what holds it above, by reason."""
+
+    cap: str
+    limit: int
+    remaining: int
+    held_by: Mapping[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "cap": self.cap,
+            "limit": self.limit,
+            "remaining": self.remaining,
+            "held_by": dict(self.held_by),
+        }
+
+    @classmethod
+    def from_json(cls, value: object) -> Shortfall:
+        read = Reader(value, "shortfall", PlanFileError)
+        held = Reader(read.value("held_by"), "held_by", PlanFileError)
+        return cls(
+            cap=read.text("cap"),
+            limit=read.whole("limit"),
+            remaining=read.whole("remaining"),
+            held_by={reason: held.whole(reason) for reason in held},
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The decisions of one run over one home."""
+
+    home: str
+    command: str
+    made_at: float
+    items: tuple[PlanItem, ...]
+    shortfalls: tuple[Shortfall, ...] = ()
+
+    @property
+    def removals(self) -> tuple[PlanItem, ...]:
+        return tuple(item for item in self.items if item.action is Action.REMOVE)
+
+    @property
+    def kept(self) -> tuple[PlanItem, ...]:
+        return tuple(item for item in self.items if item.action is Action.KEEP)
+
+    @property
+    def bytes(self) -> int:
+        return sum(item.bytes for item in self.removals)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "home": self.home,
+            "command": self.command,
+            "made_at": self.made_at,
+            "items": [item.to_json() for item in self.items],
+            "bytes": self.bytes,
+            "shortfalls": [shortfall.to_json() for shortfall in self.shortfalls],
+        }
+
+    @classmethod
+    def from_json(cls, value: object) -> Plan:
+        read = Reader(value, "plan", PlanFileError)
+        return cls(
+            home=read.text("home"),
+            command=read.text("command"),
+            made_at=read.number("made_at"),
+            items=tuple(map(PlanItem.from_json, read.array("items"))),
+            shortfalls=tuple(map(Shortfall.from_json, read.array("shortfalls"))),
+        )

@@ -1,0 +1,85 @@
+"""Reading JSON that somebody may have edited: every field is checked, errors name the field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import NoReturn, TypeVar, cast
+
+from holdfast.errors import HoldfastError
+
+E = TypeVar("E", bound=StrEnum)
+
+
+class Reader:
+    """A JSON object whose fields are asked for by type; a wrong one raises `error`."""
+
+    def __init__(self, value: object, what: str, error: type[HoldfastError]) -> None:
+        self._what = what
+        self._error = error
+        if not isinstance(value, dict):
+            raise self._error(f"a {what} must be an object, not {_name(value)}")
+        self._fields = cast("Mapping[str, object]", value)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def value(self, key: str) -> object:
+        if key not in self._fields:
+            raise self._error(f"a {self._what} without `{key}`")
+        return self._fields[key]
+
+    def text(self, key: str) -> str:
+        value = self.value(key)
+        return value if isinstance(value, str) else self._wrong(key, "text", value)
+
+    def flag(self, key: str) -> bool:
+        value = self.value(key)
+        return value if isinstance(value, bool) else self._wrong(key, "true or false", value)
+
+    def whole(self, key: str) -> int:
+        """A count: a whole number that is not negative."""
+        value = self.value(key)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+        return self._wrong(key, "a whole number, 0 or more", value)
+
+    def number(self, key: str) -> float:
+        value = self.value(key)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            try:
+                number = float(value)
+            except OverflowError:
+                number = math.inf
+            if math.isfinite(number):
+                return number
+        return self._wrong(key, "a number", value)
+
+    def array(self, key: str) -> Sequence[object]:
+        value = self.value(key)
+        return value if isinstance(value, list) else self._wrong(key, "a list", value)
+
+    def choice(self, key: str, choices: type[E]) -> E:
+        value = self.value(key)
+        for choice in choices:
+            if value == choice.value:
+                return choice
+        return self._wrong(key, "one of " + ", ".join(choices), value)
+
+    def _wrong(self, key: str, wanted: str, value: object) -> NoReturn:
+        raise self._error(f"`{key}` of a {self._what} must be {wanted}, not {_name(value)}")
+
+
+def _name(value: object) -> str:
+    """A short word for a value of the wrong type; never its content, which may be private."""
+    if value is None:
+        return "null"
+    return {
+        dict: "an object",
+        list: "a list",
+        str: "text",
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+    }.get(type(value), type(value).__name__)

@@ -1,0 +1,1 @@
+"""Pure decisions: no files, no clock, no environment."""

@@ -1,0 +1,94 @@
+"""A policy: what to keep, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from holdfast.model.item import Item
+
+DAY = 86_400.0
+BUCKETS = ("hourly", "daily", "weekly", "monthly", "yearly")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """When an item may go. An item stays if *any* rule keeps it; without rules all stay.
+
+    `max_age` counts from now. `keep_within` counts from the newest item of the group, so a
+    home that lay in a drawer for a year does not lose everything on the day it wakes up.
+    """
+
+    max_age: float | None = None
+    keep_last: int = 0
+    keep_within: float | None = None
+    keep_hourly: int = 0
+    keep_daily: int = 0
+    keep_weekly: int = 0
+    keep_monthly: int = 0
+    keep_yearly: int = 0
+
+    @property
+    def empty(self) -> bool:
+        return self == Rules()
+
+    def buckets(self) -> Mapping[str, int]:
+        """How many of each calendar bucket to keep; buckets that are off are left out."""
+        counts = {name: int(getattr(self, f"keep_{name}")) for name in BUCKETS}
+        return {name: count for name, count in counts.items() if count > 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """Upper bounds on what stays. None is no bound."""
+
+    max_bytes: int | None = None
+    max_count: int | None = None
+
+    @property
+    def empty(self) -> bool:
+        return self.max_bytes is None and self.max_count is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Rules and caps that hold for one source, or for all."""
+
+    rules: Rules = Rules()
+    caps: Caps = Caps()
+
+    @property
+    def empty(self) -> bool:
+        return self.rules.empty and self.caps.empty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The whole decision: one set of limits for all, others by source, pins, and the trash.
+
+    The caps of `everywhere` bound all items together, the caps of a source that source alone.
+    A source with limits of its own is judged by its own rules only. `trash_age` is how long
+    undo copies stay; None leaves the trash alone. With `use_trash` off, removals are final.
+    """
+
+    everywhere: Limits = Limits()
+    by_source: Mapping[str, Limits] = field(default_factory=dict)
+    pins: tuple[str, ...] = ()
+    trash_age: float | None = 7 * DAY
+    use_trash: bool = True
+
+    @property
+    def empty(self) -> bool:
+        """True when no rule and no cap says anything, whatever the trash is set to."""
+        return self.everywhere.empty and all(limits.empty for limits in self.by_source.values())
+
+    def rules_for(self, source: str) -> Rules:
+        limits = self.by_source.get(source)
+        return self.everywhere.rules if limits is None else limits.rules
+
+    def pins_item(self, item: Item) -> bool:
+        """A pin is a session id or an item id, or a pattern with * ? [ ] for them."""
+        return item.pinned or any(
+            fnmatchcase(item.session, pin) or fnmatchcase(item.id, pin) for pin in self.pins
+        )

@@ -1,0 +1,49 @@
+"""The one loop that touches a home: announce a batch, act on it, record what became of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from holdfast.model.operation import Removal
+from holdfast.model.report import Outcome, Report
+from holdfast.ports import Clock, Home, Journal, Keeper, Progress
+
+#: Small enough that a stop is quick and a kill leaves little to settle, large enough that the
+#: flushes a batch costs do not matter.
+BATCH = 100
+
+Act = Callable[[Keeper, Sequence[Removal]], Sequence[Outcome]]
+
+
+def carry_out(
+    journal: Journal,
+    removals: Sequence[Removal],
+    act: Act,
+    home: Home,
+    *,
+    label: str,
+    clock: Clock,
+    progress: Progress,
+) -> Report:
+    """Act on everything, batch by batch, and close the journal. A stop is heeded in between."""
+    outcomes: list[Outcome] = []
+    stopped = None
+    for batch in batches(removals):
+        if progress.stop_requested():
+            stopped = "stopped by the user"
+            break
+        journal.intend(batch)
+        done = act(home.keeper(batch[0].item.kind), batch)
+        journal.record(batch, done)
+        outcomes += done
+        progress.step(label, len(outcomes), len(removals))
+    journal.finish(at=clock(), stopped=stopped)
+    return Report(operation=journal.operation, outcomes=tuple(outcomes), stopped=stopped)
+
+
+def batches(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
+    """Cut into batches of one kind each, because a kind has one keeper."""
+    for _, of_one_kind in itertools.groupby(removals, key=lambda each: each.item.kind):
+        while batch := tuple(itertools.islice(of_one_kind, BATCH)):
+            yield batch

@@ -1,0 +1,36 @@
+"""What is in the trash, and a plan to empty it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from holdfast.errors import UsageError
+from holdfast.model.plan import Plan
+from holdfast.policy.retention import plan_all
+from holdfast.ports import Home
+
+
+def plan_empty(
+    home: Home,
+    *,
+    now: float,
+    command: str,
+    operations: Collection[str] = (),
+    before: float | None = None,
+) -> Plan:
+    """Remove the undo copies of these operations, or of all, made before a time if one is given."""
+    view = home.log.read()
+    known = {operation.id for operation in view.operations}
+    unknown = [operation for operation in operations if operation not in known]
+    if unknown:
+        raise UsageError(
+            f"There is no operation {unknown[0]!r} in this home.",
+            hint="`holdfast trash list` shows which operations have something in the trash.",
+        )
+    chosen = [
+        entry.as_item()
+        for entry in view.trash
+        if (not operations or entry.removal.operation in operations)
+        and (before is None or entry.removed_at < before)
+    ]
+    return plan_all(chosen, str(home.root), now, command=command, reason="emptied on request")

@@ -1,0 +1,117 @@
+"""Bring back what an operation removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.errors import CannotUndoError, UsageError
+from holdfast.model.operation import (
+    LogView,
+    Operation,
+    OperationAction,
+    OperationState,
+    Removal,
+)
+from holdfast.model.report import Report
+from holdfast.ports import Clock, Home, Progress
+from holdfast.services.carry_out import carry_out
+from holdfast.services.settle import settle
+
+
+def undo(
+    home: Home, operation_id: str | None, *, clock: Clock, progress: Progress
+) -> tuple[Operation, Report]:
+    """Bring back everything of one operation that is still in the trash.
+
+    What cannot come back (its place is taken, its copy damaged) stays where it is, is named in
+    the report, and can be tried again.
+    """
+    choose(home.log.read(), operation_id)  # say no before anything is locked or written
+    with home.log.writing("undo") as writer:
+        settle(writer, home, clock=clock)
+        target, removals = preview(home, operation_id)
+        with writer.begin(
+            action=OperationAction.UNDO, command=f"undo {target.id}", at=clock(), undoes=target.id
+        ) as journal:
+            report = carry_out(
+                journal,
+                removals,
+                lambda keeper, batch: keeper.bring_back(batch),
+                home,
+                label="bringing back",
+                clock=clock,
+                progress=progress,
+            )
+    return target, report
+
+
+def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[Removal]]:
+    """The operation that `undo` would take, and what it would bring back."""
+    view = home.log.read()
+    target = choose(view, operation_id)
+    return target, [each.removal for each in view.trash if each.removal.operation == target.id]
+
+
+def choose(log: LogView, operation_id: str | None) -> Operation:
+    """The operation asked for, or the latest that removed something and is not yet undone.
+
+    The latest is not passed over when it cannot be undone: silently bringing back the one before
+    is not what anybody asked for.
+    """
+    if operation_id is None:
+        candidates = [each for each in log.operations if _removed_something(each)]
+        if not candidates:
+            raise CannotUndoError(
+                "There is nothing to undo in this home.", hint="`holdfast log` lists what was done."
+            )
+        chosen = candidates[-1]
+    else:
+        chosen = _by_id(log, operation_id)
+    _check(chosen)
+    return chosen
+
+
+def _by_id(log: LogView, operation_id: str) -> Operation:
+    for operation in log.operations:
+        if operation.id == operation_id:
+            return operation
+    known = f"The latest is {log.operations[-1].id}; " if log.operations else ""
+    raise UsageError(
+        f"There is no operation {operation_id!r} in this home.",
+        hint=f"{known}`holdfast log` lists them.",
+    )
+
+
+def _removed_something(operation: Operation) -> bool:
+    return (
+        operation.removed_to_trash > operation.undone
+        or operation.removed_for_good > 0
+        or (
+            operation.action is OperationAction.REMOVE
+            and operation.state is OperationState.UNFINISHED
+        )
+    )
+
+
+def _check(operation: Operation) -> None:
+    """Raise unless there is, or after settling may be, something to bring back."""
+    if operation.action is OperationAction.UNDO:
+        raise CannotUndoError(
+            f"Operation {operation.id} is itself an undo, of operation {operation.undoes}.",
+            hint="To remove things again, run the command again.",
+        )
+    if operation.in_trash or operation.state is OperationState.UNFINISHED:
+        return
+    if operation.undone_by:
+        by = " and ".join(operation.undone_by)
+        raise CannotUndoError(f"Operation {operation.id} was undone already, by operation {by}.")
+    if operation.removed_to_trash:
+        raise CannotUndoError(
+            f"Operation {operation.id} cannot be undone: its trash was emptied since."
+        )
+    if operation.removed:
+        raise CannotUndoError(
+            f"Operation {operation.id} cannot be undone: it removed things for good.",
+            hint="Without --now, what age rules remove stays in the trash for a while.",
+        )
+    raise CannotUndoError(f"Operation {operation.id} removed nothing.")

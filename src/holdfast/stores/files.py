@@ -1,0 +1,120 @@
+"""Durable file primitives. Every write that must survive a power cut goes through here."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.errors import StorageError
+
+PRIVATE_DIR = 0o700
+PRIVATE_FILE = 0o600
+
+
+def allocated_bytes(status: os.stat_result) -> int:
+    """The bytes that go back to the file system when this name goes.
+
+    A file with another hard link frees nothing by losing one name.
+    """
+    if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
+        return 0
+    blocks = getattr(status, "st_blocks", None)  # Windows has none
+    return status.st_size if blocks is None else blocks * 512
+
+
+def version_of(status: os.stat_result) -> str:
+    """A text that changes when the file is written, replaced, or changes its type."""
+    kind = "l" if stat.S_ISLNK(status.st_mode) else "f"
+    return f"{kind}.{status.st_ino}.{status.st_size}.{status.st_mtime_ns}"
+
+
+def same_content(version: str, other: str) -> bool:
+    """Equal but for the inode, which a copied or restored home does not keep."""
+    return _without_inode(version) == _without_inode(other)
+
+
+def _without_inode(version: str) -> list[str]:
+    parts = version.split(".")
+    return parts[:1] + parts[2:]
+
+
+def make_private_dir(path: Path) -> None:
+    """Create a folder that only its owner can enter, and its parents; fine if it exists."""
+    if path.is_dir():
+        return
+    make_private_dir(path.parent)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=PRIVATE_DIR)
+        sync_dir(path.parent)
+
+
+def sync_dir(path: Path) -> None:
+    """Make the names in a folder durable."""
+    with open_dir(path) as fd:
+        os.fsync(fd)
+
+
+@contextlib.contextmanager
+def open_dir(path: Path) -> Iterator[int]:
+    """A descriptor for a real folder; a symlink in its place is refused."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Create a private file that must not exist yet, durably."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    sync_dir(path.parent)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a private file whole: readers see the old content or the new, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        write_new(temporary, data)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_dir(path.parent)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """`os.write` may take a part only, for example when the disk is nearly full."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+@contextlib.contextmanager
+def storage_errors(doing: str) -> Iterator[None]:
+    """Turn what the operating system says into a `StorageError` with a next step."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"Cannot {doing}: {error.strerror or error}", hint=_HINTS.get(error.errno or 0)
+        ) from error
+
+
+_HINTS = {
+    errno.ENOSPC: "The disk is full. Free a little space elsewhere (1 MB is enough) and try again.",
+    errno.EDQUOT: "Your disk quota is used up. Free a little space elsewhere and try again.",
+    errno.EROFS: "The file system is mounted read-only. Mount it writable, or copy the home.",
+    errno.EACCES: "Check who owns the folder and its permissions.",
+    errno.EPERM: "Check who owns the folder and its permissions.",
+    errno.EIO: "The disk reports an error. Check it before you change anything on it.",
+}

@@ -1,0 +1,191 @@
+"""The record of one operation: a file of JSON lines, only ever appended to.
+
+    {"format": 1, "operation": "12", "action": "remove", …}     begun
+    {"intent": [{"n": 0, "item": {…}}, …]}                       about to touch these
+    {"outcome": [{"n": 0, "result": "removed", …}, …]}           what became of them
+    {"finished_at": …, "stopped": null}                           nothing more will come
+
+Write-order rule: a line is on the disk before the step it announces begins. A kill can tear
+the last line only; a torn line counts as never written, because what it announced had not
+begun, or what it reports can be seen on the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import DamageError
+from holdfast.model.operation import OperationAction, Removal
+from holdfast.model.plan import PlanItem
+from holdfast.model.read import Reader
+from holdfast.model.report import Outcome, Result
+from holdfast.stores.files import PRIVATE_FILE, storage_errors, sync_dir, write_all
+
+FORMAT = 1
+
+
+@dataclass(slots=True)
+class Record:
+    """A journal read back."""
+
+    operation: str
+    action: OperationAction
+    command: str
+    started_at: float
+    undoes: str | None
+    intended: dict[int, Removal] = field(default_factory=dict)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    finished_at: float | None = None
+    stopped: str | None = None
+    whole_bytes: int = 0
+
+    @property
+    def pending(self) -> Sequence[Removal]:
+        return tuple(
+            removal for number, removal in self.intended.items() if number not in self.outcomes
+        )
+
+
+class FileJournal:
+    """An open journal. Every call returns after the line is durable."""
+
+    def __init__(self, path: Path, fd: int, operation: str) -> None:
+        self._path = path
+        self._fd = fd
+        self.operation = operation
+
+    def intend(self, batch: Sequence[Removal]) -> None:
+        self.append({"intent": [{"n": each.number, "item": each.item.to_json()} for each in batch]})
+
+    def record(self, batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> None:
+        self.append(
+            {
+                "outcome": [
+                    {"n": removal.number, **outcome.to_json()}
+                    for removal, outcome in zip(batch, outcomes, strict=True)
+                ]
+            }
+        )
+
+    def finish(self, *, at: float, stopped: str | None = None) -> None:
+        self.append({"finished_at": at, "stopped": stopped})
+
+    def append(self, line: dict[str, Any]) -> None:
+        with storage_errors(f"write the operation log {self._path}"):
+            write_all(self._fd, json.dumps(line).encode() + b"\n")
+            os.fsync(self._fd)
+
+
+@contextlib.contextmanager
+def create(
+    path: Path, *, action: OperationAction, command: str, at: float, undoes: str | None
+) -> Iterator[FileJournal]:
+    header = {
+        "format": FORMAT,
+        "operation": path.stem,
+        "action": action.value,
+        "command": command,
+        "started_at": at,
+        "undoes": undoes,
+    }
+    with storage_errors(f"write the operation log {path}"):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        journal = FileJournal(path, fd, path.stem)
+        try:
+            journal.append(header)
+            sync_dir(path.parent)
+        except BaseException:
+            path.unlink(missing_ok=True)  # nothing was announced: as if it never began
+            raise
+        yield journal
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def resume(path: Path, record: Record) -> Iterator[FileJournal]:
+    """Append to a journal that a killed process left; what it tore off is cut away first."""
+    with storage_errors(f"write the operation log {path}"):
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.ftruncate(fd, record.whole_bytes)
+        os.lseek(fd, 0, os.SEEK_END)
+        yield FileJournal(path, fd, record.operation)
+    finally:
+        os.close(fd)
+
+
+def read(path: Path) -> Record | None:
+    """Read a journal; None when not even its first line was written whole."""
+    record: Record | None = None
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.endswith(b"\n"):
+                break  # torn by a kill: never written
+            try:
+                value = json.loads(line)
+                if record is None:
+                    record = _header(value, path.stem)
+                else:
+                    _take(record, Reader(value, "log line", DamageError))
+            except (ValueError, RecursionError, DamageError) as error:
+                raise DamageError(
+                    f"{path}:{number}: not a line of an operation log: {error}",
+                    hint="Other operations are not affected. Keep the file: it is a receipt.",
+                ) from None
+            record.whole_bytes += len(line)
+    return record
+
+
+def _header(value: object, name: str) -> Record:
+    read = Reader(value, "log header", DamageError)
+    if read.whole("format") != FORMAT:
+        raise DamageError(f"format {read.whole('format')} is not one this version knows")
+    if read.text("operation") != name:
+        raise DamageError("it belongs to another operation")
+    undoes = read.value("undoes")
+    return Record(
+        operation=name,
+        action=read.choice("action", OperationAction),
+        command=read.text("command"),
+        started_at=read.number("started_at"),
+        undoes=undoes if isinstance(undoes, str) else None,
+    )
+
+
+def _take(record: Record, line: Reader) -> None:
+    if "intent" in line:
+        for entry in line.array("intent"):
+            read = Reader(entry, "intent", DamageError)
+            number = read.whole("n")
+            record.intended[number] = Removal(
+                operation=record.undoes or record.operation,
+                number=number,
+                item=PlanItem.from_json(read.value("item")),
+            )
+    elif "outcome" in line:
+        for entry in line.array("outcome"):
+            read = Reader(entry, "outcome", DamageError)
+            record.outcomes[read.whole("n")] = _outcome(read)
+    else:
+        record.finished_at = line.number("finished_at")
+        stopped = line.value("stopped")
+        record.stopped = stopped if isinstance(stopped, str) else None
+
+
+def _outcome(read: Reader) -> Outcome:
+    return Outcome(
+        kind=read.text("kind"),
+        id=read.text("id"),
+        result=read.choice("result", Result),
+        reason=read.text("reason"),
+        bytes_freed=read.whole("bytes_freed"),
+        bytes_in_trash=read.whole("bytes_in_trash"),
+    )

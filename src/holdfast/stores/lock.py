@@ -1,0 +1,61 @@
+"""One process at a time: an advisory lock that a dead process frees by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.errors import BusyError
+from holdfast.stores.files import PRIVATE_FILE, storage_errors
+
+_PAUSE = 0.05
+
+
+@contextlib.contextmanager
+def exclusive(path: Path, *, holder: str, wait: float) -> Iterator[None]:
+    """Hold the lock at `path`, or raise `BusyError` naming who has it after `wait` seconds.
+
+    The file stays: removing a lock file while another process waits on it makes two owners.
+    """
+    with storage_errors(f"open the lock {path}"):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
+    try:
+        _acquire(fd, path, wait)
+        # Only for the message that another process shows; the lock itself is the kernel's.
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"process {os.getpid()}, `holdfast {holder}`".encode(), 0)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _acquire(fd: int, path: Path, wait: float) -> None:
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR):
+                raise
+            if time.monotonic() >= deadline:
+                raise BusyError(
+                    f"Another process is changing {path.parent.parent}: {_holder(fd)}.",
+                    hint="Wait until it is done, then try again.",
+                ) from None
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
+def _holder(fd: int) -> str:
+    try:
+        text = os.pread(fd, 200, 0).decode("utf-8", "replace").strip()
+    except OSError:
+        text = ""
+    return text or "it did not say which"

@@ -1,0 +1,222 @@
+"""The operation log of a home: a folder of journals, one a file, numbered from 1."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import DamageError
+from holdfast.model.inventory import Problem
+from holdfast.model.item import TRASH
+from holdfast.model.operation import LogView, Operation, OperationAction, Removal, TrashEntry
+from holdfast.model.report import Report, Result
+from holdfast.stores import journal
+from holdfast.stores.files import make_private_dir, storage_errors, sync_dir
+from holdfast.stores.lock import exclusive
+
+#: How long a command waits for another one before it says that the home is busy.
+LOCK_WAIT = 5.0
+
+
+class FileOperationLog:
+    def __init__(self, folder: Path, *, lock_wait: float = LOCK_WAIT) -> None:
+        self._folder = folder
+        self._lock_wait = lock_wait
+
+    def read(self) -> LogView:
+        return _view(*self._read_all())
+
+    @contextlib.contextmanager
+    def writing(self, command: str) -> Iterator[FileLogWriter]:
+        with storage_errors(f"create the operation log {self._folder}"):
+            make_private_dir(self._folder)
+        with exclusive(self._folder / "lock", holder=command, wait=self._lock_wait):
+            yield FileLogWriter(self._folder, *self._read_all())
+
+    def _read_all(self) -> tuple[list[journal.Record], list[Problem]]:
+        """Every journal that can be read, in order; the others become problems."""
+        records: list[journal.Record] = []
+        problems: list[Problem] = []
+        for path in _journals(self._folder):
+            try:
+                record = journal.read(path)
+            except DamageError as error:
+                problems.append(Problem(path=str(path), reason=error.message))
+            except OSError as error:
+                problems.append(Problem(path=str(path), reason=str(error.strerror or error)))
+            else:
+                if record is not None:
+                    records.append(record)
+        return records, problems
+
+
+class FileLogWriter:
+    """The log while the lock is held."""
+
+    def __init__(
+        self, folder: Path, records: list[journal.Record], problems: Sequence[Problem]
+    ) -> None:
+        self._folder = folder
+        self._records = records
+        self._problems = problems
+
+    def read(self) -> LogView:
+        """The log as it was when the lock was taken."""
+        return _view(self._records, self._problems)
+
+    def unfinished(self) -> Sequence[UnfinishedRecord]:
+        return tuple(
+            UnfinishedRecord(self._folder, record)
+            for record in self._records
+            if record.finished_at is None
+        )
+
+    @contextlib.contextmanager
+    def begin(
+        self, *, action: OperationAction, command: str, at: float, undoes: str | None = None
+    ) -> Iterator[journal.FileJournal]:
+        path = self._folder / f"{self._next()}.jsonl"
+        with journal.create(path, action=action, command=command, at=at, undoes=undoes) as opened:
+            yield opened
+
+    def _next(self) -> int:
+        """One more than the largest number ever used here, by whole, torn or damaged journals."""
+        with storage_errors(f"clean up {self._folder}"):
+            for path in _journals(self._folder):
+                if path.stat().st_size == 0 or _torn_header(path):
+                    path.unlink()
+                    sync_dir(self._folder)
+        return max((int(path.stem) for path in _journals(self._folder)), default=0) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedRecord:
+    """An operation that a killed process left open."""
+
+    _folder: Path
+    _record: journal.Record
+
+    @property
+    def operation(self) -> str:
+        return self._record.operation
+
+    @property
+    def action(self) -> OperationAction:
+        return self._record.action
+
+    @property
+    def pending(self) -> Sequence[Removal]:
+        return self._record.pending
+
+    def resume(self) -> AbstractContextManager[journal.FileJournal]:
+        return journal.resume(self._folder / f"{self.operation}.jsonl", self._record)
+
+
+def _journals(folder: Path) -> list[Path]:
+    try:
+        names = [path for path in folder.iterdir() if path.suffix == ".jsonl"]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    numbered = [path for path in names if path.stem.isascii() and path.stem.isdigit()]
+    return sorted(numbered, key=lambda path: int(path.stem))
+
+
+def _torn_header(path: Path) -> bool:
+    """Killed while the first line was written: nothing had begun."""
+    with path.open("rb") as lines:
+        return not lines.readline().endswith(b"\n")
+
+
+def _view(records: Sequence[journal.Record], problems: Sequence[Problem]) -> LogView:
+    undone = _undone(records)
+    entries = _in_trash(records, gone=_emptied(records) | undone.keys())
+    trash_of: dict[str, list[TrashEntry]] = defaultdict(list)
+    for entry in entries:
+        trash_of[entry.removal.operation].append(entry)
+    undoers_of: dict[str, list[str]] = defaultdict(list)
+    for key, undoer in undone.items():
+        undoers_of[key.partition("/")[0]].append(undoer)
+    return LogView(
+        operations=tuple(
+            _summary(record, trash_of[record.operation], undoers_of[record.operation])
+            for record in records
+        ),
+        trash=tuple(entries),
+        problems=tuple(problems),
+    )
+
+
+def _summary(
+    record: journal.Record, entries: Sequence[TrashEntry], undoers: Sequence[str]
+) -> Operation:
+    report = Report(operation=record.operation, outcomes=tuple(record.outcomes.values()))
+    removed = [
+        removal
+        for number, removal in record.intended.items()
+        if number in record.outcomes and record.outcomes[number].result is Result.REMOVED
+    ]
+    return Operation(
+        id=record.operation,
+        action=record.action,
+        command=record.command,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
+        stopped=record.stopped,
+        undoes=record.undoes,
+        undone_by=tuple(dict.fromkeys(undoers)),
+        removed=report.removed,
+        brought_back=report.brought_back,
+        skipped=report.skipped,
+        failed=report.failed,
+        bytes_freed=report.bytes_freed,
+        bytes_in_trash=report.bytes_in_trash,
+        in_trash=len(entries),
+        trash_bytes=sum(entry.bytes for entry in entries),
+        removed_to_trash=sum(removal.item.undoable for removal in removed),
+        removed_for_good=sum(
+            not removal.item.undoable and removal.item.kind != TRASH for removal in removed
+        ),
+        undone=len(undoers),
+    )
+
+
+def _undone(records: Sequence[journal.Record]) -> dict[str, str]:
+    """What was brought back, `operation/number`, and by which operation."""
+    return {
+        f"{record.undoes}/{number}": record.operation
+        for record in records
+        if record.action is OperationAction.UNDO
+        for number, outcome in record.outcomes.items()
+        if outcome.result is Result.BROUGHT_BACK
+    }
+
+
+def _emptied(records: Sequence[journal.Record]) -> set[str]:
+    return {
+        outcome.id
+        for record in records
+        for outcome in record.outcomes.values()
+        if outcome.kind == TRASH and outcome.result is Result.REMOVED
+    }
+
+
+def _in_trash(records: Sequence[journal.Record], *, gone: set[str]) -> list[TrashEntry]:
+    """Removals with an undo copy that nobody has brought back or emptied since."""
+    return [
+        TrashEntry(
+            removal=removal,
+            removed_at=record.finished_at or record.started_at,
+            bytes=record.outcomes[number].bytes_in_trash,
+        )
+        for record in records
+        if record.action is OperationAction.REMOVE
+        for number, removal in record.intended.items()
+        if removal.item.undoable
+        and number in record.outcomes
+        and record.outcomes[number].result is Result.REMOVED
+        and removal.key not in gone
+    ]

@@ -1,0 +1,65 @@
+"""Saved plans: JSON that a person can read, with a seal that shows when it was edited."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import PlanFileError
+from holdfast.model.plan import Plan
+from holdfast.model.read import Reader
+from holdfast.stores.files import replace, storage_errors
+
+FORMAT = 1
+_LARGEST = 512 * 1024 * 1024
+
+
+def save(plan: Plan, path: Path) -> None:
+    """Write a plan. An earlier plan is replaced; anything else at `path` is left alone."""
+    if path.exists() or path.is_symlink():
+        try:
+            load(path)
+        except PlanFileError as error:
+            raise PlanFileError(
+                f"{path} exists and is not a saved plan; it was left alone.",
+                hint="Choose another name for --plan-out.",
+            ) from error
+    body = plan.to_json()
+    document = {"holdfast_plan": FORMAT, "seal": _seal(body), "plan": body}
+    with storage_errors(f"save the plan to {path}"):
+        replace(path, json.dumps(document, indent=1).encode() + b"\n")
+
+
+def load(path: Path) -> Plan:
+    """Read a saved plan; anything that is not exactly what `save` wrote is refused."""
+    with storage_errors(f"read the plan {path}"):
+        if not path.is_file():
+            raise PlanFileError(f"{path} is not a file.", hint="Make one with --plan-out FILE.")
+        if path.stat().st_size > _LARGEST:
+            raise PlanFileError(f"{path} is too large to be a saved plan.")
+        data = path.read_bytes()
+    try:
+        read = Reader(json.loads(data), "saved plan", PlanFileError)
+        known = read.whole("holdfast_plan") == FORMAT
+        body = read.value("plan")
+        seal = read.text("seal")
+    except (ValueError, RecursionError, PlanFileError) as error:
+        raise PlanFileError(
+            f"{path} is not a saved plan.", hint="Make one with --plan-out FILE."
+        ) from error
+    if not known:
+        raise PlanFileError(f"{path} was saved by a newer version of Holdfast.")
+    if seal != _seal(body):
+        raise PlanFileError(
+            f"{path} was edited or damaged after it was saved; nothing was done.",
+            hint="Make the plan anew, with other flags if it should remove something else.",
+        )
+    return Plan.from_json(body)
+
+
+def _seal(body: Any) -> str:
+    """Not a signature: it tells a slip of the editor from the plan that was shown."""
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,49 @@
+"""Where undo copies lie: `trash/<operation>/<number>-<name>`, known before anything is moved.
+
+The place follows from the intent alone, so that after a kill the disk itself tells how far a
+removal came. The name is there for people: a file can be found without Holdfast.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.model.operation import Removal
+from holdfast.stores.files import make_private_dir, open_dir
+
+_LONGEST_NAME = 255  # bytes, on every file system that matters
+
+
+class TrashFolder:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def folder(self, operation: str) -> Path:
+        return self.root / operation
+
+    def name(self, removal: Removal) -> str:
+        full = f"{removal.number}-{removal.item.id.rpartition('/')[2]}"
+        return full if len(os.fsencode(full)) <= _LONGEST_NAME else str(removal.number)
+
+    def path(self, removal: Removal) -> Path:
+        return self.folder(removal.operation) / self.name(removal)
+
+    @contextlib.contextmanager
+    def opened(self, operation: str, *, create: bool) -> Iterator[int | None]:
+        """A descriptor of an operation's folder; None when it does not exist."""
+        folder = self.folder(operation)
+        if create:
+            make_private_dir(folder)
+        elif not folder.is_dir():
+            yield None
+            return
+        with open_dir(folder) as fd:
+            yield fd
+
+    def drop_if_empty(self, operation: str) -> None:
+        # Not empty, or gone already: both are fine, the folder itself holds nothing.
+        with contextlib.suppress(OSError):
+            self.folder(operation).rmdir()

@@ -1,0 +1,229 @@
+"""Documents that hold and documents that do not, with the exact words for what is wrong."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from holdfast.config.check import check
+from holdfast.config.keys import KEYS
+from holdfast.config.kinds import Value
+
+WHERE = "~/.holdfast/config.toml"
+
+
+def problems(text: str) -> list[str]:
+    _, found = check(tomllib.loads(text), text, WHERE)
+    return [str(problem).removeprefix(WHERE) for problem in found]
+
+
+GOOD: dict[str, dict[str, Value]] = {
+    "": {},
+    "# nothing\n": {},
+    "[sessions]": {},
+    "[sessions.source]": {},
+    "[sessions.source.cron]": {},
+    "trash_days = 1": {"trash_days": 1},
+    "trash_days = 3650": {"trash_days": 3650},
+    "[sessions]\nretention_days = 0": {"sessions.retention_days": 0},
+    "[sessions]\nretention_days = 0.5": {"sessions.retention_days": 0.5},
+    "[sessions]\nretention_days = 36_500": {"sessions.retention_days": 36500},
+    "sessions.retention_days = 3": {"sessions.retention_days": 3},
+    "sessions = { idle_hours = 1, keep_last = 4 }": {
+        "sessions.idle_hours": 1,
+        "sessions.keep_last": 4,
+    },
+    "[sessions]\nidle_hours = 8760.0": {"sessions.idle_hours": 8760.0},
+    "[sessions]\nkeep_within = ''": {"sessions.keep_within": ""},
+    "[sessions]\nkeep_within = '1d12h'": {"sessions.keep_within": "1d12h"},
+    "[sessions]\npins = []": {"sessions.pins": ()},
+    "[sessions]\npins = ['a', 'cron_*', '[ab]?']": {"sessions.pins": ("a", "cron_*", "[ab]?")},
+    "[sessions.source.my-agent_2]\nkeep_yearly = 2\nmax_count = 9": {
+        "sessions.source.my-agent_2.keep_yearly": 2,
+        "sessions.source.my-agent_2.max_count": 9,
+    },
+    "[sessions.source.'a.b']\nkeep_last = 1": {'sessions.source."a.b".keep_last': 1},
+}
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_good_document(text: str) -> None:
+    values, found = check(tomllib.loads(text), text, WHERE)
+    assert not found
+    written = {
+        ".".join(part if "." not in part else f'"{part}"' for part in given.path): given.value
+        for given in values
+    }
+    assert written == GOOD[text]
+
+
+BAD_TOP = {
+    "trash_days = 0": (
+        ":1: trash_days: expected a whole number from 1 to 3650, found 0;"
+        " --now skips the trash for one run"
+    ),
+    "\ntrash_days = 3651": (":2: trash_days: expected a whole number from 1 to 3650, found 3651"),
+    "trash_days = 7.0": ":1: trash_days: expected a whole number from 1 to 3650, found 7.0",
+    "trash_days = true": (
+        ":1: trash_days: expected a whole number from 1 to 3650, found true (a boolean)"
+    ),
+    "trash_days = '7'": (
+        ":1: trash_days: expected a whole number from 1 to 3650,"
+        ' found "7" (text); write it without quotes'
+    ),
+    "trash_days = 'week'": (
+        ':1: trash_days: expected a whole number from 1 to 3650, found "week" (text)'
+    ),
+    "trash_days = [7]": ":1: trash_days: expected a whole number from 1 to 3650, found a list",
+    "[trash_days]": ":1: trash_days: expected a whole number from 1 to 3650, found a table",
+    "trash_days = 2026-03-25": (
+        ":1: trash_days: expected a whole number from 1 to 3650, found a date or time"
+    ),
+    "trash_days = 0x" + "f" * 9000: (
+        ":1: trash_days: expected a whole number from 1 to 3650, found a far larger number"
+    ),
+    "trash_days = -9223372036854775808": (
+        ":1: trash_days: expected a whole number from 1 to 3650, found a far smaller number;"
+        " --now skips the trash for one run"
+    ),
+    "trsh_days = 1": ':1: trsh_days: unknown key; did you mean "trash_days"?',
+    "Trash-Days = 1": ':1: Trash-Days: unknown key; did you mean "trash_days"?',
+    "retention_days = 1": ":1: retention_days: unknown key; it belongs in [sessions]",
+    "retention_dys = 1": (
+        ':1: retention_dys: unknown key; did you mean "retention_days" in [sessions]?'
+    ),
+    "[source.cron]": ":1: source: unknown key; it belongs in [sessions]",
+    "[session]": ':1: session: unknown key; did you mean "sessions"?',
+    "zzz = 1": ":1: zzz: unknown key",
+    '"a\\nb\\u001b" = 1': ':1: "a\\nb\\x1b": unknown key',
+    '"" = 1': ':1: "": unknown key',
+    "sessions = 3": ":1: sessions: expected a table, found 3",
+    "[[sessions]]": ":1: sessions: expected a table, found a list",
+}
+
+BAD_SESSIONS = {
+    "\n\n\n\n\nretention_dys = 1": (
+        ':7: sessions.retention_dys: unknown key; did you mean "retention_days"?'
+    ),
+    "trash_days = 1": (
+        ":2: sessions.trash_days: unknown key; it belongs at the top, before any [table]"
+    ),
+    "retention_days = -1": (
+        ":2: sessions.retention_days: expected a number from 0 to 36500, found -1"
+    ),
+    "retention_days = nan": (
+        ":2: sessions.retention_days: expected a number from 0 to 36500, found nan"
+    ),
+    "retention_days = inf": (
+        ":2: sessions.retention_days: expected a number from 0 to 36500, found inf"
+    ),
+    "retention_days = 36500.1": (
+        ":2: sessions.retention_days: expected a number from 0 to 36500, found 36500.1"
+    ),
+    "idle_hours = 0": (
+        ":2: sessions.idle_hours: expected a number from 1 to 8760, found 0;"
+        " a shorter time could take a session in use"
+    ),
+    "keep_last = -1": (
+        ":2: sessions.keep_last: expected a whole number from 0 to 1000000, found -1"
+    ),
+    "keep_within = '0d'": (
+        ':2: sessions.keep_within: "0d" would keep nothing; write "" to turn this off'
+    ),
+    "keep_within = '2 weeks'": (
+        ':2: sessions.keep_within: expected a duration such as "12h", "2w" or "1y",'
+        ' found "2 weeks" (text)'
+    ),
+    "keep_within = 14": (':2: sessions.keep_within: expected a duration such as "2w", found 14'),
+    f"keep_within = '{'9' * 500}y'": (
+        ':2: sessions.keep_within: expected a duration such as "12h", "2w" or "1y",'
+        f' found "{"9" * 37}..." (text)'
+    ),
+    "pins = 'a'": (
+        ':2: sessions.pins: expected a list of ids or patterns, found "a" (text); put it in [ ]'
+    ),
+    "pins = 1": ":2: sessions.pins: expected a list of ids or patterns, found 1",
+    "source = []": ":2: sessions.source: expected a table, found a list",
+    "source.retention_days = 3": (":2: sessions.source.retention_days: expected a table, found 3"),
+    "source.Cron.keep_last = 3": (
+        ":2: sessions.source.Cron: a source name is 1 to 64 of a-z 0-9 _ . - and begins with"
+        ' a letter or a digit; did you mean "cron"?'
+    ),
+    "source.'../x'.keep_last = 3": (
+        ':2: sessions.source."../x": a source name is 1 to 64 of a-z 0-9 _ . - and begins with'
+        " a letter or a digit"
+    ),
+    "source.cron.idle_hours = 3": (
+        ":2: sessions.source.cron.idle_hours: unknown key; it belongs in [sessions]"
+    ),
+    "source.cron.keep_lats = 3": (
+        ':2: sessions.source.cron.keep_lats: unknown key; did you mean "keep_last"?'
+    ),
+}
+
+
+@pytest.mark.parametrize("text", BAD_TOP)
+def test_bad_top(text: str) -> None:
+    assert problems(text) == [BAD_TOP[text]]
+
+
+@pytest.mark.parametrize("text", BAD_SESSIONS)
+def test_bad_sessions(text: str) -> None:
+    assert problems("[sessions]\n" + text) == [BAD_SESSIONS[text]]
+
+
+def test_every_problem_is_found_in_order_of_lines() -> None:
+    text = """\
+[sessions.source.cron]
+keep_last = 'x'
+
+[sessions]
+pins = [
+  "",
+  3,
+  "fine",
+]
+max_cont = 1
+
+[other]
+"""
+    assert problems(text) == [
+        (
+            ":2: sessions.source.cron.keep_last: expected a whole number from 0 to 1000000,"
+            ' found "x" (text)'
+        ),
+        ":5: sessions.pins: item 1 is empty",
+        ":5: sessions.pins: item 2: expected an id or a pattern, found 3",
+        ':10: sessions.max_cont: unknown key; did you mean "max_count"?',
+        ":12: other: unknown key",
+    ]
+
+
+def test_a_long_value_or_name_is_cut() -> None:
+    text = f"trash_days = '{'x' * 1000}'\n{'k' * 1000} = 1"
+    wrong_value, unknown = problems(text)
+    assert wrong_value.endswith(f'found "{"x" * 37}..." (text)')
+    assert unknown == f":2: {'k' * 61}...: unknown key"
+
+
+@pytest.mark.parametrize("name", ["a", "0", "a" * 64, "a_b-c.d"])
+def test_source_names_that_hold(name: str) -> None:
+    assert not check({"sessions": {"source": {name: {}}}}, "", WHERE)[1]
+
+
+@pytest.mark.parametrize("name", ["", "-a", ".", "..", "a/b", "a" * 65, "a\n", "ä", "A b"])
+def test_source_names_that_do_not(name: str) -> None:
+    (problem,) = check({"sessions": {"source": {name: {}}}}, "", WHERE)[1]
+    assert problem.what.startswith("a source name is")
+
+
+def test_without_text_problems_have_no_line() -> None:
+    values, found = check({"trash_days": 3, "x": 1}, "", WHERE)
+    assert [str(problem) for problem in found] == [f"{WHERE}: x: unknown key"]
+    assert values[0].origin == "config.toml"
+
+
+def test_defaults_hold() -> None:
+    for key in KEYS:
+        assert key.kind.read(key.default) == key.default

@@ -1,0 +1,161 @@
+"""Settings as values: types, origins, and the policy they amount to."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from holdfast.config import SessionSettings, Settings, SourceSettings, load
+from holdfast.config.keys import KEYS, SOURCE_KEYS
+from holdfast.policy.rules import DAY, Caps, Limits, Policy, Rules
+
+
+def settings(tmp_path: Path, text: str) -> Settings:
+    path = tmp_path / "config.toml"
+    path.write_text(text, encoding="utf-8")
+    return load(path, {})
+
+
+def names(cls: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(cls)]
+
+
+def test_attributes_are_the_keys() -> None:
+    assert names(SessionSettings) == [key.name for key in KEYS if len(key.path) == 2]
+    assert names(SourceSettings) == ["name", *(key.name for key in SOURCE_KEYS)]
+    top = [key.name for key in KEYS if len(key.path) == 1]
+    assert names(Settings) == [*top, "sessions", "sources", "origins"]
+
+
+def test_settings_are_frozen_and_slotted() -> None:
+    value = load(None, {})
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        value.trash_days = 1  # type: ignore[misc]
+    assert not hasattr(value, "__dict__")
+    assert hash(value) == hash(load(None, {}))
+
+
+def test_default_entries() -> None:
+    assert list(load(None, {}).entries()) == [
+        ("trash_days", 7, "default"),
+        ("sessions.retention_days", 90, "default"),
+        ("sessions.idle_hours", 24, "default"),
+        ("sessions.keep_last", 0, "default"),
+        ("sessions.keep_hourly", 0, "default"),
+        ("sessions.keep_daily", 0, "default"),
+        ("sessions.keep_weekly", 0, "default"),
+        ("sessions.keep_monthly", 0, "default"),
+        ("sessions.keep_yearly", 0, "default"),
+        ("sessions.keep_within", "", "default"),
+        ("sessions.max_total_size_mb", 0, "default"),
+        ("sessions.max_count", 0, "default"),
+        ("sessions.pins", (), "default"),
+    ]
+
+
+def test_origins(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    long = "s" * 64
+    path.write_text(
+        "trash_days = 3\n\nsessions.keep_last = 4\nsessions.max_count = 8\n"
+        f"sessions.source.'a.b'.keep_last = 5\nsessions.source.{long}.max_count = 6\n"
+        "sessions.source.cron = { keep_last = 7, retention_days = 1.5 }\n",
+        encoding="utf-8",
+    )
+    entries = load(path, {"HOLDFAST_SESSIONS_MAX_COUNT": "9"}).entries()
+    assert [entry for entry in entries if entry[2] != "default"] == [
+        ("trash_days", 3, "config.toml:1"),
+        ("sessions.keep_last", 4, "config.toml:3"),
+        ("sessions.max_count", 9, "HOLDFAST_SESSIONS_MAX_COUNT"),
+        ('sessions.source."a.b".keep_last', 5, "config.toml:5"),
+        ("sessions.source.cron.retention_days", 1.5, "config.toml:7"),
+        ("sessions.source.cron.keep_last", 7, "config.toml:7"),
+        (f"sessions.source.{long}.max_count", 6, "config.toml:6"),
+    ]
+
+
+def test_default_policy() -> None:
+    everywhere = Limits(rules=Rules(max_age=90 * DAY))
+    assert load(None, {}).policy() == Policy(everywhere=everywhere, trash_age=7 * DAY)
+    assert load(None, {}).policy(use_trash=False) == Policy(everywhere=everywhere, use_trash=False)
+
+
+def test_full_policy(tmp_path: Path) -> None:
+    policy = settings(
+        tmp_path,
+        """
+        trash_days = 14
+        [sessions]
+        retention_days = 0.5
+        keep_last = 1
+        keep_hourly = 2
+        keep_daily = 3
+        keep_weekly = 4
+        keep_monthly = 5
+        keep_yearly = 6
+        keep_within = "1d12h"
+        max_total_size_mb = 500
+        max_count = 8
+        pins = ["a", "b*"]
+        """,
+    ).policy()
+    assert policy == Policy(
+        everywhere=Limits(
+            rules=Rules(
+                max_age=0.5 * DAY,
+                keep_last=1,
+                keep_hourly=2,
+                keep_daily=3,
+                keep_weekly=4,
+                keep_monthly=5,
+                keep_yearly=6,
+                keep_within=1.5 * DAY,
+            ),
+            caps=Caps(max_bytes=500_000_000, max_count=8),
+        ),
+        pins=("a", "b*"),
+        trash_age=14 * DAY,
+    )
+
+
+def test_a_source_inherits_rules_and_not_caps(tmp_path: Path) -> None:
+    policy = settings(
+        tmp_path,
+        """
+        [sessions]
+        keep_last = 5
+        keep_within = "1w"
+        max_count = 100
+        max_total_size_mb = 1
+        [sessions.source.cron]
+        retention_days = 7
+        max_total_size_mb = 2
+        [sessions.source.cli]
+        retention_days = 0
+        keep_last = 0
+        keep_within = ""
+        [sessions.source.empty]
+        """,
+    ).policy()
+    assert policy.by_source == {
+        "cron": Limits(
+            rules=Rules(max_age=7 * DAY, keep_last=5, keep_within=7 * DAY),
+            caps=Caps(max_bytes=2_000_000),
+        ),
+        "cli": Limits(),
+    }
+    assert policy.everywhere.caps == Caps(max_bytes=1_000_000, max_count=100)
+    assert policy.rules_for("empty") == policy.everywhere.rules
+
+
+def test_a_source_inherits_from_the_environment_too(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("sessions.source.cron.max_count = 1", encoding="utf-8")
+    policy = load(path, {"HOLDFAST_SESSIONS_RETENTION_DAYS": "3"}).policy()
+    assert policy.by_source["cron"].rules == Rules(max_age=3 * DAY)
+
+
+def test_an_empty_policy_is_no_error_here() -> None:
+    assert load(None, {"HOLDFAST_SESSIONS_RETENTION_DAYS": "0"}).policy().empty
