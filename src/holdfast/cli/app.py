@@ -10,6 +10,7 @@ from holdfast import __version__
 from holdfast.cli.errors import as_holdfast_error, print_error
 from holdfast.cli.frame import Group, Lazy, run_default
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.streams import OutputError
 
 COMMANDS = {
     "status": Lazy("holdfast.cli.commands.status", "What is here, what it costs, what would go."),
@@ -49,7 +50,7 @@ def invoke(args: list[str]) -> int:
         result = root.main(args, prog_name="holdfast", standalone_mode=False, obj=invocation)
     except (KeyboardInterrupt, click.Abort):
         raise KeyboardInterrupt from None
-    except BrokenPipeError:
+    except OutputError:
         raise
     except Exception as error:  # noqa: BLE001 - the edge: a user never sees a stack trace
         if invocation.debug or "--debug" in args:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from holdfast.cli.streams import colour_wanted, write
 from holdfast.cli.text import printable
 from holdfast.errors import HoldfastError, StorageError, UsageError
 
@@ -38,7 +39,8 @@ def error_document(error: HoldfastError) -> dict[str, Any]:
 def print_error(error: HoldfastError, *, as_json: bool) -> None:
     """The message goes to stderr; with --json a document goes to stdout as well."""
     if as_json:
-        click.echo(json.dumps(error_document(error), indent=2))
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {printable(error.message)}", err=True)
+        write(json.dumps(error_document(error), indent=2) + "\n")
+    label = click.style("error:", fg="red", bold=True)
+    click.echo(f"{label} {printable(error.message)}", err=True, color=colour_wanted())
     if error.hint:
         click.echo(f"  {printable(error.hint)}", err=True)

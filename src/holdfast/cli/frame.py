@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,15 @@ class _HomePath(click.Path):
         if not str(value):
             self.fail("the path is empty", param, ctx)
         return Path(value)
+
+
+class Choice(click.Choice[str]):
+    """One of a few words; a mistyped one gets its neighbour."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        near = get_close_matches(str(value), self.choices, n=1)
+        also = f" Did you mean {near[0]!r}?" if near else ""
+        return super().get_invalid_choice_message(value, ctx) + also
 
 
 def common_options() -> list[click.Parameter]:

@@ -5,9 +5,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
+from holdfast.cli.streams import (
+    OutputError,
+    discard_output,
+    show_what_cannot_be_encoded,
+    write,
+)
+
+FAILED = 1
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
@@ -18,22 +25,31 @@ def main() -> None:
 
 def run(args: list[str]) -> int:
     """Run one command line and return its exit code."""
+    show_what_cannot_be_encoded()
     try:
         code = _version() if args == ["--version"] else _dispatch(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has gone. Nothing may be written any more, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+    except OutputError as error:
+        return _output_failed(error.cause)
+    except OSError as error:  # the last flush, or the document of an error
+        return _output_failed(error)
     return code
+
+
+def _output_failed(error: OSError) -> int:
+    discard_output()
+    if isinstance(error, BrokenPipeError):
+        return BROKEN_PIPE  # whoever read our output has gone, and knows why
+    sys.stderr.write(f"error: Cannot write the output: {error.strerror or error}\n")
+    return FAILED
 
 
 def _version() -> int:
     from holdfast import __version__
 
-    sys.stdout.write(f"holdfast {__version__}\n")
+    write(f"holdfast {__version__}\n")
     return 0
 
 

@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.cli.streams import write
 from holdfast.cli.text import one_line
 
 _PIPED_WIDTH = 80
@@ -31,12 +32,14 @@ def console() -> Console:
 
 def print_json(document: dict[str, Any]) -> None:
     """The one document of a --json run. ASCII only: names may hold bytes that are no UTF-8."""
-    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    write(json.dumps(document, indent=2) + "\n")
 
 
 def say(*parts: RenderableType) -> None:
     """Print text or a table, fitted to the width of the console."""
-    console().print(*parts)
+    with console().capture() as laid_out:
+        console().print(*parts)
+    write(laid_out.get())
 
 
 def note(message: str) -> None:
@@ -62,6 +65,8 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 def bar(share: float, width: int) -> Text:
     """A small bar of eighths; anything that is not nothing shows at least one of them."""
+    if not console().encoding.startswith("utf"):
+        return Text(("#" * max(share > 0, round(share * width))).ljust(width), style="cyan")
     eighths = round(max(0.0, min(1.0, share)) * width * 8)
     if share > 0:
         eighths = max(1, eighths)

@@ -105,6 +105,8 @@ class ArtifactKeeper:
         )
         if obstacle:
             return places.end(Result.SKIPPED, obstacle)
+        if places.undo_copy() is not None:  # a rename would replace it
+            return places.end(Result.FAILED, "its place in the trash is taken")
         os.rename(places.name, places.copy, src_dir_fd=places.sessions, dst_dir_fd=places.trash)
         return self._confirm(places)
 
@@ -152,7 +154,7 @@ class ArtifactKeeper:
         copy, original = places.undo_copy(), places.original()
         judged = places.removal.item.version
         if copy is None:
-            if original is not None and version_of(original) == judged:
+            if original is not None and same_content(version_of(original), judged):
                 return places.end(Result.BROUGHT_BACK)  # a killed undo had come this far
             return places.end(Result.DAMAGED, "its copy is no longer in the trash")
         if not same_content(version_of(copy), judged):

@@ -38,9 +38,10 @@ class HoldfastHome:
 
     def __init__(self, root: Path, *, clock: Clock, idle: float) -> None:
         self.root = root
-        self.log = FileOperationLog(root / "operations")
+        trash = root / "trash"
+        self.log = FileOperationLog(root / "operations", trash)
         self._idle = idle
-        artifacts = ArtifactKeeper(root, TrashFolder(root / "trash"), clock, idle)
+        artifacts = ArtifactKeeper(root, TrashFolder(trash), clock, idle)
         self._keepers: dict[str, Keeper] = {TRANSCRIPT: artifacts, REQUEST_DUMP: artifacts}
         self._keepers[TRASH] = TrashKeeper(lambda: self.log.read().trash, self.keeper)
 

@@ -5,6 +5,8 @@
     {"outcome": [{"n": 0, "result": "removed", …}, …]}           what became of them
     {"finished_at": …, "stopped": null}                           nothing more will come
 
+An undo names items by their number in the operation that it undoes.
+
 Write-order rule: a line is on the disk before the step it announces begins. A kill can tear
 the last line only; a torn line counts as never written, because what it announced had not
 begun, or what it reports can be seen on the disk.
@@ -15,12 +17,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import DamageError
+from holdfast.errors import DamageError, HoldfastError
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.read import Reader
@@ -61,13 +63,19 @@ class FileJournal:
         self.operation = operation
 
     def intend(self, batch: Sequence[Removal]) -> None:
-        self.append({"intent": [{"n": each.number, "item": each.item.to_json()} for each in batch]})
+        self.append({"intent": [self._intent(removal) for removal in batch]})
 
     def record(self, batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> None:
         self.append(
             {
                 "outcome": [
-                    {"n": removal.number, **outcome.to_json()}
+                    {
+                        "n": removal.number,
+                        "result": outcome.result.value,
+                        "reason": outcome.reason,
+                        "freed": outcome.bytes_freed,
+                        "in_trash": outcome.bytes_in_trash,
+                    }
                     for removal, outcome in zip(batch, outcomes, strict=True)
                 ]
             }
@@ -76,9 +84,14 @@ class FileJournal:
     def finish(self, *, at: float, stopped: str | None = None) -> None:
         self.append({"finished_at": at, "stopped": stopped})
 
+    def _intent(self, removal: Removal) -> dict[str, Any]:
+        if removal.operation != self.operation:
+            return {"n": removal.number}
+        return {"n": removal.number, "item": removal.item.to_json()}
+
     def append(self, line: dict[str, Any]) -> None:
         with storage_errors(f"write the operation log {self._path}"):
-            write_all(self._fd, json.dumps(line).encode() + b"\n")
+            write_all(self._fd, json.dumps(line, separators=(",", ":")).encode() + b"\n")
             os.fsync(self._fd)
 
 
@@ -122,8 +135,11 @@ def resume(path: Path, record: Record) -> Iterator[FileJournal]:
         os.close(fd)
 
 
-def read(path: Path) -> Record | None:
-    """Read a journal; None when not even its first line was written whole."""
+def read(path: Path, earlier: Mapping[str, Record]) -> Record | None:
+    """Read a journal; None when not even its first line was written whole.
+
+    An undo is understood with the help of the `earlier` record that it undoes.
+    """
     record: Record | None = None
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
@@ -134,8 +150,8 @@ def read(path: Path) -> Record | None:
                 if record is None:
                     record = _header(value, path.stem)
                 else:
-                    _take(record, Reader(value, "log line", DamageError))
-            except (ValueError, RecursionError, DamageError) as error:
+                    _take(record, Reader(value, "log line", DamageError), earlier)
+            except (ValueError, RecursionError, HoldfastError) as error:
                 raise DamageError(
                     f"{path}:{number}: not a line of an operation log: {error}",
                     hint="Other operations are not affected. Keep the file: it is a receipt.",
@@ -160,32 +176,42 @@ def _header(value: object, name: str) -> Record:
     )
 
 
-def _take(record: Record, line: Reader) -> None:
+def _take(record: Record, line: Reader, earlier: Mapping[str, Record]) -> None:
     if "intent" in line:
         for entry in line.array("intent"):
             read = Reader(entry, "intent", DamageError)
-            number = read.whole("n")
-            record.intended[number] = Removal(
-                operation=record.undoes or record.operation,
-                number=number,
-                item=PlanItem.from_json(read.value("item")),
-            )
+            removal = _removal(record, read, earlier)
+            record.intended[removal.number] = removal
     elif "outcome" in line:
         for entry in line.array("outcome"):
             read = Reader(entry, "outcome", DamageError)
-            record.outcomes[read.whole("n")] = _outcome(read)
+            number = read.whole("n")
+            record.outcomes[number] = _outcome(read, record.intended, number)
     else:
         record.finished_at = line.number("finished_at")
         stopped = line.value("stopped")
         record.stopped = stopped if isinstance(stopped, str) else None
 
 
-def _outcome(read: Reader) -> Outcome:
+def _removal(record: Record, read: Reader, earlier: Mapping[str, Record]) -> Removal:
+    number = read.whole("n")
+    if record.undoes is None:
+        item = PlanItem.from_json(read.value("item"))
+        return Removal(operation=record.operation, number=number, item=item)
+    undone = earlier.get(record.undoes)
+    if undone is None or number not in undone.intended:
+        raise DamageError(f"operation {record.undoes} has no item {number}")
+    return undone.intended[number]
+
+
+def _outcome(read: Reader, intended: Mapping[int, Removal], number: int) -> Outcome:
+    if number not in intended:
+        raise DamageError(f"an outcome for item {number}, which was never announced")
     return Outcome(
-        kind=read.text("kind"),
-        id=read.text("id"),
+        kind=intended[number].item.kind,
+        id=intended[number].item.id,
         result=read.choice("result", Result),
         reason=read.text("reason"),
-        bytes_freed=read.whole("bytes_freed"),
-        bytes_in_trash=read.whole("bytes_in_trash"),
+        bytes_freed=read.whole("freed"),
+        bytes_in_trash=read.whole("in_trash"),
     )

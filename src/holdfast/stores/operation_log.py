@@ -23,8 +23,9 @@ LOCK_WAIT = 5.0
 
 
 class FileOperationLog:
-    def __init__(self, folder: Path, *, lock_wait: float = LOCK_WAIT) -> None:
+    def __init__(self, folder: Path, trash: Path, *, lock_wait: float = LOCK_WAIT) -> None:
         self._folder = folder
+        self._trash = trash
         self._lock_wait = lock_wait
 
     def read(self) -> LogView:
@@ -35,32 +36,37 @@ class FileOperationLog:
         with storage_errors(f"create the operation log {self._folder}"):
             make_private_dir(self._folder)
         with exclusive(self._folder / "lock", holder=command, wait=self._lock_wait):
-            yield FileLogWriter(self._folder, *self._read_all())
+            yield FileLogWriter(self._folder, self._trash, *self._read_all())
 
     def _read_all(self) -> tuple[list[journal.Record], list[Problem]]:
         """Every journal that can be read, in order; the others become problems."""
-        records: list[journal.Record] = []
+        records: dict[str, journal.Record] = {}
         problems: list[Problem] = []
         for path in _journals(self._folder):
             try:
-                record = journal.read(path)
+                record = journal.read(path, records)
             except DamageError as error:
                 problems.append(Problem(path=str(path), reason=error.message))
             except OSError as error:
                 problems.append(Problem(path=str(path), reason=str(error.strerror or error)))
             else:
                 if record is not None:
-                    records.append(record)
-        return records, problems
+                    records[record.operation] = record
+        return list(records.values()), problems
 
 
 class FileLogWriter:
     """The log while the lock is held."""
 
     def __init__(
-        self, folder: Path, records: list[journal.Record], problems: Sequence[Problem]
+        self,
+        folder: Path,
+        trash: Path,
+        records: list[journal.Record],
+        problems: Sequence[Problem],
     ) -> None:
         self._folder = folder
+        self._trash = trash
         self._records = records
         self._problems = problems
 
@@ -84,13 +90,19 @@ class FileLogWriter:
             yield opened
 
     def _next(self) -> int:
-        """One more than the largest number ever used here, by whole, torn or damaged journals."""
+        """One more than the largest number ever used here, by damaged journals too.
+
+        Trash that outlived its journal counts as well: its place must not be used again.
+        """
         with storage_errors(f"clean up {self._folder}"):
             for path in _journals(self._folder):
                 if path.stat().st_size == 0 or _torn_header(path):
                     path.unlink()
                     sync_dir(self._folder)
-        return max((int(path.stem) for path in _journals(self._folder)), default=0) + 1
+        used = [path.stem for path in _journals(self._folder)]
+        if self._trash.is_dir():
+            used += [path.name for path in self._trash.iterdir() if _is_number(path.name)]
+        return max(map(int, used), default=0) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +133,13 @@ def _journals(folder: Path) -> list[Path]:
         names = [path for path in folder.iterdir() if path.suffix == ".jsonl"]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    numbered = [path for path in names if path.stem.isascii() and path.stem.isdigit()]
-    return sorted(numbered, key=lambda path: int(path.stem))
+    return sorted(
+        (path for path in names if _is_number(path.stem)), key=lambda path: int(path.stem)
+    )
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def _torn_header(path: Path) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli.frame import Command
+from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.streams import write
 
 _INSTALL = {
     "bash": 'eval "$(holdfast completion bash)"        # in ~/.bashrc',
@@ -15,10 +16,10 @@ _INSTALL = {
 
 
 @click.command(cls=Command, example="\n".join(_INSTALL.values()))
-@click.argument("shell", type=click.Choice(list(_INSTALL)))
+@click.argument("shell", metavar="SHELL", type=Choice(list(_INSTALL)))
 @click.pass_obj
 def completion(invocation: Invocation, shell: str) -> int:
-    """Print a completion script for your shell."""
+    """Print a completion script for your shell: bash, zsh or fish."""
     from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
     from holdfast.cli.app import root
@@ -30,5 +31,5 @@ def completion(invocation: Invocation, shell: str) -> int:
 
         print_json({"shell": shell, "script": script})
     else:
-        click.echo(script)
+        write(script + "\n")
     return 0

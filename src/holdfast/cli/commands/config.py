@@ -8,6 +8,7 @@ import click
 
 from holdfast.cli.frame import Command, Group, run_default
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.streams import write_path
 from holdfast.errors import UsageError
 
 
@@ -71,7 +72,7 @@ def path(invocation: Invocation) -> int:
     if invocation.json:
         print_json({"path": str(_path(invocation)), "exists": _path(invocation).exists()})
     else:
-        click.echo(str(_path(invocation)))
+        write_path(_path(invocation))
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.frame import Command, Group
+from holdfast.cli.frame import Choice, Command, Group
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import removal_options, remove
@@ -43,7 +43,7 @@ def sessions() -> None:
 )
 @click.option("--source", "sources", multiple=True, metavar="NAME", help="Only from this source.")
 @click.option(
-    "--kind", "kinds", multiple=True, type=click.Choice(list(_KINDS)), help="Only of this kind."
+    "--kind", "kinds", multiple=True, type=Choice(list(_KINDS)), help="Only of this kind."
 )
 @click.option("--keep-last", type=_COUNT, metavar="N", help="Keep the last N of each group.")
 @click.option("--keep-within", metavar="DURATION", help="Keep what is this close to the newest.")

@@ -1,0 +1,52 @@
+"""The standard streams: output that cannot be written, and whether colours are welcome."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+
+class OutputError(Exception):
+    """Standard output does not take what we write: full, closed, or its reader has gone.
+
+    No OSError, so that nobody on the way takes it for a failure of the work itself.
+    """
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def write(text: str) -> None:
+    """Write text to standard output as it is."""
+    try:
+        sys.stdout.write(text)
+    except OSError as error:
+        raise OutputError(error) from error
+
+
+def write_path(path: str | os.PathLike[str]) -> None:
+    """Write a path and a newline, byte for byte, for another program to read."""
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(os.fsencode(path) + b"\n")
+    except OSError as error:
+        raise OutputError(error) from error
+
+
+def show_what_cannot_be_encoded() -> None:
+    """A character that the terminal's encoding lacks is shown as an escape, and ends nothing."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def discard_output() -> None:
+    """Let nothing more be written to standard output, not even at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def colour_wanted() -> bool | None:
+    """False when the user wants none (no-color.org); None leaves it to the terminal."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown")
+    return False if plain else None

@@ -1,0 +1,275 @@
+"""What a keeper promises, shown on loose session files: re-check, exact undo, nothing replaced."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.homes.artifacts import ArtifactKeeper
+from holdfast.homes.registry import open_home
+from holdfast.model.operation import Removal
+from holdfast.model.plan import Action, PlanItem
+from holdfast.model.report import Outcome, Result
+from holdfast.policy.rules import DAY
+from holdfast.ports import Home
+from holdfast.stores.trash_folder import TrashFolder
+
+NOW = 1_800_000_000.0
+OLD = NOW - 100 * DAY
+NAME = "session_20260325_112518_6995d1.json"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "sessions").mkdir()
+    write(tmp_path, NAME, "hello")
+    return tmp_path
+
+
+@pytest.fixture
+def keeper(root: Path) -> ArtifactKeeper:
+    return ArtifactKeeper(root, TrashFolder(root / "trash"), lambda: NOW, DAY)
+
+
+def write(root: Path, name: str, text: str, mtime: float = OLD) -> Path:
+    path = root / "sessions" / name
+    path.write_text(text)
+    os.utime(path, (mtime, mtime))
+    return path
+
+
+def home_at(root: Path) -> Home:
+    return open_home(root, clock=lambda: NOW, idle=DAY)
+
+
+def removal(root: Path, name: str = NAME, *, undoable: bool = True) -> Removal:
+    """As a plan would have it: judged on what a scan sees now."""
+    item = next(i for i in home_at(root).scan(NOW).items if i.id == f"sessions/{name}")
+    return Removal(
+        operation="1",
+        number=0,
+        item=PlanItem(
+            kind=item.kind,
+            id=item.id,
+            source=item.source,
+            bytes=item.bytes,
+            last_active_at=item.last_active_at,
+            version=item.version,
+            action=Action.REMOVE,
+            reason="test",
+            undoable=undoable,
+        ),
+    )
+
+
+def only(outcomes: object) -> Outcome:
+    assert isinstance(outcomes, list)
+    [outcome] = outcomes
+    assert isinstance(outcome, Outcome)
+    return outcome
+
+
+def test_remove_moves_to_the_trash_and_back(root: Path, keeper: ArtifactKeeper) -> None:
+    original = root / "sessions" / NAME
+    original.chmod(0o640)
+    before = original.stat()
+    taken = removal(root)
+    outcome = only(keeper.remove([taken]))
+    assert outcome.result is Result.REMOVED
+    assert outcome.bytes_freed == 0
+    assert outcome.bytes_in_trash == before.st_blocks * 512
+    assert not original.exists()
+    assert (root / "trash/1" / f"0-{NAME}").read_text() == "hello"
+    assert only(keeper.bring_back([taken])).result is Result.BROUGHT_BACK
+    after = original.stat()
+    assert original.read_text() == "hello"
+    assert (after.st_mode, after.st_mtime_ns, after.st_ino) == (
+        before.st_mode,
+        before.st_mtime_ns,
+        before.st_ino,
+    )
+    assert not (root / "trash/1").exists()
+
+
+def test_final_removal_frees_what_the_file_system_says(root: Path, keeper: ArtifactKeeper) -> None:
+    blocks = (root / "sessions" / NAME).stat().st_blocks
+    outcome = only(keeper.remove([removal(root, undoable=False)]))
+    assert (outcome.result, outcome.bytes_freed) == (Result.REMOVED, blocks * 512)
+    assert not list(root.glob("**/*.json"))
+
+
+def test_a_hard_linked_file_frees_nothing(root: Path, keeper: ArtifactKeeper) -> None:
+    os.link(root / "sessions" / NAME, root / "elsewhere.json")
+    outcome = only(keeper.remove([removal(root, undoable=False)]))
+    assert (outcome.result, outcome.bytes_freed) == (Result.REMOVED, 0)
+    assert (root / "elsewhere.json").read_text() == "hello"
+
+
+def rewrite(root: Path) -> None:
+    write(root, NAME, "more")
+
+
+def same_size_rewrite(root: Path) -> None:
+    write(root, NAME, "HELLO", OLD + 1)
+
+
+def replace_by_new_file(root: Path) -> None:
+    other = write(root, "other", "hello")
+    other.rename(root / "sessions" / NAME)
+
+
+def replace_by_directory(root: Path) -> None:
+    (root / "sessions" / NAME).unlink()
+    (root / "sessions" / NAME).mkdir()
+
+
+def replace_by_link(root: Path) -> None:
+    (root / "sessions" / NAME).unlink()
+    (root / "sessions" / NAME).symlink_to("/etc/hostname")
+
+
+def touch(root: Path) -> None:
+    os.utime(root / "sessions" / NAME, (NOW - 60, NOW - 60))
+
+
+def delete(root: Path) -> None:
+    (root / "sessions" / NAME).unlink()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        rewrite,
+        same_size_rewrite,
+        replace_by_new_file,
+        replace_by_directory,
+        replace_by_link,
+        touch,
+        delete,
+    ],
+)
+def test_what_changed_since_the_plan_is_skipped(
+    root: Path, keeper: ArtifactKeeper, change: Callable[[Path], None]
+) -> None:
+    taken = removal(root)
+    change(root)
+    there = sorted(path.name for path in (root / "sessions").iterdir())
+    outcome = only(keeper.remove([taken]))
+    assert outcome.result is Result.SKIPPED
+    assert outcome.reason
+    assert sorted(path.name for path in (root / "sessions").iterdir()) == there
+
+
+@pytest.mark.parametrize("mode", ["rb", "ab"])
+def test_a_file_that_another_process_has_open_is_skipped(
+    root: Path, keeper: ArtifactKeeper, mode: str
+) -> None:
+    taken = removal(root)
+    path = root / "sessions" / NAME
+    code = f"import sys; f = open({str(path)!r}, {mode!r}); print(1, flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        outcome = only(keeper.remove([taken]))
+        assert (outcome.result, outcome.reason) == (Result.SKIPPED, "open in another process")
+        assert path.read_text() == "hello"
+        holder.communicate()
+    assert only(keeper.remove([taken])).result is Result.REMOVED
+
+
+def test_a_writer_that_appends_between_check_and_rename_is_noticed(
+    root: Path, keeper: ArtifactKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last moment before the rename is the worst one to change a file."""
+    taken = removal(root)
+    rename = os.rename
+
+    def late(src: str, dst: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        with (root / "sessions" / NAME).open("a") as writer:
+            writer.write(" and one more message")
+        rename(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    monkeypatch.setattr(os, "rename", late)
+    outcome = only(keeper.remove([taken]))
+    assert (outcome.result, outcome.reason) == (Result.SKIPPED, "changed since the plan was made")
+    assert (root / "sessions" / NAME).read_text() == "hello and one more message"
+    assert not (root / "trash/1").exists()
+
+
+def test_a_link_goes_and_its_target_never(root: Path, keeper: ArtifactKeeper) -> None:
+    outside = root / "precious.json"
+    outside.write_text("precious")
+    name = "session_20260325_112518_aaaaaa.json"
+    link = root / "sessions" / name
+    link.symlink_to(outside)
+    os.utime(link, (OLD, OLD), follow_symlinks=False)
+    taken = removal(root, name)
+    assert only(keeper.remove([taken])).result is Result.REMOVED
+    assert not link.is_symlink()
+    assert outside.read_text() == "precious"
+    assert only(keeper.bring_back([taken])).result is Result.BROUGHT_BACK
+    assert link.readlink() == outside
+
+
+def test_undo_never_replaces_what_took_the_place(root: Path, keeper: ArtifactKeeper) -> None:
+    taken = removal(root)
+    keeper.remove([taken])
+    write(root, NAME, "newer")
+    outcome = only(keeper.bring_back([taken]))
+    assert outcome.result is Result.FAILED
+    assert (root / "sessions" / NAME).read_text() == "newer"
+    (root / "sessions" / NAME).unlink()
+    assert only(keeper.bring_back([taken])).result is Result.BROUGHT_BACK
+    assert (root / "sessions" / NAME).read_text() == "hello"
+
+
+def test_a_changed_trash_copy_is_damage_and_stays(root: Path, keeper: ArtifactKeeper) -> None:
+    taken = removal(root)
+    keeper.remove([taken])
+    copy = root / "trash/1" / f"0-{NAME}"
+    copy.write_text("hel")
+    outcome = only(keeper.bring_back([taken]))
+    assert outcome.result is Result.DAMAGED
+    assert str(copy) in outcome.reason
+    assert copy.read_text() == "hel"
+    copy.unlink()
+    assert only(keeper.bring_back([taken])).result is Result.DAMAGED
+
+
+@pytest.mark.parametrize(
+    "item_id",
+    ["sessions/sessions.json", "../outside.json", "sessions/../config.toml", "/etc/passwd", ""],
+)
+def test_an_id_that_is_no_session_file_is_refused(
+    root: Path, keeper: ArtifactKeeper, item_id: str
+) -> None:
+    from dataclasses import replace
+
+    good = removal(root)
+    bad = replace(good, item=replace(good.item, id=item_id))
+    for step in (keeper.remove, keeper.settle, keeper.discard, keeper.bring_back):
+        assert only(step([bad])).result is Result.FAILED
+    assert (root / "sessions" / NAME).exists()
+
+
+def test_sessions_replaced_by_a_link_is_not_followed(root: Path, keeper: ArtifactKeeper) -> None:
+    taken = removal(root)
+    (root / "sessions").rename(root / "moved")
+    (root / "sessions").symlink_to(root / "moved")
+    assert only(keeper.remove([taken])).result is Result.FAILED
+    assert (root / "moved" / NAME).read_text() == "hello"
+
+
+def test_one_failure_does_not_cost_the_others(root: Path, keeper: ArtifactKeeper) -> None:
+    from dataclasses import replace
+
+    good = removal(root)
+    bad = replace(good, number=1, item=replace(good.item, id="sessions/nonsense"))
+    assert [o.result for o in keeper.remove([bad, good])] == [Result.FAILED, Result.REMOVED]

@@ -1,0 +1,43 @@
+"""Law 4: killed at any point, a run leaves nothing half-gone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.crash.harness import SCENARIOS
+
+ROOT = Path(__file__).parents[2]
+#: Fewer kills than this mean that the harness no longer reaches into the operation.
+FEWEST_KILLS = 30
+
+
+def harness(scenario: str, times: str) -> dict[str, int]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.crash.harness", scenario, times],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    tally: dict[str, int] = json.loads(done.stdout)
+    return tally
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_killed_at_every_call(scenario: str) -> None:
+    tally = harness(scenario, "once")
+    assert tally["kills"] >= FEWEST_KILLS
+    assert tally["states"] == tally["kills"] + 1
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_killed_again_while_settling(scenario: str) -> None:
+    tally = harness(scenario, "twice")
+    assert tally["kills"] >= FEWEST_KILLS**2 / 2

@@ -1,0 +1,64 @@
+"""Both probes for open files, on a real process that holds one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.stores import liveness
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Path]:
+    """A file that another process has open while the test runs."""
+    path = tmp_path / "held"
+    path.write_text("x")
+    code = f"import sys; f = open({str(path)!r}, 'a'); print(1, flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        yield path
+        holder.communicate()
+
+
+def probe(path: Path, how: str) -> str | None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        evidence: str | None = getattr(liveness, how)(fd)
+        return evidence
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("how", ["_listed", "_leased"])
+def test_a_held_file_is_seen(held: Path, how: str) -> None:
+    if how == "_leased" and sys.platform != "linux":
+        pytest.skip("leases are Linux's")
+    assert "open in" in str(probe(held, how))
+
+
+def test_a_closed_file_is_free(tmp_path: Path) -> None:
+    path = tmp_path / "free"
+    path.write_text("x")
+    with os.scandir(tmp_path):
+        fd = os.open(tmp_path, os.O_RDONLY)
+        try:
+            assert liveness.open_elsewhere("free", fd) is None
+        finally:
+            os.close(fd)
+
+
+def test_a_probe_that_fails_counts_as_alive(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    fd = os.open(tmp_path, os.O_RDONLY)
+    try:
+        assert "cannot be opened" in str(liveness.open_elsewhere("loop", fd))
+    finally:
+        os.close(fd)
