@@ -52,20 +52,20 @@ def _listed(fd: int) -> str | None:
     import psutil  # noqa: PLC0415 - slow to import, and hardly ever needed
 
     wanted = os.fstat(fd)
+    unknown = None
     for process in psutil.process_iter():
         if process.pid == os.getpid():
             continue
         try:
             if process.uids().real != wanted.st_uid:
                 continue  # an agent runs as the user whose files it writes
-            for opened in process.open_files():
-                if _is_same(opened.path, wanted):
-                    return f"open in process {process.pid}"
+            if any(_is_same(opened.path, wanted) for opened in process.open_files()):
+                return f"open in process {process.pid}"
         except psutil.NoSuchProcess:
             continue
         except (psutil.AccessDenied, OSError):
-            return f"process {process.pid} does not show what it has open"
-    return None
+            unknown = f"process {process.pid} does not show what it has open"
+    return unknown
 
 
 def _is_same(path: str, wanted: os.stat_result) -> bool:
