@@ -43,6 +43,11 @@ test-deep: dev  ## Run the long tests that `make test` leaves out
 	$(BIN)/python -m pytest -n $(WORKERS) -m deep -o faulthandler_timeout=3600 $(PYTEST_ARGS) \
 	  || [ $$? -eq 5 ]
 
+# Ratios side by side in one run. It judges nothing, so it is no part of `make test`.
+.PHONY: bench
+bench: $(VENV)/.installed  ## Measure how quickly the command starts
+	@$(BIN)/python bench/startup.py
+
 .PHONY: lint
 lint: dev  ## Check style and format
 	$(BIN)/python -m ruff check --quiet

@@ -81,3 +81,33 @@ class CannotUndoError(HoldfastError):
     """The operation is known, but there is nothing left to bring back."""
 
     kind = "cannot_undo"
+
+
+class UnknownSessionError(UsageError):
+    """No session has this id."""
+
+    kind = "unknown_session"
+
+
+class SessionExistsError(UsageError):
+    """The id is taken, perhaps by one that differs in case only."""
+
+    kind = "session_exists"
+
+
+class SessionEndedError(HoldfastError):
+    """The session has ended; it takes messages again once it is reopened."""
+
+    kind = "session_ended"
+
+
+class QueryError(UsageError):
+    """The search query cannot be understood; the message points at the place."""
+
+    kind = "query"
+
+
+class SchemaError(HoldfastError):
+    """A database of a newer version, or not one of ours: refused, and left as it is."""
+
+    kind = "schema"

@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
 from holdfast.model.inventory import Inventory
+from holdfast.model.lease import Holder, Lease
 from holdfast.model.operation import LogView, OperationAction, Removal
 from holdfast.model.report import Outcome
+from holdfast.model.session import Hit, Json, Message, Session, SessionFilter, SessionOrder
+from holdfast.model.stats import StoreStats
 
 Clock = Callable[[], float]
 
@@ -113,5 +116,98 @@ class Home(Protocol):
 
     def scan(self, now: float, progress: Progress | None = None) -> Inventory: ...
 
+    def session_store(self) -> SessionStore | None:
+        """The sessions of this home; None when it has no store. Creates nothing."""
+
     def keeper(self, kind: str) -> Keeper:
         """Who holds items of this kind; raises `UsageError` for a kind this home has not."""
+
+
+class SessionStore(Protocol):
+    """Sessions and messages. Every call is durable on return, or a part of `transaction`."""
+
+    def transaction(self) -> AbstractContextManager[object]: ...
+
+    def create(self, new: Session) -> Session: ...
+
+    def append(
+        self, session_id: str, messages: Sequence[Message], *, now: float
+    ) -> Sequence[int]: ...
+
+    def end(self, session_id: str, reason: str, *, at: float) -> Session: ...
+
+    def reopen(self, session_id: str, *, at: float) -> Session: ...
+
+    def rename(self, session_id: str, title: str | None) -> Session: ...
+
+    def pin(self, session_id: str, pinned: bool) -> Session: ...
+
+    def route(self, key: str, session_id: str) -> None: ...
+
+    def routed(self, key: str) -> Session | None: ...
+
+    def get(self, session_id: str) -> Session: ...
+
+    def resolve(self, prefix: str) -> str: ...
+
+    def find(
+        self,
+        wanted: SessionFilter,
+        *,
+        order_by: SessionOrder = ...,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Sequence[Session]: ...
+
+    def count(self, wanted: SessionFilter) -> int: ...
+
+    def messages(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Iterator[Message]: ...
+
+    def search(
+        self,
+        text: str,
+        *,
+        wanted: SessionFilter,
+        roles: tuple[str, ...] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 20,
+        offset: int = 0,
+        substring: bool = False,
+    ) -> Sequence[Hit]: ...
+
+    def hold(self, session_id: str, holder: Holder, *, now: float) -> None: ...
+
+    def release(self, session_id: str, holder: Holder) -> None: ...
+
+    def leases_of_open(self, *, idle_before: float) -> Sequence[Lease]: ...
+
+    def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats: ...
+
+    def close(self) -> None: ...
+
+
+class Processes(Protocol):
+    """Who this process is, and who is provably gone."""
+
+    def this_process(self) -> Holder: ...
+
+    def is_dead(self, holder: Holder) -> bool: ...
+
+
+class SessionFiles(Protocol):
+    """The files that belong to sessions: transcripts and request dumps."""
+
+    def append(
+        self, session_id: str, lines: Sequence[Mapping[str, Json]], *, sync: bool
+    ) -> Path: ...
+
+    def dump_request(self, session_id: str, stamp: str, request: Mapping[str, Json]) -> Path: ...
+
+    def archive(self, session_id: str) -> Sequence[Path]:
+        """Compress the files of an ended session into the archive; the originals go."""
+
+    def remove(self, session_id: str) -> Sequence[Path]:
+        """Move the files of an ended session to the trash."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.homes.artifact_scan import Life
 from holdfast.homes.artifacts import ArtifactKeeper
 from holdfast.homes.registry import open_home
 from holdfast.model.operation import Removal
@@ -33,7 +34,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def keeper(root: Path) -> ArtifactKeeper:
-    return ArtifactKeeper(root, TrashFolder(root / "trash"), lambda: NOW, DAY)
+    return ArtifactKeeper(root, TrashFolder(root / "trash"), lambda: NOW, Life(idle=DAY))
 
 
 def write(root: Path, name: str, text: str, mtime: float = OLD) -> Path:

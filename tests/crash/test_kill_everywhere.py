@@ -13,7 +13,7 @@ from tests.crash.harness import SCENARIOS
 
 ROOT = Path(__file__).parents[2]
 #: Fewer kills than this mean that the harness no longer reaches into the operation.
-FEWEST_KILLS = 30
+FEWEST_KILLS = 20
 
 
 def harness(scenario: str, times: str) -> dict[str, int]:

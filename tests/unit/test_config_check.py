@@ -7,6 +7,7 @@ import tomllib
 import pytest
 
 from holdfast.config.check import check
+from holdfast.config.key import Key
 from holdfast.config.keys import KEYS
 from holdfast.config.kinds import Value
 
@@ -43,6 +44,23 @@ GOOD: dict[str, dict[str, Value]] = {
         "sessions.source.my-agent_2.keep_yearly": 2,
         "sessions.source.my-agent_2.max_count": 9,
     },
+    "[transcripts]": {},
+    "[cron]": {},
+    "[sessions]\non_reset = 'delete'": {"sessions.on_reset": "delete"},
+    "[sessions]\nidle_minutes = 0.5": {"sessions.idle_minutes": 0.5},
+    "[sessions]\nidle_minutes = 525600": {"sessions.idle_minutes": 525600},
+    "[sessions]\nmax_messages = 0\nmax_size_mb = 0": {
+        "sessions.max_messages": 0,
+        "sessions.max_size_mb": 0,
+    },
+    "[sessions]\nwarn_percent = 99": {"sessions.warn_percent": 99},
+    "[sessions]\nabandoned_hours = 1.5": {"sessions.abandoned_hours": 1.5},
+    "[transcripts]\ndefault = 'jsonl'\ncron = 'none'\n'a.b' = 'jsonl-synced'": {
+        "transcripts.default": "jsonl",
+        "transcripts.cron": "none",
+        'transcripts."a.b"': "jsonl-synced",
+    },
+    "cron.after_delivery = 'remove'": {"cron.after_delivery": "remove"},
     "[sessions.source.'a.b']\nkeep_last = 1": {'sessions.source."a.b".keep_last': 1},
 }
 
@@ -95,6 +113,14 @@ BAD_TOP = {
     ),
     "[source.cron]": ":1: source: unknown key; it belongs in [sessions]",
     "[session]": ':1: session: unknown key; did you mean "sessions"?',
+    "on_reset = 'keep'": ":1: on_reset: unknown key; it belongs in [sessions]",
+    "after_delivery = 'keep'": ":1: after_delivery: unknown key; it belongs in [cron]",
+    "after_deliver = 'keep'": (
+        ':1: after_deliver: unknown key; did you mean "after_delivery" in [cron]?'
+    ),
+    "[transcript]": ':1: transcript: unknown key; did you mean "transcripts"?',
+    "transcripts = 'jsonl'": ':1: transcripts: expected a table, found "jsonl" (text)',
+    "[[cron]]": ":1: cron: expected a table, found a list",
     "zzz = 1": ":1: zzz: unknown key",
     '"a\\nb\\u001b" = 1': ':1: "a\\nb\\x1b": unknown key',
     '"" = 1': ':1: "": unknown key',
@@ -160,6 +186,88 @@ BAD_SESSIONS = {
     "source.cron.keep_lats = 3": (
         ':2: sessions.source.cron.keep_lats: unknown key; did you mean "keep_last"?'
     ),
+    "source.cron.on_reset = 'keep'": (
+        ":2: sessions.source.cron.on_reset: unknown key; it belongs in [sessions]"
+    ),
+    "after_delivery = 'keep'": (":2: sessions.after_delivery: unknown key; it belongs in [cron]"),
+    "idle_minuts = 5": ':2: sessions.idle_minuts: unknown key; did you mean "idle_minutes"?',
+    "on_reset = 'archve'": (
+        ':2: sessions.on_reset: expected "keep", "archive" or "delete",'
+        ' found "archve" (text); did you mean "archive"?'
+    ),
+    "on_reset = 'Delete'": (
+        ':2: sessions.on_reset: expected "keep", "archive" or "delete",'
+        ' found "Delete" (text); did you mean "delete"?'
+    ),
+    "on_reset = ''": (
+        ':2: sessions.on_reset: expected "keep", "archive" or "delete", found "" (text)'
+    ),
+    "on_reset = false": (
+        ':2: sessions.on_reset: expected "keep", "archive" or "delete", found false (a boolean)'
+    ),
+    "on_reset = ['keep']": (
+        ':2: sessions.on_reset: expected "keep", "archive" or "delete", found a list'
+    ),
+    "idle_minutes = 0": (
+        ":2: sessions.idle_minutes: expected a number above 0, up to 525600, found 0;"
+        " it would reset at once; leave the key out to turn idle reset off"
+    ),
+    "idle_minutes = -0.0": (
+        ":2: sessions.idle_minutes: expected a number above 0, up to 525600, found -0.0;"
+        " it would reset at once; leave the key out to turn idle reset off"
+    ),
+    "idle_minutes = -5": (
+        ":2: sessions.idle_minutes: expected a number above 0, up to 525600, found -5;"
+        " it would reset at once; leave the key out to turn idle reset off"
+    ),
+    "idle_minutes = nan": (
+        ":2: sessions.idle_minutes: expected a number above 0, up to 525600, found nan"
+    ),
+    "idle_minutes = 525601": (
+        ":2: sessions.idle_minutes: expected a number above 0, up to 525600, found 525601"
+    ),
+    "max_messages = -1": (
+        ":2: sessions.max_messages: expected a whole number from 0 to 1000000000, found -1"
+    ),
+    "max_size_mb = 0.5": (
+        ":2: sessions.max_size_mb: expected a whole number from 0 to 1000000, found 0.5"
+    ),
+    "warn_percent = 0": ":2: sessions.warn_percent: expected a whole number from 1 to 99, found 0",
+    "warn_percent = 100": (
+        ":2: sessions.warn_percent: expected a whole number from 1 to 99, found 100"
+    ),
+    "abandoned_hours = 0.9": (
+        ":2: sessions.abandoned_hours: expected a number from 1 to 8760, found 0.9;"
+        " a shorter time could end a session in use"
+    ),
+}
+
+BAD_LIFECYCLE = {
+    "[transcripts]\ndefault = 'jsonl_synced'": (
+        ':2: transcripts.default: expected "none", "jsonl" or "jsonl-synced",'
+        ' found "jsonl_synced" (text); did you mean "jsonl-synced"?'
+    ),
+    "[transcripts]\ncron = false": (
+        ':2: transcripts.cron: expected "none", "jsonl" or "jsonl-synced", found false (a boolean)'
+    ),
+    "[transcripts.cron]": (
+        ':1: transcripts.cron: expected "none", "jsonl" or "jsonl-synced", found a table'
+    ),
+    "[transcripts]\nCron = 'none'": (
+        ":2: transcripts.Cron: a source name is 1 to 64 of a-z 0-9 _ . - and begins with"
+        ' a letter or a digit; did you mean "cron"?'
+    ),
+    "[cron]\nafter_delivry = 'keep'": (
+        ':2: cron.after_delivry: unknown key; did you mean "after_delivery"?'
+    ),
+    "[cron]\nafter_delivery = 'removed'": (
+        ':2: cron.after_delivery: expected "keep" or "remove",'
+        ' found "removed" (text); did you mean "remove"?'
+    ),
+    "[cron]\nretention_days = 7": ":2: cron.retention_days: unknown key; it belongs in [sessions]",
+    "[cron]\ntrash_days = 7": (
+        ":2: cron.trash_days: unknown key; it belongs at the top, before any [table]"
+    ),
 }
 
 
@@ -171,6 +279,11 @@ def test_bad_top(text: str) -> None:
 @pytest.mark.parametrize("text", BAD_SESSIONS)
 def test_bad_sessions(text: str) -> None:
     assert problems("[sessions]\n" + text) == [BAD_SESSIONS[text]]
+
+
+@pytest.mark.parametrize("text", BAD_LIFECYCLE)
+def test_bad_transcripts_and_cron(text: str) -> None:
+    assert problems(text) == [BAD_LIFECYCLE[text]]
 
 
 def test_every_problem_is_found_in_order_of_lines() -> None:
@@ -210,12 +323,18 @@ def test_a_long_value_or_name_is_cut() -> None:
 @pytest.mark.parametrize("name", ["a", "0", "a" * 64, "a_b-c.d"])
 def test_source_names_that_hold(name: str) -> None:
     assert not check({"sessions": {"source": {name: {}}}}, "", WHERE)[1]
+    assert not check({"transcripts": {name: "none"}}, "", WHERE)[1]
 
 
 @pytest.mark.parametrize("name", ["", "-a", ".", "..", "a/b", "a" * 65, "a\n", "ä", "A b"])
 def test_source_names_that_do_not(name: str) -> None:
-    (problem,) = check({"sessions": {"source": {name: {}}}}, "", WHERE)[1]
-    assert problem.what.startswith("a source name is")
+    documents: list[dict[str, object]] = [
+        {"sessions": {"source": {name: {}}}},
+        {"transcripts": {name: "none"}},
+    ]
+    for document in documents:
+        (problem,) = check(document, "", WHERE)[1]
+        assert problem.what.startswith("a source name is")
 
 
 def test_without_text_problems_have_no_line() -> None:
@@ -224,6 +343,9 @@ def test_without_text_problems_have_no_line() -> None:
     assert values[0].origin == "config.toml"
 
 
-def test_defaults_hold() -> None:
-    for key in KEYS:
-        assert key.kind.read(key.default) == key.default
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
+def test_a_key_has_a_default_that_holds_or_else_an_example(key: Key) -> None:
+    shown = key.example if key.default is None else key.default
+    assert shown is not None
+    assert key.kind.read(shown) == shown
+    assert key.default is None or key.example is None

@@ -21,6 +21,10 @@ GOOD: dict[str, tuple[str, str, Value]] = {
     "duration": ("HOLDFAST_SESSIONS_KEEP_WITHIN", "2w", "2w"),
     "size": ("HOLDFAST_SESSIONS_MAX_TOTAL_SIZE_MB", "500", 500),
     "one-pin": ("HOLDFAST_SESSIONS_PINS", "a", ("a",)),
+    "choice": ("HOLDFAST_SESSIONS_ON_RESET", "keep", "keep"),
+    "choice-spaces": ("HOLDFAST_CRON_AFTER_DELIVERY", " remove\n", "remove"),
+    "no-default": ("HOLDFAST_SESSIONS_IDLE_MINUTES", "0.5", 0.5),
+    "transcripts": ("HOLDFAST_TRANSCRIPTS_DEFAULT", "jsonl-synced", "jsonl-synced"),
     "pins": ("HOLDFAST_SESSIONS_PINS", "a, cron_* ,[b]", ("a", "cron_*", "[b]")),
 }
 
@@ -71,6 +75,14 @@ BAD = {
     ),
     "HOLDFAST_SESSIONS_KEEP_WITHIN=0d": (
         'sessions.keep_within: "0d" would keep nothing; write "" to turn this off'
+    ),
+    "HOLDFAST_SESSIONS_IDLE_MINUTES=0": (
+        "sessions.idle_minutes: expected a number above 0, up to 525600, found 0;"
+        " it would reset at once; leave the key out to turn idle reset off"
+    ),
+    "HOLDFAST_CRON_AFTER_DELIVERY=Remove": (
+        'cron.after_delivery: expected "keep" or "remove", found "Remove" (text);'
+        ' did you mean "remove"?'
     ),
     "HOLDFAST_SESSIONS_PINS=a,,b": "sessions.pins: item 2 is empty",
     "HOLDFAST_SESSIONS_MAX_COUNT=\x1b\udc80": (

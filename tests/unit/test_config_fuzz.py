@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from holdfast.config import Settings, load, template, warnings
 from holdfast.config.check import check
-from holdfast.config.keys import KEYS
+from holdfast.config.keys import KEYS, TABLES
 from holdfast.config.settings import build
 from holdfast.errors import ConfigError
 
-KNOWN = [*(key.name for key in KEYS), "sessions", "source", "cron"]
+KNOWN = [*(key.name for key in KEYS), *TABLES, "source"]
 NAMES = st.one_of(st.sampled_from(KNOWN), st.text(max_size=70))
 SCALARS = st.one_of(
     st.none(),
@@ -25,7 +25,7 @@ SCALARS = st.one_of(
     st.integers(min_value=10**5000, max_value=10**5001),
     st.floats(),
     st.text(),
-    st.sampled_from(["", "2w", "0d", "1d12h", "7"]),
+    st.sampled_from(["", "2w", "0d", "1d12h", "7", "keep", "delete", "jsonl"]),
     st.datetimes(),
     st.dates(),
     st.times(),
@@ -55,6 +55,10 @@ VARIABLES = st.one_of(
 def sound(result: Settings) -> None:
     """What must hold of any settings that were let through."""
     result.policy()
+    options = result.session_options()
+    assert options.idle_minutes is None or options.idle_minutes > 0
+    assert 0 < options.limits.warn_share < 1
+    assert options.abandoned_after >= 3600
     assert 1 <= result.trash_days <= 3650
     assert result.sessions.idle_hours >= 1
     for _, value, origin in result.entries():

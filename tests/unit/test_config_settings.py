@@ -1,4 +1,4 @@
-"""Settings as values: types, origins, and the policy they amount to."""
+"""Settings as values: types, origins, and the policy and options they amount to."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config import SessionSettings, Settings, SourceSettings, load
-from holdfast.config.keys import KEYS, SOURCE_KEYS
+from holdfast.config import (
+    CronSettings,
+    SessionSettings,
+    Settings,
+    SourceSettings,
+    TranscriptSettings,
+    load,
+)
+from holdfast.config.keys import BY_TABLE, KEYS, SOURCE_KEYS, TABLES
+from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
+from holdfast.policy.limits import SessionLimits
 from holdfast.policy.rules import DAY, Caps, Limits, Policy, Rules
 
 
@@ -23,10 +32,15 @@ def names(cls: type) -> list[str]:
 
 
 def test_attributes_are_the_keys() -> None:
-    assert names(SessionSettings) == [key.name for key in KEYS if len(key.path) == 2]
+    assert names(SessionSettings) == [*BY_TABLE["sessions"]]
     assert names(SourceSettings) == ["name", *(key.name for key in SOURCE_KEYS)]
-    top = [key.name for key in KEYS if len(key.path) == 1]
-    assert names(Settings) == [*top, "sessions", "sources", "origins"]
+    assert names(TranscriptSettings) == [*BY_TABLE["transcripts"], "by_source"]
+    assert names(CronSettings) == [*BY_TABLE["cron"]]
+    assert names(Settings) == [*BY_TABLE[""], *TABLES, "sources", "origins"]
+
+
+def test_every_key_stands_in_a_table_that_is_known() -> None:
+    assert [key for keys in BY_TABLE.values() for key in keys.values()] == [*KEYS]
 
 
 def test_settings_are_frozen_and_slotted() -> None:
@@ -52,6 +66,14 @@ def test_default_entries() -> None:
         ("sessions.max_total_size_mb", 0, "default"),
         ("sessions.max_count", 0, "default"),
         ("sessions.pins", (), "default"),
+        ("sessions.on_reset", "archive", "default"),
+        ("sessions.idle_minutes", None, "default"),
+        ("sessions.max_messages", 1000, "default"),
+        ("sessions.max_size_mb", 10, "default"),
+        ("sessions.warn_percent", 80, "default"),
+        ("sessions.abandoned_hours", 24, "default"),
+        ("transcripts.default", "none", "default"),
+        ("cron.after_delivery", "keep", "default"),
     ]
 
 
@@ -61,7 +83,9 @@ def test_origins(tmp_path: Path) -> None:
     path.write_text(
         "trash_days = 3\n\nsessions.keep_last = 4\nsessions.max_count = 8\n"
         f"sessions.source.'a.b'.keep_last = 5\nsessions.source.{long}.max_count = 6\n"
-        "sessions.source.cron = { keep_last = 7, retention_days = 1.5 }\n",
+        "sessions.source.cron = { keep_last = 7, retention_days = 1.5 }\n"
+        "sessions.idle_minutes = 30\ncron.after_delivery = 'remove'\n"
+        "transcripts = { 'a.b' = 'jsonl', default = 'none', a = 'none' }\n",
         encoding="utf-8",
     )
     entries = load(path, {"HOLDFAST_SESSIONS_MAX_COUNT": "9"}).entries()
@@ -69,10 +93,15 @@ def test_origins(tmp_path: Path) -> None:
         ("trash_days", 3, "config.toml:1"),
         ("sessions.keep_last", 4, "config.toml:3"),
         ("sessions.max_count", 9, "HOLDFAST_SESSIONS_MAX_COUNT"),
+        ("sessions.idle_minutes", 30, "config.toml:8"),
         ('sessions.source."a.b".keep_last', 5, "config.toml:5"),
         ("sessions.source.cron.retention_days", 1.5, "config.toml:7"),
         ("sessions.source.cron.keep_last", 7, "config.toml:7"),
         (f"sessions.source.{long}.max_count", 6, "config.toml:6"),
+        ("transcripts.default", "none", "config.toml:10"),
+        ("transcripts.a", "none", "config.toml:10"),
+        ('transcripts."a.b"', "jsonl", "config.toml:10"),
+        ("cron.after_delivery", "remove", "config.toml:9"),
     ]
 
 
@@ -159,3 +188,46 @@ def test_a_source_inherits_from_the_environment_too(tmp_path: Path) -> None:
 
 def test_an_empty_policy_is_no_error_here() -> None:
     assert load(None, {"HOLDFAST_SESSIONS_RETENTION_DAYS": "0"}).policy().empty
+
+
+def test_default_session_options() -> None:
+    """What the library does without a configuration is what the configuration says by default."""
+    assert load(None, {}).session_options() == SessionOptions(
+        transcripts={"default": Transcript.NONE}
+    )
+
+
+def test_full_session_options(tmp_path: Path) -> None:
+    options = settings(
+        tmp_path,
+        """
+        [sessions]
+        on_reset = "delete"
+        idle_minutes = 1.5
+        max_messages = 0
+        max_size_mb = 3
+        warn_percent = 50
+        abandoned_hours = 2
+        [transcripts]
+        default = "jsonl"
+        cron = "none"
+        telegram = "jsonl-synced"
+        [cron]
+        after_delivery = "remove"
+        """,
+    ).session_options()
+    assert options == SessionOptions(
+        limits=SessionLimits(max_messages=0, max_bytes=3_000_000, warn_share=0.5),
+        on_reset=OnReset.DELETE,
+        idle_minutes=1.5,
+        transcripts={
+            "default": Transcript.JSONL,
+            "cron": Transcript.NONE,
+            "telegram": Transcript.JSONL_SYNCED,
+        },
+        remove_after_delivery=True,
+        abandoned_after=7200.0,
+    )
+    assert type(options.on_reset) is OnReset
+    assert type(options.transcript_of("cron")) is Transcript
+    assert options.transcript_of("cli") is Transcript.JSONL

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,15 @@ from holdfast.cli.invocation import Invocation
 
 @dataclass(frozen=True, slots=True)
 class Lazy:
-    """A command that is imported when it is needed: module, one-line help."""
+    """A command that is imported when it is needed: module, one-line help, name in the module."""
 
     module: str
     short_help: str
+    attribute: str | None = None
 
     def load(self, name: str) -> click.Command:
-        command: click.Command = getattr(importlib.import_module(self.module), name)
+        module = importlib.import_module(self.module)
+        command: click.Command = getattr(module, self.attribute or name)
         return command
 
 
@@ -43,6 +44,8 @@ class Choice(click.Choice[str]):
     """One of a few words; a mistyped one gets its neighbour."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        from difflib import get_close_matches
+
         near = get_close_matches(str(value), self.choices, n=1)
         also = f" Did you mean {near[0]!r}?" if near else ""
         return super().get_invalid_choice_message(value, ctx) + also
@@ -120,7 +123,8 @@ class Group(_Framed, click.Group):
     """A group whose `lazy` commands are imported one by one, as they are needed."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, Lazy] | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        # Without a command: "Missing command", not the whole help text as an error message.
+        super().__init__(*args, no_args_is_help=False, **kwargs)
         self.lazy = dict(lazy or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -134,7 +138,8 @@ class Group(_Framed, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+        unknown = self.get_command(ctx, args[0]) is None and not args[0].startswith("-")
+        if unknown and not ctx.resilient_parsing:  # a shell that completes wants no errors
             raise click.NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx)
         return super().resolve_command(ctx, args)
 

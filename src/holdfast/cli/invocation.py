@@ -23,6 +23,11 @@ DEFAULT_HOME = ".holdfast"
 _HOUR = 3600.0
 
 
+def quoted(path: Path) -> str:
+    """A path as a word of a suggested command: no space splits it, no dash makes it a flag."""
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
+
+
 @dataclass
 class Invocation:
     """What the common flags say. Everything costly is made when it is first asked for."""
@@ -61,7 +66,13 @@ class Invocation:
     def chosen_home(self) -> Path | None:
         """The home that was named by flag or environment, if one was."""
         named = self.home or os.environ.get("HOLDFAST_HOME")
-        return Path(named).expanduser() if named else None
+        try:
+            return Path(named).expanduser() if named else None
+        except RuntimeError as error:
+            raise UsageError(
+                f"{named}: there is no such user, or its home directory is not known.",
+                hint="Write the whole path, or ./~name for a folder of that name.",
+            ) from error
 
     @cached_property
     def home_path(self) -> Path:
@@ -70,7 +81,7 @@ class Invocation:
     @property
     def home_flag(self) -> str:
         """What a suggested command needs so that it works on the same home."""
-        return f"--home {shlex.quote(str(self.home))} " if self.home is not None else ""
+        return f"--home {quoted(self.home)} " if self.home is not None else ""
 
     @property
     def command_line(self) -> str:

@@ -10,7 +10,8 @@ import sys
 from holdfast.cli.streams import (
     OutputError,
     discard_output,
-    show_what_cannot_be_encoded,
+    output_errors,
+    prepare,
     write,
 )
 
@@ -25,16 +26,15 @@ def main() -> None:
 
 def run(args: list[str]) -> int:
     """Run one command line and return its exit code."""
-    show_what_cannot_be_encoded()
+    prepare()
     try:
         code = _version() if args == ["--version"] else _dispatch(args)
-        sys.stdout.flush()
+        with output_errors():
+            sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except OutputError as error:
         return _output_failed(error.cause)
-    except OSError as error:  # the last flush, or the document of an error
-        return _output_failed(error)
     return code
 
 

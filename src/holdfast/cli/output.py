@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli.streams import write
+from holdfast.cli.streams import OutputError, output_errors, write
 from holdfast.cli.text import one_line
 
 _PIPED_WIDTH = 80
@@ -21,10 +21,16 @@ _NARROWEST = 40
 _WIDEST = 120
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Rich would end the process here; `main` decides how it ends."""
+        raise OutputError(BrokenPipeError())
+
+
 @cache
 def console() -> Console:
     """Standard output. Past 120 columns text does not get easier to read."""
-    plain = Console(highlight=False, emoji=False, markup=False, soft_wrap=False)
+    plain = _Console(highlight=False, emoji=False, markup=False, soft_wrap=False)
     wanted = plain.width if plain.is_terminal or os.environ.get("COLUMNS") else _PIPED_WIDTH
     plain.width = max(_NARROWEST, min(wanted, _WIDEST))
     return plain
@@ -37,9 +43,14 @@ def print_json(document: dict[str, Any]) -> None:
 
 def say(*parts: RenderableType) -> None:
     """Print text or a table, fitted to the width of the console."""
-    with console().capture() as laid_out:
+    with output_errors():
         console().print(*parts)
-    write(laid_out.get())
+
+
+def suggest(command: str) -> None:
+    """A command to type next. Never folded: a copied line must work."""
+    with output_errors():
+        console().print(name(f"  {command}", "bold green"), soft_wrap=True)
 
 
 def note(message: str) -> None:

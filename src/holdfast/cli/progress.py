@@ -61,16 +61,20 @@ def _start() -> tuple[RichProgress, TaskID]:
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[TerminalProgress]:
-    """While this holds, the first Ctrl-C asks the work to stop and the second ends it at once."""
+def progress(*, stoppable: bool = False) -> Iterator[TerminalProgress]:
+    """Around work that can stop between two batches, the first Ctrl-C asks it to and the second
+    ends it at once. Around work that only looks, the first one ends it.
+    """
     shown = TerminalProgress()
+    before = signal.getsignal(signal.SIGINT)
 
     def on_interrupt(_signal: int, _frame: FrameType | None) -> None:
         if shown.stop_requested():
             raise KeyboardInterrupt
         shown.request_stop()
 
-    before = signal.signal(signal.SIGINT, on_interrupt)
+    if stoppable:
+        signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield shown
     finally:

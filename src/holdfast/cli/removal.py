@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import click
 
 from holdfast.cli.errors import print_error
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.progress import progress
 from holdfast.errors import DamageError, DeclinedError, HoldfastError
@@ -64,7 +63,7 @@ def remove(
         return declined.exit_code
     from holdfast.services.apply import apply
 
-    with progress() as shown:
+    with progress(stoppable=True) as shown:
         report = apply(plan, home, clock=invocation.clock, progress=shown)
     _document(invocation, plan, report)
     if not invocation.json:
@@ -72,7 +71,7 @@ def remove(
         from holdfast.cli.show_plan import show_report
 
         say()
-        show_report(report)
+        show_report(report, home_flag=invocation.home_flag)
     return exit_code(report)
 
 
@@ -104,9 +103,25 @@ def _ask(plan: Plan) -> DeclinedError | None:
     elif final:
         warning = f" {amount(final)} of it cannot be undone."
     click.echo(err=True)
-    if click.confirm(f"Remove {amount(plan.removals)}?{warning}", default=False, err=True):
+    if _confirmed(f"Remove {amount(plan.removals)}?{warning}"):
         return None
     return DeclinedError("Nothing was removed.")
+
+
+def _confirmed(question: str) -> bool:
+    """Ask on stderr. Unlike click's, Ctrl-D is a no and only Ctrl-C an interrupt."""
+    while True:
+        click.echo(f"{question} [y/N]: ", nl=False, err=True)
+        answer = sys.stdin.readline()
+        if not answer.endswith("\n"):
+            click.echo(err=True)
+        match answer.strip().lower():
+            case "y" | "yes":
+                return True
+            case "" | "n" | "no":
+                return False
+            case _:
+                click.echo("Please answer y or n.", err=True)
 
 
 def _save(invocation: Invocation, plan: Plan, path: Path) -> None:
@@ -114,10 +129,11 @@ def _save(invocation: Invocation, plan: Plan, path: Path) -> None:
 
     save(plan, path)
     if not invocation.json:
-        from holdfast.cli.output import say
+        from holdfast.cli.output import say, suggest
 
         say()
-        say(f"Saved. Carry it out with: holdfast apply {shlex.quote(str(path))}")
+        say("Saved. Carry it out with:")
+        suggest(f"holdfast {invocation.home_flag}apply {quoted(path)}")
 
 
 def _document(invocation: Invocation, plan: Plan, report: Report | None) -> None:

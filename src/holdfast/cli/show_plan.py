@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from rich.text import Text
 
-from holdfast.cli.output import name, say, table
+from holdfast.cli.output import name, say, suggest, table
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, TRASH
 from holdfast.model.plan import Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, Result
@@ -115,7 +115,7 @@ def _in_words(shortfall: Shortfall) -> str:
     )
 
 
-def show_report(report: Report) -> None:
+def show_report(report: Report, *, home_flag: str) -> None:
     """What was done, what was not and why, what it freed, how to take it back."""
     say(_summary(report))
     _show_outcomes("Skipped", [o for o in report.outcomes if o.result is Result.SKIPPED])
@@ -123,7 +123,7 @@ def show_report(report: Report) -> None:
         "Failed", [o for o in report.outcomes if o.result in (Result.FAILED, Result.DAMAGED)]
     )
     if report.removed:
-        say(_freed(report))
+        _show_freed(report, home_flag)
     if report.stopped:
         say(Text(f"The run was {report.stopped}; the rest was left as it was.", style="yellow"))
 
@@ -144,13 +144,14 @@ def _summary(report: Report) -> Text:
     return line.append(f"  (operation {report.operation})", style="dim")
 
 
-def _freed(report: Report) -> str:
+def _show_freed(report: Report, home_flag: str) -> None:
+    freed = f"Freed {format_bytes(report.bytes_freed)}"
     if not report.bytes_in_trash:
-        return f"Freed {format_bytes(report.bytes_freed)}."
-    return (
-        f"Freed {format_bytes(report.bytes_freed)} now; {format_bytes(report.bytes_in_trash)} more "
-        f"when the trash is emptied. `holdfast undo {report.operation}` brings it back."
-    )
+        say(f"{freed}.")
+        return
+    in_trash = format_bytes(report.bytes_in_trash)
+    say(f"{freed} now; {in_trash} more when the trash is emptied. Bring it back with:")
+    suggest(f"holdfast {home_flag}undo {report.operation}")
 
 
 def _show_outcomes(title: str, outcomes: Sequence[Outcome]) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from rich.text import Text
 
-from holdfast.cli.output import bar, console, name, say, table
+from holdfast.cli.output import bar, console, name, say, suggest, table
 from holdfast.cli.show_plan import kind_name
+from holdfast.model.stats import Share
 from holdfast.model.units import format_bytes, format_count
-from holdfast.services.status import HomeStatus, Share
+from holdfast.services.status import HomeStatus
 
 _MOST_SOURCES = 8
 _WIDE = 100
@@ -27,7 +28,7 @@ def show_status(status: HomeStatus, *, home_flag: str) -> None:
     )
     say()
     trash_bytes = sum(item.bytes for item in inventory.trash)
-    _show_shares(
+    show_shares(
         "what",
         [
             *(Share(name=kind_name(s.name), count=s.count, bytes=s.bytes) for s in status.by_kind),
@@ -36,17 +37,17 @@ def show_status(status: HomeStatus, *, home_flag: str) -> None:
         ],
     )
     if inventory.items:
-        _show_shares("last active", status.by_age)
-        _show_shares("source", _main_sources(status.by_source))
+        show_shares("last active", status.by_age)
+        show_shares("source", _main_sources(status.by_source))
     _show_troubles(status, home_flag)
-    _show_next(status, home_flag)
+    show_next(status, home_flag)
 
 
-def _show_shares(title: str, shares: Sequence[Share]) -> None:
+def show_shares(title: str, shares: Sequence[Share], counted: str = "files") -> None:
     """One row a share, with a bar for its bytes; rows of nothing at all are left out."""
     total = sum(share.bytes for share in shares)
     width = 30 if console().width >= _WIDE else 20
-    rows = table(title, "files", "size", "", right=("files", "size"))
+    rows = table(title, counted, "size", "", right=(counted, "size"))
     rows.columns[0].min_width = 16
     for share in shares:
         if share.count or share.bytes:
@@ -88,30 +89,26 @@ def _show_troubles(status: HomeStatus, home_flag: str) -> None:
         say()
 
 
-def _show_next(status: HomeStatus, home_flag: str) -> None:
+def show_next(status: HomeStatus, home_flag: str) -> None:
     plan = status.plan
     if plan is None:
         say("The policy is empty, so nothing is ever removed. Set one:")
-        _next(f"holdfast {home_flag}config init")
+        suggest(f"holdfast {home_flag}config init")
     elif plan.removals:
         say(
             f"The policy would remove {format_count(len(plan.removals), 'item')} and free "
             f"{format_bytes(plan.bytes)}. Have a look first:"
         )
-        _next(f"holdfast {home_flag}sessions prune --dry-run")
+        suggest(f"holdfast {home_flag}sessions prune --dry-run")
     elif status.inventory.trash:
         say("Nothing more to remove by the policy. What was removed is still in the trash:")
-        _next(f"holdfast {home_flag}trash list")
+        suggest(f"holdfast {home_flag}trash list")
     elif status.inventory.items:
         say("Everything here is within the policy. To see the policy:")
-        _next(f"holdfast {home_flag}config show")
+        suggest(f"holdfast {home_flag}config show")
     else:
         say("No session files here. To see how Holdfast works:")
-        _next("holdfast demo")
-
-
-def _next(command: str) -> None:
-    say(Text(f"  {command}", style="bold green"))
+        suggest("holdfast demo")
 
 
 def show_nothing_found(places: Sequence[Path]) -> None:
@@ -121,6 +118,6 @@ def show_nothing_found(places: Sequence[Path]) -> None:
         say(Text.assemble("  ", name(str(place))))
     say()
     say("Name another folder with --home, make one, or see Holdfast at work on a sample:")
-    _next("holdfast --home PATH status")
-    _next("holdfast config init")
-    _next("holdfast demo")
+    suggest("holdfast --home PATH status")
+    suggest("holdfast config init")
+    suggest("holdfast demo")

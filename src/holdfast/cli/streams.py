@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterator
 
 
 class OutputError(Exception):
@@ -18,25 +20,36 @@ class OutputError(Exception):
         self.cause = cause
 
 
-def write(text: str) -> None:
-    """Write text to standard output as it is."""
+@contextlib.contextmanager
+def output_errors() -> Iterator[None]:
+    """What fails in here fails on standard output."""
     try:
-        sys.stdout.write(text)
+        yield
     except OSError as error:
         raise OutputError(error) from error
+
+
+def write(text: str) -> None:
+    """Write text to standard output as it is."""
+    with output_errors():
+        sys.stdout.write(text)
 
 
 def write_path(path: str | os.PathLike[str]) -> None:
     """Write a path and a newline, byte for byte, for another program to read."""
-    try:
+    with output_errors():
         sys.stdout.flush()
         sys.stdout.buffer.write(os.fsencode(path) + b"\n")
-    except OSError as error:
-        raise OutputError(error) from error
 
 
-def show_what_cannot_be_encoded() -> None:
-    """A character that the terminal's encoding lacks is shown as an escape, and ends nothing."""
+def prepare() -> None:
+    """A stream that was closed goes nowhere, and its number is not given to a file of ours.
+
+    A character that the terminal's encoding lacks is shown as an escape, and ends nothing.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from holdfast.config.environment import warnings
 from holdfast.config.loading import load
-from holdfast.config.settings import SessionSettings, Settings, SourceSettings
+from holdfast.config.session_settings import SessionSettings, SourceSettings
+from holdfast.config.settings import CronSettings, Settings, TranscriptSettings
 from holdfast.config.template import template
 
-__all__ = ["SessionSettings", "Settings", "SourceSettings", "load", "template", "warnings"]
+__all__ = [
+    "CronSettings",
+    "SessionSettings",
+    "Settings",
+    "SourceSettings",
+    "TranscriptSettings",
+    "load",
+    "template",
+    "warnings",
+]

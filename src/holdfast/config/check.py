@@ -8,16 +8,10 @@ from pathlib import PurePath
 from typing import TypeAlias
 
 from holdfast.config.finding import Given, Problem
-from holdfast.config.keys import (
-    SESSIONS,
-    SESSIONS_BY_NAME,
-    SOURCE,
-    SOURCE_BY_NAME,
-    SOURCE_NAME,
-    TOP_BY_NAME,
-    Key,
-)
-from holdfast.config.kinds import Value, WrongValueError
+from holdfast.config.key import CRON, SESSIONS, SOURCE, SOURCE_NAME, TOP, TRANSCRIPTS, Key
+from holdfast.config.keys import BY_TABLE, SOURCE_BY_NAME, TABLES
+from holdfast.config.keys_lifecycle import TRANSCRIPT
+from holdfast.config.kinds import Kind, Value, WrongValueError
 from holdfast.config.lines import key_lines
 from holdfast.config.shown import found, nearest
 
@@ -63,11 +57,12 @@ def check(
 
 
 def _check_top(path: _Path, table: _Table) -> _Findings:
+    inside = {SESSIONS: _check_sessions, TRANSCRIPTS: _check_transcripts, CRON: _check_cron}
     for name, value in table.items():
-        if name == SESSIONS:
-            yield from _check_table((*path, name), value, _check_sessions)
+        if name in inside:
+            yield from _check_table((*path, name), value, inside[name])
         else:
-            yield from _check_key((*path, name), value, TOP_BY_NAME, table=SESSIONS)
+            yield from _check_key((*path, name), value, BY_TABLE[TOP], tables=TABLES)
 
 
 def _check_sessions(path: _Path, table: _Table) -> _Findings:
@@ -75,19 +70,30 @@ def _check_sessions(path: _Path, table: _Table) -> _Findings:
         if name == SOURCE:
             yield from _check_table((*path, name), value, _check_sources)
         else:
-            yield from _check_key((*path, name), value, SESSIONS_BY_NAME, table=SOURCE)
+            yield from _check_key((*path, name), value, BY_TABLE[SESSIONS], tables=(SOURCE,))
 
 
 def _check_sources(path: _Path, table: _Table) -> _Findings:
     for name, value in table.items():
-        if not SOURCE_NAME.fullmatch(name):
-            yield _Bad((*path, name), _bad_source_name(name))
+        yield from _check_source_name((*path, name))
         yield from _check_table((*path, name), value, _check_source)
 
 
 def _check_source(path: _Path, table: _Table) -> _Findings:
     for name, value in table.items():
         yield from _check_key((*path, name), value, SOURCE_BY_NAME)
+
+
+def _check_transcripts(path: _Path, table: _Table) -> _Findings:
+    """Any source may stand here, and the `default` for those that do not."""
+    for name, value in table.items():
+        yield from _check_source_name((*path, name))
+        yield from _check_value((*path, name), value, TRANSCRIPT)
+
+
+def _check_cron(path: _Path, table: _Table) -> _Findings:
+    for name, value in table.items():
+        yield from _check_key((*path, name), value, BY_TABLE[CRON])
 
 
 def _check_table(
@@ -100,35 +106,43 @@ def _check_table(
 
 
 def _check_key(
-    path: _Path, value: object, known: Mapping[str, Key], table: str | None = None
+    path: _Path, value: object, known: Mapping[str, Key], tables: tuple[str, ...] = ()
 ) -> _Findings:
-    """One key, where only `known` ones and, if there is one, a `table` may stand."""
+    """One key, where only `known` ones and `tables` may stand."""
     key = known.get(path[-1])
     if key is None:
-        choices = known if table is None else (*known, table)
-        yield _Bad(path, f"unknown key{_advice(path[-1], choices)}")
-        return
+        yield _Bad(path, f"unknown key{_advice(path[-1], (*known, *tables))}")
+    else:
+        yield from _check_value(path, value, key.kind)
+
+
+def _check_value(path: _Path, value: object, kind: Kind) -> _Findings:
     try:
-        yield _Good(path, key.kind.read(value))
+        yield _Good(path, kind.read(value))
     except WrongValueError as error:
         for reason in error.reasons:
             yield _Bad(path, reason)
 
 
-def _advice(name: str, choices: Iterable[str]) -> str:
-    """A key in the wrong table is sent to the right one; a mistyped one gets its neighbour."""
-    if name in TOP_BY_NAME:
-        return "; it belongs at the top, before any [table]"
-    if name in SESSIONS_BY_NAME or name == SOURCE:
-        return f"; it belongs in [{SESSIONS}]"
-    if close := nearest(name, choices):
-        return f'; did you mean "{close}"?'
-    if close := nearest(name, SESSIONS_BY_NAME):
-        return f'; did you mean "{close}" in [{SESSIONS}]?'
-    return ""
-
-
-def _bad_source_name(name: str) -> str:
+def _check_source_name(path: _Path) -> _Findings:
+    name = path[-1]
+    if SOURCE_NAME.fullmatch(name):
+        return
     rule = "a source name is 1 to 64 of a-z 0-9 _ . - and begins with a letter or a digit"
     lower = name.strip().lower()
-    return f'{rule}; did you mean "{lower}"?' if SOURCE_NAME.fullmatch(lower) else rule
+    close = SOURCE_NAME.fullmatch(lower)
+    yield _Bad(path, f'{rule}; did you mean "{lower}"?' if close else rule)
+
+
+def _advice(name: str, choices: Iterable[str]) -> str:
+    """A key in the wrong table is sent to the right one; a mistyped one gets its neighbour."""
+    if name in BY_TABLE[TOP]:
+        return "; it belongs at the top, before any [table]"
+    homes = {key: table for table in TABLES for key in BY_TABLE[table]} | {SOURCE: SESSIONS}
+    if name in homes:
+        return f"; it belongs in [{homes[name]}]"
+    if close := nearest(name, choices):
+        return f'; did you mean "{close}"?'
+    if close := nearest(name, homes):
+        return f'; did you mean "{close}" in [{homes[close]}]?'
+    return ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.config.finding import Given, Problem
-from holdfast.config.keys import KEYS, VARIABLE_PREFIX
+from holdfast.config.key import VARIABLE_PREFIX
+from holdfast.config.keys import KEYS
 from holdfast.config.kinds import WrongValueError
 from holdfast.config.shown import cut, nearest
 

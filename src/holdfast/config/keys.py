@@ -1,50 +1,11 @@
-"""Every key there is: its place, what it may be, its default and what it is for."""
+"""Every key there is, in the order in which they are shown."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-from holdfast.config.kinds import Duration, Kind, Number, Patterns, Value
-
-VARIABLE_PREFIX = "HOLDFAST_"
-SESSIONS = "sessions"
-SOURCE = "source"
-SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
-
-_COUNT = Number(low=0, high=1_000_000)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
-    """One setting. `per_source` ones may also stand in [sessions.source.NAME]."""
-
-    path: tuple[str, ...]
-    kind: Kind
-    default: Value
-    about: tuple[str, ...]
-    per_source: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.path[-1]
-
-    @property
-    def variable(self) -> str:
-        """The environment variable that overrides it."""
-        return VARIABLE_PREFIX + "_".join(self.path).upper()
-
-
-def _keep(bucket: str, what: str) -> Key:
-    return Key(
-        path=(SESSIONS, f"keep_{bucket}"),
-        kind=_COUNT,
-        default=0,
-        about=(f"Keep the newest {what}. 0 turns this off.",),
-        per_source=True,
-    )
-
+from holdfast.config.key import CRON, SESSIONS, TOP, TRANSCRIPTS, Key
+from holdfast.config.keys_lifecycle import LIFECYCLE
+from holdfast.config.keys_retention import RETENTION
+from holdfast.config.kinds import Number
 
 KEYS: tuple[Key, ...] = (
     Key(
@@ -56,72 +17,14 @@ KEYS: tuple[Key, ...] = (
             "Until then undo can bring it back.",
         ),
     ),
-    Key(
-        path=(SESSIONS, "retention_days"),
-        kind=Number(low=0, high=36_500, whole=False),
-        default=90,
-        about=(
-            "Keep sessions whose last activity is younger than this many days.",
-            "0 is no rule about age.",
-        ),
-        per_source=True,
-    ),
-    Key(
-        path=(SESSIONS, "idle_hours"),
-        kind=Number(
-            low=1, high=8_760, whole=False, hint="a shorter time could take a session in use"
-        ),
-        default=24,
-        about=("A file touched within this many hours counts as in use and is left alone.",),
-    ),
-    _keep("last", "sessions, this many"),
-    _keep("hourly", "of each hour, for this many hours that have one"),
-    _keep("daily", "of each day, for this many days that have one"),
-    _keep("weekly", "of each week, for this many weeks that have one"),
-    _keep("monthly", "of each month, for this many months that have one"),
-    _keep("yearly", "of each year, for this many years that have one"),
-    Key(
-        path=(SESSIONS, "keep_within"),
-        kind=Duration(),
-        default="",
-        about=(
-            'Keep what is at most this much older than the newest: "12h", "2w", "1y".',
-            '"" turns this off.',
-        ),
-        per_source=True,
-    ),
-    Key(
-        path=(SESSIONS, "max_total_size_mb"),
-        kind=Number(low=0, high=1_000_000_000),
-        default=0,
-        about=("The most that all may take on disk, in MB of 1,000,000 bytes. 0 is no bound.",),
-        per_source=True,
-    ),
-    Key(
-        path=(SESSIONS, "max_count"),
-        kind=Number(low=0, high=1_000_000_000),
-        default=0,
-        about=("The most sessions to keep. 0 is no bound.",),
-        per_source=True,
-    ),
-    Key(
-        path=(SESSIONS, "pins"),
-        kind=Patterns(),
-        default=(),
-        about=(
-            "Sessions that always stay: ids, or patterns with * ? [ ], for example",
-            '["20260325_112518_6995d1", "cron_report_*"].',
-        ),
-    ),
+    *RETENTION,
+    *LIFECYCLE,
 )
 
 SOURCE_KEYS: tuple[Key, ...] = tuple(key for key in KEYS if key.per_source)
+SOURCE_BY_NAME = {key.name: key for key in SOURCE_KEYS}
 
-
-def _by_name(keys: Iterable[Key]) -> dict[str, Key]:
-    return {key.name: key for key in keys}
-
-
-TOP_BY_NAME = _by_name(key for key in KEYS if len(key.path) == 1)
-SESSIONS_BY_NAME = _by_name(key for key in KEYS if key.path[0] == SESSIONS)
-SOURCE_BY_NAME = _by_name(SOURCE_KEYS)
+TABLES = (SESSIONS, TRANSCRIPTS, CRON)
+BY_TABLE = {
+    table: {key.name: key for key in KEYS if key.table == table} for table in (TOP, *TABLES)
+}

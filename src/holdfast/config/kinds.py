@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from holdfast.config.shown import cut, found
+from holdfast.config.shown import cut, found, nearest
 from holdfast.errors import UsageError
 from holdfast.model.units import parse_duration
 
@@ -39,10 +39,14 @@ class Kind(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A number between two bounds, both allowed. `hint` is for those who go below."""
+    """A number between two bounds, both allowed unless it must be `above` the lower one.
+
+    `hint` is for those who go below.
+    """
 
     low: int
     high: int
+    above: bool = False
     whole: bool = True
     hint: str = ""
 
@@ -53,8 +57,8 @@ class Number:
         if self.whole and isinstance(value, float):
             raise self._wrong(value)
         # Written so that NaN, which compares false with everything, fails it.
-        if not self.low <= value <= self.high:
-            raise self._wrong(value, self.hint if value < self.low else "")
+        if not self.low <= value <= self.high or (self.above and value == self.low):
+            raise self._wrong(value, self.hint if value <= self.low else "")
         return value
 
     def parse(self, text: str) -> object:
@@ -68,8 +72,28 @@ class Number:
 
     def _wrong(self, value: object, hint: str = "") -> WrongValueError:
         kind = "a whole number" if self.whole else "a number"
-        reason = f"expected {kind} from {self.low} to {self.high}, found {found(value)}"
+        bounds = f"above {self.low}, up to" if self.above else f"from {self.low} to"
+        reason = f"expected {kind} {bounds} {self.high}, found {found(value)}"
         return WrongValueError(f"{reason}; {hint}" if hint else reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One of a few words, at least two."""
+
+    choices: tuple[str, ...]
+
+    def read(self, value: object) -> Value:
+        if isinstance(value, str) and value in self.choices:
+            return value
+        close = nearest(value, self.choices) if isinstance(value, str) else None
+        advice = f'; did you mean "{close}"?' if close else ""
+        *words, last = (f'"{choice}"' for choice in self.choices)
+        reason = f"expected {', '.join(words)} or {last}, found {found(value)}{advice}"
+        raise WrongValueError(reason)
+
+    def parse(self, text: str) -> object:
+        return text.strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,84 +1,38 @@
-"""The settings as values, and the policy that they amount to."""
+"""The settings as values, and the policy and options that they amount to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from holdfast.config.finding import Given
-from holdfast.config.keys import KEYS, SESSIONS, SOURCE, SOURCE_KEYS
+from holdfast.config.key import CRON, SESSIONS, SOURCE, TOP, TRANSCRIPTS
+from holdfast.config.keys import BY_TABLE
+from holdfast.config.keys_lifecycle import REMOVE
 from holdfast.config.kinds import Value
+from holdfast.config.session_settings import SessionSettings, SourceSettings
 from holdfast.config.shown import dotted
-from holdfast.model.units import parse_duration
-from holdfast.policy.rules import DAY, Caps, Limits, Policy, Rules
+from holdfast.policy.lifecycle import DEFAULT_SOURCE, OnReset, SessionOptions, Transcript
+from holdfast.policy.rules import DAY, Policy
 
-_MEGABYTE = 1_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionSettings:
-    """[sessions]: what holds for all sessions."""
-
-    retention_days: float
-    idle_hours: float
-    keep_last: int
-    keep_hourly: int
-    keep_daily: int
-    keep_weekly: int
-    keep_monthly: int
-    keep_yearly: int
-    keep_within: str
-    max_total_size_mb: int
-    max_count: int
-    pins: tuple[str, ...]
-
-    def limits(self) -> Limits:
-        rules = Rules(
-            max_age=self.retention_days * DAY or None,
-            keep_last=self.keep_last,
-            keep_within=parse_duration(self.keep_within) if self.keep_within else None,
-            keep_hourly=self.keep_hourly,
-            keep_daily=self.keep_daily,
-            keep_weekly=self.keep_weekly,
-            keep_monthly=self.keep_monthly,
-            keep_yearly=self.keep_yearly,
-        )
-        caps = Caps(
-            max_bytes=self.max_total_size_mb * _MEGABYTE or None,
-            max_count=self.max_count or None,
-        )
-        return Limits(rules=rules, caps=caps)
+_HOUR = 3_600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSettings:
-    """[sessions.source.NAME]: what differs for one source. None is not given."""
+class TranscriptSettings:
+    """[transcripts]: `by_source` are the sources that were given, by name."""
 
-    name: str
-    retention_days: float | None = None
-    keep_last: int | None = None
-    keep_hourly: int | None = None
-    keep_daily: int | None = None
-    keep_weekly: int | None = None
-    keep_monthly: int | None = None
-    keep_yearly: int | None = None
-    keep_within: str | None = None
-    max_total_size_mb: int | None = None
-    max_count: int | None = None
+    default: str
+    by_source: tuple[tuple[str, str], ...] = ()
 
-    def given(self) -> Iterator[tuple[str, Value]]:
-        """The names and values that were set, in the order of the keys."""
-        for key in SOURCE_KEYS:
-            value: Value | None = getattr(self, key.name)
-            if value is not None:
-                yield key.name, value
 
-    def limits(self, sessions: SessionSettings) -> Limits:
-        """Rules that were not given come from `sessions`; caps bound each on its own."""
-        own: dict[str, Any] = {"max_total_size_mb": 0, "max_count": 0, **dict(self.given())}
-        return replace(sessions, **own).limits()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CronSettings:
+    """[cron]."""
+
+    after_delivery: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,19 +41,21 @@ class Settings:
 
     trash_days: int
     sessions: SessionSettings
+    transcripts: TranscriptSettings
+    cron: CronSettings
     sources: tuple[SourceSettings, ...] = ()
     origins: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
     )
 
-    def entries(self) -> Iterator[tuple[str, Value, str]]:
-        """Each dotted key with its value and origin; of sources, the keys they set."""
-        for key in KEYS:
-            holder = self.sessions if key.path[0] == SESSIONS else self
-            yield self._entry(key.path, getattr(holder, key.name))
-        for source in self.sources:
-            for name, value in source.given():
-                yield self._entry((SESSIONS, SOURCE, source.name, name), value)
+    def entries(self) -> Iterator[tuple[str, Value | None, str]]:
+        """Each dotted key, its value and its origin; of sources, the keys they set.
+
+        A key that has no default and that nobody set has None.
+        """
+        for path, value in self._values():
+            key = dotted(path)
+            yield key, value, self.origins.get(key, "default")
 
     def policy(self, use_trash: bool = True) -> Policy:
         """What to keep. It may be empty; refusing that is the planner's part."""
@@ -111,31 +67,54 @@ class Settings:
             use_trash=use_trash,
         )
 
-    def _entry(self, path: tuple[str, ...], value: Value) -> tuple[str, Value, str]:
-        key = dotted(path)
-        return key, value, self.origins.get(key, "default")
+    def session_options(self) -> SessionOptions:
+        """How sessions live."""
+        named = ((DEFAULT_SOURCE, self.transcripts.default), *self.transcripts.by_source)
+        return SessionOptions(
+            limits=self.sessions.session_limits(),
+            on_reset=OnReset(self.sessions.on_reset),
+            idle_minutes=self.sessions.idle_minutes,
+            transcripts={source: Transcript(transcript) for source, transcript in named},
+            remove_after_delivery=self.cron.after_delivery == REMOVE,
+            abandoned_after=self.sessions.abandoned_hours * _HOUR,
+        )
+
+    def _values(self) -> Iterator[tuple[tuple[str, ...], Value | None]]:
+        """Table by table, what a table says of sources after its own keys."""
+        for table, keys in BY_TABLE.items():
+            holder = getattr(self, table) if table else self
+            for key in keys.values():
+                yield key.path, getattr(holder, key.name)
+            if table == SESSIONS:
+                for source in self.sources:
+                    for name, value in source.given():
+                        yield (SESSIONS, SOURCE, source.name, name), value
+            elif table == TRANSCRIPTS:
+                for name, transcript in self.transcripts.by_source:
+                    yield (TRANSCRIPTS, name), transcript
 
 
 def build(given: Iterable[Given]) -> Settings:
     """The settings that `given` values make of the defaults; later ones win."""
-    top: dict[str, Any] = {}
-    sessions: dict[str, Any] = {}
+    tables: dict[str, dict[str, Any]] = {
+        table: {name: key.default for name, key in keys.items()} for table, keys in BY_TABLE.items()
+    }
     sources: dict[str, dict[str, Any]] = {}
-    for key in KEYS:
-        (sessions if key.path[0] == SESSIONS else top)[key.name] = key.default
     origins: dict[str, str] = {}
     for item in given:
         origins[dotted(item.path)] = item.origin
-        *tables, name = item.path
-        if not tables:
-            top[name] = item.value
-        elif tables == [SESSIONS]:
-            sessions[name] = item.value
+        *within, name = item.path
+        if len(within) > 1:
+            sources.setdefault(within[-1], {})[name] = item.value
         else:
-            sources.setdefault(tables[-1], {})[name] = item.value
+            tables[within[0] if within else TOP][name] = item.value
+    default = tables[TRANSCRIPTS].pop(DEFAULT_SOURCE)
+    by_source = tuple(sorted(tables[TRANSCRIPTS].items()))
     return Settings(
-        **top,
-        sessions=SessionSettings(**sessions),
+        **tables[TOP],
+        sessions=SessionSettings(**tables[SESSIONS]),
+        transcripts=TranscriptSettings(default=default, by_source=by_source),
+        cron=CronSettings(**tables[CRON]),
         sources=tuple(SourceSettings(name=name, **sources[name]) for name in sorted(sources)),
         origins=MappingProxyType(origins),
     )

@@ -21,8 +21,9 @@ _ANY_ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}"
 _WHEN = r"\d{8}_\d{6}(?:_\d{1,6})?"
 
 _PATTERNS = (
-    (REQUEST_DUMP, True, re.compile(rf"request_dump_({_STAMPED})_[A-Za-z0-9._-]+\.json", re.ASCII)),
+    # The time first: all before it is the id, or a dump of session a_b would pass for one of a.
     (REQUEST_DUMP, True, re.compile(rf"request_dump_({_ANY_ID})_{_WHEN}\.json", re.ASCII)),
+    (REQUEST_DUMP, True, re.compile(rf"request_dump_({_STAMPED})_[A-Za-z0-9._-]+\.json", re.ASCII)),
     (TRANSCRIPT, True, re.compile(rf"(?:session_)?({_GENERATED})\.json", re.ASCII)),
     (TRANSCRIPT, True, re.compile(rf"({_GENERATED})\.jsonl", re.ASCII)),
     # An id that somebody made up: the name alone proves nothing, the content must say so too.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.homes import artifact_names
@@ -28,7 +28,16 @@ class Scan:
     other_bytes: int = 0
 
 
-def scan(root: Path, now: float, idle: float, progress: Progress | None) -> Scan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """How to tell whether a file is in use. `ended` answers for a session that has a row: has it
+    ended? None when there is no row."""
+
+    idle: float
+    ended: Callable[[str], bool | None] = field(default=lambda _: None)
+
+
+def scan(root: Path, now: float, life: Life, progress: Progress | None) -> Scan:
     """Look through `sessions/`. A link or a file in its place is a problem, not followed."""
     folder = root / FOLDER
     if folder.is_symlink():
@@ -38,11 +47,11 @@ def scan(root: Path, now: float, idle: float, progress: Progress | None) -> Scan
     if not folder.is_dir():
         return _nothing(folder, "is not a folder")
     with storage_errors(f"read {folder}"), open_dir(folder) as dir_fd:
-        return _scan_folder(folder, dir_fd, now, idle, progress)
+        return _scan_folder(folder, dir_fd, now, life, progress)
 
 
 def _scan_folder(
-    folder: Path, dir_fd: int, now: float, idle: float, progress: Progress | None
+    folder: Path, dir_fd: int, now: float, life: Life, progress: Progress | None
 ) -> Scan:
     items: list[Item] = []
     problems: list[Problem] = []
@@ -54,7 +63,7 @@ def _scan_folder(
         is_file = stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
         if parsed is not None and not is_file:
             problems.append(Problem(path=str(folder / name), reason="is no file; left alone"))
-        item = _item(parsed, name, status, dir_fd, now, idle) if parsed and is_file else None
+        item = _item(parsed, name, status, dir_fd, now, life) if parsed and is_file else None
         if item is None:
             other_bytes += allocated_bytes(status)
         else:
@@ -76,7 +85,7 @@ def _entries(dir_fd: int) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _item(
-    parsed: ArtifactName, name: str, status: os.stat_result, dir_fd: int, now: float, idle: float
+    parsed: ArtifactName, name: str, status: os.stat_result, dir_fd: int, now: float, life: Life
 ) -> Item | None:
     head = b""
     if parsed.kind != REQUEST_DUMP and stat.S_ISREG(status.st_mode):
@@ -91,7 +100,7 @@ def _item(
         bytes=allocated_bytes(status),
         last_active_at=status.st_mtime,
         version=version_of(status),
-        alive=signs_of_life(status, name, dir_fd, now=now, idle=idle),
+        alive=_owned(parsed, life) or signs_of_life(parsed, status, dir_fd, name, now, life),
     )
 
 
@@ -123,14 +132,25 @@ def _dumps_inherit_source(items: list[Item]) -> Iterator[Item]:
             yield item
 
 
+def _owned(parsed: ArtifactName, life: Life) -> str | None:
+    """Rules for orphans do not reach the file of a session that has a row."""
+    return None if life.ended(parsed.session) is None else "its session is in the store"
+
+
 def signs_of_life(
-    status: os.stat_result, name: str, dir_fd: int, *, now: float, idle: float
+    parsed: ArtifactName, status: os.stat_result, dir_fd: int, name: str, now: float, life: Life
 ) -> str | None:
-    """Any one sign protects, and so does a sign that cannot be read."""
+    """Any one sign protects, and so does a sign that cannot be read.
+
+    The end of its session proves that a file is done with; only then its age says nothing.
+    """
+    ended = life.ended(parsed.session)
+    if ended is False:
+        return "its session is open"
     age = now - status.st_mtime
-    if age < 0:
+    if ended is None and age < 0:
         return "its time lies in the future"
-    if age < idle:
+    if ended is None and age < life.idle:
         return f"touched {format_duration(age)} ago"
     if os.geteuid() not in (0, status.st_uid):
         return "it belongs to another user"

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.homes import artifact_names
-from holdfast.homes.artifact_scan import FOLDER, signs_of_life
+from holdfast.homes.artifact_names import ArtifactName
+from holdfast.homes.artifact_scan import FOLDER, Life, signs_of_life
 from holdfast.model.operation import Removal
 from holdfast.model.report import Outcome, Result
 from holdfast.ports import Clock
@@ -42,6 +43,7 @@ class _Places:
     """One file's two places, by descriptor: no symlink made meanwhile can lead a rename astray."""
 
     removal: Removal
+    parsed: ArtifactName
     sessions: int
     name: str
     trash_or_none: int | None
@@ -76,11 +78,11 @@ _Step = Callable[[_Places], Outcome]
 class ArtifactKeeper:
     """Keeps transcripts and request dumps."""
 
-    def __init__(self, root: Path, trash: TrashFolder, clock: Clock, idle: float) -> None:
+    def __init__(self, root: Path, trash: TrashFolder, clock: Clock, life: Life) -> None:
         self._folder = root / FOLDER
         self._trash = trash
         self._clock = clock
-        self._idle = idle
+        self._life = life
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._each(batch, self._remove, create_trash=True)
@@ -92,16 +94,24 @@ class ArtifactKeeper:
         return self._each(batch, self._discard)
 
     def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        """All names come back and are durable before the first copy loses its own."""
         with storage_errors(f"create {self._folder}"):
             make_private_dir(self._folder)
-        return self._each(batch, self._bring_back)
+        outcomes = self._each(batch, self._name_again)
+        back = [
+            removal
+            for removal, outcome in zip(batch, outcomes, strict=True)
+            if outcome.result is Result.BROUGHT_BACK
+        ]
+        self._each(back, self._forget_copy)
+        return outcomes
 
     def _remove(self, places: _Places) -> Outcome:
         before = places.original()
         if before is None:
             return places.end(Result.SKIPPED, "already gone")
         obstacle = self._changed(places, before) or signs_of_life(
-            before, places.name, places.sessions, now=self._clock(), idle=self._idle
+            places.parsed, before, places.sessions, places.name, self._clock(), self._life
         )
         if obstacle:
             return places.end(Result.SKIPPED, obstacle)
@@ -120,7 +130,8 @@ class ArtifactKeeper:
             if places.removal.item.undoable:
                 return places.end(Result.REMOVED, kept=allocated_bytes(moved))
             return self._discard(places)
-        if _return(places):
+        if _link_back(places):
+            self._forget_copy(places)
             return places.end(Result.SKIPPED, obstacle)
         # A new file has taken the name already. The old one stays in the trash, to be found.
         where = self._trash.path(places.removal)
@@ -150,7 +161,7 @@ class ArtifactKeeper:
         os.unlink(places.copy, dir_fd=places.trash)
         return places.end(Result.REMOVED, freed=allocated_bytes(copy))
 
-    def _bring_back(self, places: _Places) -> Outcome:
+    def _name_again(self, places: _Places) -> Outcome:
         copy, original = places.undo_copy(), places.original()
         judged = places.removal.item.version
         if copy is None:
@@ -160,9 +171,14 @@ class ArtifactKeeper:
         if not same_content(version_of(copy), judged):
             where = self._trash.path(places.removal)
             return places.end(Result.DAMAGED, f"its copy in the trash was changed: {where}")
-        if _return(places):
+        if _link_back(places):
             return places.end(Result.BROUGHT_BACK)
         return places.end(Result.FAILED, "its place is taken; the copy stays in the trash")
+
+    def _forget_copy(self, places: _Places) -> Outcome:
+        if places.undo_copy() is not None:
+            os.unlink(places.copy, dir_fd=places.trash)
+        return places.end(Result.BROUGHT_BACK)
 
     def _each(
         self, batch: Sequence[Removal], step: _Step, *, create_trash: bool = False
@@ -183,11 +199,14 @@ class ArtifactKeeper:
         return outcomes
 
     def _run(self, step: _Step, removal: Removal, sessions: int, trash: int | None) -> Outcome:
-        name = _artifact_name(removal)
-        if name is None:
+        folder, _, name = removal.item.id.rpartition("/")
+        parsed = artifact_names.parse(name)
+        # A saved plan is a file that anybody may have written: only such names are ours.
+        if folder != FOLDER or parsed is None or parsed.kind != removal.item.kind:
             return _failed(removal, "not the name of a session file")
+        copy = self._trash.name(removal)
         try:
-            return step(_Places(removal, sessions, name, trash, self._trash.name(removal)))
+            return step(_Places(removal, parsed, sessions, name, trash, copy))
         except OSError as error:
             reason = str(error.strerror or error)
             if error.errno == errno.EXDEV:
@@ -208,8 +227,8 @@ class ArtifactKeeper:
         self._trash.drop_if_empty(operation)
 
 
-def _return(places: _Places) -> bool:
-    """Move the undo copy back without ever replacing anything; False when the place is taken."""
+def _link_back(places: _Places) -> bool:
+    """Give the undo copy its old name, never replacing anything; False when the place is taken."""
     try:
         os.link(
             places.copy,
@@ -220,27 +239,15 @@ def _return(places: _Places) -> bool:
         )
     except FileExistsError:
         copy, original = places.undo_copy(), places.original()
-        if copy is None or original is None or not os.path.samestat(copy, original):
-            return False
-        # Killed between the link and the unlink below: finish it.
+        # The same file under both names: a killed run had come this far.
+        return copy is not None and original is not None and os.path.samestat(copy, original)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         if places.original() is not None:
             return False
         os.rename(places.copy, places.name, src_dir_fd=places.trash, dst_dir_fd=places.sessions)
-        return True
-    os.unlink(places.copy, dir_fd=places.trash)
     return True
-
-
-def _artifact_name(removal: Removal) -> str | None:
-    """The file name, if the id is one: a saved plan is a file that anybody may have written."""
-    folder, _, name = removal.item.id.rpartition("/")
-    parsed = artifact_names.parse(name)
-    if folder != FOLDER or parsed is None or parsed.kind != removal.item.kind:
-        return None
-    return name
 
 
 def _lstat(name: str, dir_fd: int) -> os.stat_result | None:

@@ -9,22 +9,32 @@ trash/               undo copies, by operation
 from __future__ import annotations
 
 import os
+import secrets
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from holdfast.errors import UsageError
 from holdfast.homes import artifact_scan
+from holdfast.homes.artifact_scan import Life
 from holdfast.homes.artifacts import ArtifactKeeper
+from holdfast.homes.session_files import HomeSessionFiles
 from holdfast.homes.trash_keeper import TrashKeeper
+from holdfast.model.alert import Alert
 from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, TRASH
+from holdfast.policy.lifecycle import SessionOptions
 from holdfast.ports import Clock, Keeper, Progress
-from holdfast.stores.files import allocated_bytes
+from holdfast.services.sessions import Sessions
+from holdfast.stores import processes
+from holdfast.stores.files import allocated_bytes, make_private_dir
 from holdfast.stores.operation_log import FileOperationLog
+from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.trash_folder import TrashFolder
 
 KIND = "holdfast"
 DEFAULT_FOLDER = ".holdfast"
-SIGNS = ("operations", "config.toml", artifact_scan.FOLDER)
+DATABASE = "sessions.db"
+SIGNS = (DATABASE, "operations", "config.toml", artifact_scan.FOLDER)
 
 
 def recognise(root: Path) -> bool:
@@ -38,10 +48,14 @@ class HoldfastHome:
 
     def __init__(self, root: Path, *, clock: Clock, idle: float) -> None:
         self.root = root
+        self._clock = clock
+        self._store: SqliteSessionStore | None = None
         trash = root / "trash"
         self.log = FileOperationLog(root / "operations", trash)
         self._idle = idle
-        artifacts = ArtifactKeeper(root, TrashFolder(trash), clock, idle)
+        artifacts = ArtifactKeeper(
+            root, TrashFolder(trash), clock, Life(idle=idle, ended=self._session_ended)
+        )
         self._keepers: dict[str, Keeper] = {TRANSCRIPT: artifacts, REQUEST_DUMP: artifacts}
         self._keepers[TRASH] = TrashKeeper(lambda: self.log.read().trash, self.keeper)
 
@@ -52,7 +66,8 @@ class HoldfastHome:
             raise UsageError(f"{self.root} holds no items of kind {kind!r}.") from None
 
     def scan(self, now: float, progress: Progress | None = None) -> Inventory:
-        found = artifact_scan.scan(self.root, now, self._idle, progress)
+        known = self._known_sessions()
+        found = artifact_scan.scan(self.root, now, Life(idle=self._idle, ended=known.get), progress)
         log = self.log.read()
         beside, problems = _beside(self.root)
         return Inventory(
@@ -63,6 +78,27 @@ class HoldfastHome:
             problems=(*found.problems, *problems, *log.problems),
             other_bytes=found.other_bytes + beside,
         )
+
+    def session_store(self) -> SqliteSessionStore | None:
+        """The session store, opened once; None when there is none. Creates nothing."""
+        path = self.root / DATABASE
+        if self._store is None and path.exists():
+            self._store = SqliteSessionStore(path, create=False)
+        return self._store
+
+    def create_session_store(self) -> SqliteSessionStore:
+        """The session store, made when there is none."""
+        if self._store is None:
+            self._store = SqliteSessionStore(self.root / DATABASE)
+        return self._store
+
+    def _session_ended(self, session_id: str) -> bool | None:
+        return self._known_sessions((session_id,)).get(session_id)
+
+    def _known_sessions(self, ids: tuple[str, ...] | None = None) -> Mapping[str, bool]:
+        """Whether sessions with a row have ended, by id."""
+        store = self.session_store()
+        return {} if store is None else store.ends(ids)
 
 
 def _beside(root: Path) -> tuple[int, list[Problem]]:
@@ -83,3 +119,25 @@ def _beside(root: Path) -> tuple[int, list[Problem]]:
             except FileNotFoundError:
                 continue
     return total, problems
+
+
+def open_sessions(
+    root: Path,
+    *,
+    options: SessionOptions,
+    clock: Clock,
+    idle: float,
+    on_alert: Callable[[Alert], None] | None = None,
+) -> Sessions:
+    """The sessions of a home, for an agent to embed; makes the home when there is none."""
+    make_private_dir(root)
+    home = HoldfastHome(root.resolve(), clock=clock, idle=idle)
+    return Sessions(
+        home.create_session_store(),
+        HomeSessionFiles(home, clock),
+        processes,
+        options=options,
+        clock=clock,
+        random_hex=lambda: secrets.token_hex(3),
+        on_alert=on_alert,
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from holdfast.model.operation import Removal, TrashEntry
@@ -20,8 +21,15 @@ class TrashKeeper:
         self._keeper = keeper
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        known = {entry.removal.key: entry.removal for entry in self._entries()}
-        return [self._discard(removal, known) for removal in batch]
+        known = {entry.as_item().id: entry.removal for entry in self._entries()}
+        copies = [_known(removal, known) for removal in batch]
+        discarded = iter(self._discard([copy for copy in copies if copy is not None]))
+        return [
+            _end(removal, Result.SKIPPED, "no longer in the trash")
+            if copy is None
+            else replace(next(discarded), kind=removal.item.kind, id=removal.item.id)
+            for removal, copy in zip(batch, copies, strict=True)
+        ]
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         """Emptying was asked for and is safe to repeat: finish it."""
@@ -36,12 +44,17 @@ class TrashKeeper:
             _end(removal, Result.FAILED, "emptied from the trash for good") for removal in batch
         ]
 
-    def _discard(self, removal: Removal, known: Mapping[str, Removal]) -> Outcome:
-        original = known.get(removal.item.id)
-        if original is None or original.item.version != removal.item.version:
-            return _end(removal, Result.SKIPPED, "no longer in the trash")
-        [outcome] = self._keeper(original.item.kind).discard([original])
-        return replace(outcome, kind=removal.item.kind, id=removal.item.id)
+    def _discard(self, copies: Sequence[Removal]) -> Iterator[Outcome]:
+        for kind, group in itertools.groupby(copies, key=lambda copy: copy.item.kind):
+            yield from self._keeper(kind).discard(tuple(group))
+
+
+def _known(removal: Removal, known: Mapping[str, Removal]) -> Removal | None:
+    """What the log has under this id, as long as it is still the same thing."""
+    original = known.get(removal.item.id)
+    if original is None or original.item.version != removal.item.version:
+        return None
+    return original
 
 
 def _end(removal: Removal, result: Result, reason: str = "") -> Outcome:

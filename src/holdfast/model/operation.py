@@ -51,7 +51,7 @@ class TrashEntry:
         """The entry as something a policy can judge; its age is its time in the trash."""
         return Item(
             kind=TRASH,
-            id=self.removal.key,
+            id=f"{self.removal.key}/{self.removal.item.id}",
             source=self.removal.item.source,
             session=self.removal.item.id,
             bytes=self.bytes,

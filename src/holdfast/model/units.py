@@ -64,10 +64,11 @@ def parse_size(text: str) -> int:
     if not match:
         raise UsageError(f"{text!r} is not a size", hint="Write 500MB, 1.5GB or 64KiB.")
     number, prefix, binary = match.groups()
-    size = int(float(number) * (1024 if binary else 1000) ** _SIZE_POWER[prefix.lower()])
-    if size > _LARGEST:
+    unit: int = (1024 if binary else 1000) ** _SIZE_POWER[prefix.lower()]
+    size = float(number) * unit
+    if size > _LARGEST:  # before it becomes an int: enough digits make it infinite
         raise UsageError(f"{text!r} is larger than any disk")
-    return size
+    return round(size)
 
 
 def format_bytes(size: int) -> str:

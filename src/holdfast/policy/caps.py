@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from holdfast.model.plan import Shortfall
-from holdfast.model.units import format_bytes
+from holdfast.model.units import format_bytes, format_count
 from holdfast.policy.decision import Decision
 
 
@@ -20,7 +20,7 @@ def cap_count(
         if excess <= 0:
             return []
         if decision.holder is None:
-            decision.remove(f"over the cap of {limit:,} items", undoable=use_trash)
+            decision.remove(f"over the cap of {format_count(limit, 'item')}", undoable=use_trash)
             excess -= 1
     staying = [each for each in members if each.kept]
     return _shortfall(cap, limit, excess, staying, lambda _: 1)

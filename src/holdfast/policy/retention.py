@@ -50,14 +50,23 @@ def plan(policy: Policy, inventory: Inventory, now: float, *, command: str) -> P
     )
 
 
-def plan_all(items: Iterable[Item], home: str, now: float, *, command: str, reason: str) -> Plan:
-    """A plan that removes just these items, for good: what `trash empty` asks for by name."""
+def plan_all(
+    items: Iterable[Item],
+    home: str,
+    now: float,
+    *,
+    command: str,
+    reason: str,
+    undoable: bool = False,
+) -> Plan:
+    """A plan that removes just these items, because somebody named them."""
     return Plan(
         home=home,
         command=command,
         made_at=now,
         items=tuple(
-            Decision(item, Action.REMOVE, reason, undoable=False).as_plan_item() for item in items
+            Decision(item, Action.REMOVE, reason, undoable=undoable).as_plan_item()
+            for item in items
         ),
     )
 

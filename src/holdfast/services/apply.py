@@ -12,9 +12,10 @@ from holdfast.model.report import Report
 from holdfast.ports import Clock, Home, Progress
 from holdfast.services.carry_out import carry_out
 from holdfast.services.settle import settle
+from holdfast.services.silent import Silent
 
 
-def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress) -> Report:
+def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = None) -> Report:
     """Remove what the plan removes. Nothing is written when that is nothing."""
     if plan.home != str(home.root):
         raise PlanFileError(
@@ -36,5 +37,5 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress) -> Report
                 home,
                 label="removing",
                 clock=clock,
-                progress=progress,
+                progress=progress or Silent(),
             )

@@ -11,6 +11,7 @@ from holdfast.errors import EmptyPolicyError
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import Item
 from holdfast.model.plan import Plan
+from holdfast.model.stats import Share, StoreStats
 from holdfast.policy.retention import plan
 from holdfast.policy.rules import DAY, Policy
 from holdfast.ports import Home, Progress
@@ -26,18 +27,6 @@ AGES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """One slice of a home: how many items, how many bytes."""
-
-    name: str
-    count: int
-    bytes: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "count": self.count, "bytes": self.bytes}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HomeStatus:
     """One home on the status screen. `plan` is None when its policy is empty."""
 
@@ -48,6 +37,7 @@ class HomeStatus:
     by_source: tuple[Share, ...]
     plan: Plan | None
     unfinished: tuple[str, ...]
+    store: StoreStats | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -62,6 +52,7 @@ class HomeStatus:
             "by_kind": [share.to_json() for share in self.by_kind],
             "by_age": [share.to_json() for share in self.by_age],
             "by_source": [share.to_json() for share in self.by_source],
+            "sessions": self.store.to_json() if self.store else None,
             "policy_would_remove": len(self.plan.removals) if self.plan else 0,
             "policy_would_free": self.plan.bytes if self.plan else 0,
             "unfinished_operations": list(self.unfinished),
@@ -77,6 +68,7 @@ def status(
 ) -> HomeStatus:
     inventory = home.scan(now, progress)
     items = inventory.items
+    store = home.session_store()
     try:
         would = plan(policy, inventory, now, command="sessions prune")
     except EmptyPolicyError:
@@ -93,6 +85,7 @@ def status(
             for operation in home.log.read().operations
             if operation.finished_at is None
         ),
+        store=None if store is None else store.statistics(now=now, ages=AGES),
     )
 
 

@@ -16,10 +16,11 @@ from holdfast.model.report import Report
 from holdfast.ports import Clock, Home, Progress
 from holdfast.services.carry_out import carry_out
 from holdfast.services.settle import settle
+from holdfast.services.silent import Silent
 
 
 def undo(
-    home: Home, operation_id: str | None, *, clock: Clock, progress: Progress
+    home: Home, operation_id: str | None, *, clock: Clock, progress: Progress | None = None
 ) -> tuple[Operation, Report]:
     """Bring back everything of one operation that is still in the trash.
 
@@ -40,7 +41,7 @@ def undo(
                 home,
                 label="bringing back",
                 clock=clock,
-                progress=progress,
+                progress=progress or Silent(),
             )
     return target, report
 

@@ -213,8 +213,9 @@ def _undone(records: Sequence[journal.Record]) -> dict[str, str]:
 
 
 def _emptied(records: Sequence[journal.Record]) -> set[str]:
+    """What left the trash for good, `operation/number`: the start of a trash item's id."""
     return {
-        outcome.id
+        "/".join(outcome.id.split("/")[:2])
         for record in records
         for outcome in record.outcomes.values()
         if outcome.kind == TRASH and outcome.result is Result.REMOVED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,17 @@ _LARGEST = 512 * 1024 * 1024
 
 def save(plan: Plan, path: Path) -> None:
     """Write a plan. An earlier plan is replaced; anything else at `path` is left alone."""
-    if path.exists() or path.is_symlink():
-        try:
-            load(path)
-        except PlanFileError as error:
-            raise PlanFileError(
-                f"{path} exists and is not a saved plan; it was left alone.",
-                hint="Choose another name for --plan-out.",
-            ) from error
+    if os.path.lexists(path) and not _is_plan(path):
+        raise PlanFileError(
+            f"{path} exists and is not a saved plan; it was left alone.",
+            hint="Choose another name for --plan-out.",
+        )
     body = plan.to_json()
     document = {"holdfast_plan": FORMAT, "seal": _seal(body), "plan": body}
     with storage_errors(f"save the plan to {path}"):
-        replace(path, json.dumps(document, indent=1).encode() + b"\n")
+        # Only the file itself may not be a link; `/tmp` is one on macOS.
+        folder = Path(os.path.realpath(path.parent))
+        replace(folder / path.name, json.dumps(document, indent=1).encode() + b"\n")
 
 
 def load(path: Path) -> Plan:
@@ -57,6 +57,17 @@ def load(path: Path) -> Plan:
             hint="Make the plan anew, with other flags if it should remove something else.",
         )
     return Plan.from_json(body)
+
+
+def _is_plan(path: Path) -> bool:
+    """A link is none, even when it leads to one."""
+    if path.is_symlink():
+        return False
+    try:
+        load(path)
+    except PlanFileError:
+        return False
+    return True
 
 
 def _seal(body: Any) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.removal import remove
+from holdfast.errors import PlanFileError
 
 
 @click.command(
@@ -33,4 +34,9 @@ def apply(
 
     plan = load(plan_file)
     home, _ = invocation.open_home()
+    if plan.home != str(home.root):  # said before anything of a strange plan is shown
+        raise PlanFileError(
+            f"{plan_file} was made for {plan.home}, not for {home.root}.",
+            hint=f"Pick its home with --home {quoted(Path(plan.home))}, or make a new plan.",
+        )
     return remove(invocation, home, plan, dry_run=dry_run, yes=yes, all_items=all_items)

@@ -51,7 +51,7 @@ def show(invocation: Invocation) -> int:
 @click.pass_obj
 def check(invocation: Invocation) -> int:
     """Check the configuration as a whole. Exit code 2 when anything in it is wrong."""
-    from holdfast.cli.output import print_json, say
+    from holdfast.cli.output import name, print_json, say
 
     path = _path(invocation)
     invocation.settings(invocation.home_path)
@@ -59,7 +59,7 @@ def check(invocation: Invocation) -> int:
     if invocation.json:
         print_json({"path": str(path), "exists": exists, "ok": True})
     else:
-        say(f"{path} is fine." if exists else f"There is no {path}; the defaults hold.")
+        say(name(f"{path} is fine." if exists else f"There is no {path}; the defaults hold."))
     return 0
 
 
@@ -83,7 +83,7 @@ def init(invocation: Invocation) -> int:
 
     An existing file is left alone.
     """
-    from holdfast.cli.output import print_json, say
+    from holdfast.cli.output import name, print_json, say
     from holdfast.config import template
     from holdfast.homes.registry import create_home
     from holdfast.stores.files import storage_errors, write_new
@@ -101,7 +101,7 @@ def init(invocation: Invocation) -> int:
     if invocation.json:
         print_json({"path": str(path), "created": True})
     else:
-        say(f"Wrote {path}. Every line in it is a comment until you change it.")
+        say(name(f"Wrote {path}. Every setting in it is a comment until you change it."))
     return 0
 
 
@@ -110,6 +110,8 @@ def _path(invocation: Invocation) -> Path:
 
 
 def _toml(value: object) -> str:
+    if value is None:
+        return "(not set)"
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, tuple):

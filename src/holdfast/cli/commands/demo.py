@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import click
 
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.streams import colour_wanted
 
 _STEPS = (
     ("See what is there.", ("status",)),
@@ -35,7 +37,7 @@ def demo(invocation: Invocation) -> int:
 
     root = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
     if not invocation.json:
-        click.echo(f"Building a sample home in {root} …")
+        _say(f"Building a sample home in {root} …")
     build(root, invocation.now)
     results = [_run(invocation, root, number, *step) for number, step in enumerate(_STEPS, start=1)]
     failed = any(result["exit_code"] for result in results)
@@ -55,21 +57,27 @@ def _run(
     flags = ["--home", str(root), *(["--json"] if invocation.json else [])]
     if not invocation.json:
         shown = shlex.join(["holdfast", *flags, *words])
-        click.echo()
-        click.secho(f"{number}. {about}", bold=True)
-        click.secho(f"$ {shown}", fg="green")
-        click.echo()
-        sys.stdout.flush()
+        _say()
+        _say(f"{number}. {about}", bold=True)
+        _say(f"$ {shown}", fg="green")
+        _say()
     command = [sys.executable, "-m", "holdfast", *flags, *words]
-    done = subprocess.run(command, check=False, capture_output=invocation.json)
+    # The sample is shown by the defaults, whatever the settings of this shell are.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
+    done = subprocess.run(command, check=False, capture_output=invocation.json, env=environment)
     return {"command": shlex.join(words), "about": about, "exit_code": done.returncode}
 
 
 def _farewell(root: Path) -> None:
     quoted = shlex.quote(str(root))
-    click.echo()
-    click.secho("That was all of it.", bold=True)
-    click.echo(f"The sample home stays for you to play with: {root}")
-    click.echo(f"  holdfast --home {quoted} sessions prune --source cron --keep-last 10")
-    click.echo("Remove it when you are done:")
-    click.echo(f"  rm -r {quoted}")
+    _say()
+    _say("That was all of it.", bold=True)
+    _say(f"The sample home stays for you to play with: {root}")
+    _say(f"  holdfast --home {quoted} sessions prune --source cron --keep-last 10")
+    _say("Remove it when you are done:")
+    _say(f"  rm -r {quoted}")
+
+
+def _say(text: str = "", *, bold: bool = False, fg: str | None = None) -> None:
+    """At once, because a child writes to the same place next."""
+    click.secho(text, bold=bold, fg=fg, color=colour_wanted())

@@ -63,7 +63,7 @@ def list_trash(invocation: Invocation) -> int:
 
 
 def _show(invocation: Invocation, entries: Sequence[TrashEntry], days: int) -> None:
-    from holdfast.cli.output import say, table, when
+    from holdfast.cli.output import say, suggest, table, when
     from holdfast.model.units import format_bytes, format_count
 
     if not entries:
@@ -89,8 +89,9 @@ def _show(invocation: Invocation, entries: Sequence[TrashEntry], days: int) -> N
     total = format_bytes(sum(entry.bytes for entry in entries))
     flag = invocation.home_flag
     say(f"{format_count(len(entries), 'item')}, {total}. They go with the first prune after that.")
-    say(f"  holdfast {flag}undo OPERATION    bring one back")
-    say(f"  holdfast {flag}trash empty       free the space now")
+    say("To bring an operation back, or to free the space now:")
+    suggest(f"holdfast {flag}undo OPERATION")
+    suggest(f"holdfast {flag}trash empty")
 
 
 @trash.command(

@@ -34,18 +34,18 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool) -> int
         target, removals = preview(home, operation)
         _show_preview(invocation, target.id, [removal.item for removal in removals])
         return 0
-    with progress() as shown:
+    with progress(stoppable=True) as shown:
         target, report = bring_back(home, operation, clock=invocation.clock, progress=shown)
     if invocation.json:
         from holdfast.cli.output import print_json
 
         print_json({"undone": target.id, "applied": True, "report": report.to_json()})
     else:
-        from holdfast.cli.output import say
+        from holdfast.cli.output import name, say
         from holdfast.cli.show_plan import show_report
 
-        say(f"Undoing operation {target.id}: {target.command}")
-        show_report(report)
+        say(name(f"Undoing operation {target.id}: {target.command}"))
+        show_report(report, home_flag=invocation.home_flag)
     return exit_code(report)
 
 

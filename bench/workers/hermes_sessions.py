@@ -1,0 +1,60 @@
+"""The same work through Hermes's own `SessionDB`; runs in the environment of the baseline."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import corpus
+from hermes_state import SessionDB
+
+PER_SESSION = 20
+
+
+def opened(home: str) -> SessionDB:
+    Path(home).mkdir(parents=True, exist_ok=True)
+    return SessionDB(Path(home, "state.db"))
+
+
+def append(home: str, count: str, seed: str) -> dict[str, float]:
+    texts = list(corpus.messages(int(count), int(seed)))
+    sessions = opened(home)
+    began = time.perf_counter()
+    for number, text in enumerate(texts):
+        if number % PER_SESSION == 0:
+            session_id = sessions.create_session(f"bench_{seed}_{number}", "cli")
+        sessions.append_message(session_id, "user", text)
+    return {"seconds": time.perf_counter() - began}
+
+
+def search(home: str) -> dict[str, float]:
+    sessions = opened(home)
+    sessions.search_messages("warm")
+    began = time.perf_counter()
+    found = sum(len(sessions.search_messages(query)) for query in corpus.QUERIES)
+    return {"seconds": time.perf_counter() - began, "found": found}
+
+
+def listing(home: str) -> dict[str, float]:
+    sessions = opened(home)
+    sessions.list_sessions_rich(limit=1)
+    began = time.perf_counter()
+    found = sum(len(sessions.list_sessions_rich(limit=20, offset=20 * page)) for page in range(10))
+    return {"seconds": time.perf_counter() - began, "found": found}
+
+
+def size(home: str) -> dict[str, float]:
+    database = sqlite3.connect(Path(home, "state.db"))
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()
+    return {"bytes": Path(home, "state.db").stat().st_size}
+
+
+if __name__ == "__main__":
+    what, *arguments = sys.argv[1:]
+    print(json.dumps(globals()[what](*arguments)))

@@ -1,0 +1,64 @@
+"""One measured piece of work on Holdfast's session store, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import corpus
+
+from holdfast.homes.holdfast import open_sessions
+from holdfast.model.session import Message
+from holdfast.policy.lifecycle import SessionOptions
+from holdfast.policy.limits import SessionLimits
+from holdfast.services.sessions import Sessions
+
+PER_SESSION = 20
+
+
+def opened(home: str) -> Sessions:
+    options = SessionOptions(limits=SessionLimits(max_messages=0, max_bytes=0))
+    return open_sessions(Path(home), options=options, clock=time.time, idle=86_400.0)
+
+
+def append(home: str, count: str, seed: str) -> dict[str, float]:
+    """`count` appends, each durable by itself."""
+    texts = list(corpus.messages(int(count), int(seed)))
+    with opened(home) as sessions:
+        began = time.perf_counter()
+        for number, text in enumerate(texts):
+            if number % PER_SESSION == 0:
+                session = sessions.create(source="cli", id=f"bench_{seed}_{number}")
+            sessions.append(session.id, Message(role="user", content=text))
+        return {"seconds": time.perf_counter() - began}
+
+
+def search(home: str) -> dict[str, float]:
+    with opened(home) as sessions:
+        sessions.search("warm")
+        began = time.perf_counter()
+        found = sum(len(sessions.search(query)) for query in corpus.QUERIES)
+        return {"seconds": time.perf_counter() - began, "found": found}
+
+
+def listing(home: str) -> dict[str, float]:
+    with opened(home) as sessions:
+        sessions.find(limit=1)
+        began = time.perf_counter()
+        found = sum(len(sessions.find(limit=20, offset=20 * page)) for page in range(10))
+        return {"seconds": time.perf_counter() - began, "found": found}
+
+
+def size(home: str) -> dict[str, float]:
+    """The bytes of the database once nothing is left in its log."""
+    opened(home).close()
+    return {"bytes": Path(home, "sessions.db").stat().st_size}
+
+
+if __name__ == "__main__":
+    what, *arguments = sys.argv[1:]
+    print(json.dumps(globals()[what](*arguments)))

@@ -1,0 +1,87 @@
+"""`holdfast sessions list`: which sessions there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.frame import Choice, Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.session_options import filter_options, session_filter, store_of
+from holdfast.model.session import SessionOrder
+
+if TYPE_CHECKING:
+    from holdfast.model.session import Session
+
+
+@click.command(
+    "list",
+    cls=Command,
+    example="holdfast sessions list --source cron --older-than 30d\n"
+    "holdfast sessions list --sort bytes --limit 10",
+)
+@filter_options
+@click.option(
+    "--sort",
+    type=Choice([order.value for order in SessionOrder]),
+    default=SessionOrder.LAST_ACTIVE.value,
+    show_default=True,
+    help="The largest or latest first.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Show N sessions; --json shows all unless this is given.",
+)
+@click.option("--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip N.")
+@click.pass_context
+def command(ctx: click.Context, /, *, sort: str, limit: int, offset: int, **flags: Any) -> int:
+    """List sessions, with filters that combine."""
+    invocation: Invocation = ctx.obj
+    wanted = session_filter(invocation, flags)
+    store = store_of(invocation)
+    given = ctx.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
+    most = limit if given or not invocation.json else None
+    found: Sequence[Session] = ()
+    total = 0
+    if store is not None:
+        found = store.find(wanted, order_by=SessionOrder(sort), limit=most, offset=offset)
+        total = store.count(wanted)
+    if invocation.json:
+        from holdfast.cli.output import print_json
+
+        print_json({"sessions": [session.to_json() for session in found], "total": total})
+    else:
+        _show(found, total, offset, invocation.now)
+    return 0
+
+
+def _show(found: Sequence[Session], total: int, offset: int, now: float) -> None:
+    from rich.text import Text
+
+    from holdfast.cli.output import name, say, table
+    from holdfast.model.units import format_bytes, format_duration
+
+    if not found:
+        say("No sessions match." if total == 0 else "No sessions so far down.")
+        return
+    numbers = ("active", "msgs", "size")
+    rows = table("id", "source", *numbers, "title", right=numbers)
+    for session in found:
+        marks = ("● " if not session.ended else "") + ("📌 " if session.pinned else "")
+        rows.add_row(
+            name(session.id),
+            name(session.source),
+            format_duration(now - session.last_active_at),
+            f"{session.message_count:,}",
+            format_bytes(session.bytes),
+            Text(marks).append_text(name(session.title or "")),
+        )
+    say(rows)
+    shown = f"{offset + 1:,} to {offset + len(found):,} of {total:,}"
+    say(Text(f"{shown}; ● is open. --limit and --offset show others.", style="dim"))

@@ -1,0 +1,122 @@
+"""`holdfast sessions search`: find what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.session_options import filter_options, session_filter, store_of
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from holdfast.model.session import Hit
+
+
+@click.command(
+    "search",
+    cls=Command,
+    example='holdfast sessions search "disk full" --source cron\n'
+    "holdfast sessions search 'backup* NOT weekly' --newer-than 30d\n"
+    "holdfast sessions search --part otal_siz",
+)
+@click.argument("words", nargs=-1, required=True, metavar="QUERY...")
+@click.option("--part", is_flag=True, help="Find a part of a word or identifier.")
+@click.option("--role", "roles", multiple=True, metavar="ROLE", help="Said by: user, assistant, …")
+@filter_options
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="At most N.",
+)
+@click.option("--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip N.")
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    /,
+    words: tuple[str, ...],
+    *,
+    part: bool,
+    roles: tuple[str, ...],
+    limit: int,
+    offset: int,
+    **flags: Any,
+) -> int:
+    """Find messages by their words, the best matches first.
+
+    All words must occur. "A phrase" in quotes is found as it stands, word* finds what begins so,
+    OR, NOT and parentheses combine. Text in Chinese, Japanese and Korean is found by any part.
+    """
+    wanted = session_filter(invocation, flags)
+    store = store_of(invocation)
+    query = " ".join(words)
+    found: Sequence[Hit] = ()
+    if store is not None:
+        found = store.search(
+            query,
+            wanted=wanted,
+            roles=roles or None,
+            limit=limit,
+            offset=offset,
+            substring=part,
+        )
+    if invocation.json:
+        from holdfast.cli.output import print_json
+
+        print_json({"hits": [_document(hit) for hit in found]})
+    else:
+        _show(words, found, part=part)
+    return 0
+
+
+def _document(hit: Hit) -> dict[str, Any]:
+    return {
+        "session": hit.session.id,
+        "source": hit.session.source,
+        "title": hit.session.title,
+        "message": hit.message.number,
+        "role": hit.message.role,
+        "timestamp": hit.message.timestamp,
+        "snippet": hit.snippet,
+        "score": hit.score,
+    }
+
+
+def _show(words: tuple[str, ...], found: Sequence[Hit], *, part: bool) -> None:
+    from rich.text import Text
+
+    from holdfast.cli.output import name, say, suggest, when
+
+    if not found:
+        say(Text.assemble("Nothing was found for ", name(" ".join(words), "bold"), "."))
+        if not part:
+            say("To look for a part of a word:")
+            suggest(f"holdfast sessions search --part {words[0]}")
+        return
+    for hit in found:
+        moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""
+        said = f"  {hit.message.role}  {moment}"
+        head = Text.assemble(name(hit.session.id, "bold"), (said, "dim"))
+        say(head.append_text(name(f"  {hit.session.title or ''}")))
+        say(_marked(hit.snippet))
+        say()
+
+
+def _marked(snippet: str) -> Text:
+    """The snippet with what matched in bold, brackets kept for terminals without it."""
+    import re
+
+    from rich.text import Text
+
+    from holdfast.cli.text import one_line
+
+    text = Text("  " + one_line(snippet), overflow="fold")
+    text.highlight_regex(re.compile(r"\[[^\[\]]*\]"), "bold magenta")
+    return text

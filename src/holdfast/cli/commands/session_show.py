@@ -1,0 +1,145 @@
+"""`holdfast sessions show`: read one conversation."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.session_options import need_store
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from holdfast.model.session import Json, Message, Session
+
+_STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
+_LONGEST_SHOWN = 4_000
+
+
+@click.command(
+    "show",
+    cls=Command,
+    example="holdfast sessions show 20260325_112518\n"
+    "holdfast sessions show 20260325_112518 --last 5",
+)
+@click.argument("session", metavar="ID")
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the last N messages.")
+@click.option("--whole", is_flag=True, help="Do not shorten long messages.")
+@click.pass_obj
+def command(invocation: Invocation, session: str, *, last: int | None, whole: bool) -> int:
+    """Read a session like a conversation. The id may be shortened while it is unique.
+
+    On a terminal a long one opens in your pager.
+    """
+    store = need_store(invocation)
+    found = store.get(store.resolve(session))
+    skip = max(0, found.message_count - last) if last else 0
+    messages = itertools.islice(store.messages(found.id), skip, None)
+    if invocation.json:
+        from holdfast.cli.output import print_json
+
+        print_json({"session": found.to_json(), "messages": [_document(m) for m in messages]})
+        return 0
+    with _paged(found.message_count - skip):
+        _show(found, messages, whole=whole)
+    return 0
+
+
+def _document(message: Message) -> dict[str, Any]:
+    from holdfast.model.session import Tokens
+
+    tokens = message.tokens
+    if isinstance(tokens, Tokens):
+        shown: Json = {"in": tokens.input, "out": tokens.output, "cached": tokens.cached}
+    else:
+        shown = tokens
+    return {
+        "number": message.number,
+        "role": message.role,
+        "content": message.content,
+        "timestamp": message.timestamp,
+        "tool_name": message.tool_name,
+        "tool_calls": message.tool_calls,
+        "tool_call_id": message.tool_call_id,
+        "reasoning": message.reasoning,
+        "tokens": shown,
+        "cost": message.cost,
+        "extra": dict(message.extra),
+    }
+
+
+@contextlib.contextmanager
+def _paged(messages: int) -> Iterator[None]:
+    from holdfast.cli.output import console
+
+    if console().is_terminal and messages * 3 > console().height:
+        with console().pager(styles=True):
+            yield
+    else:
+        yield
+
+
+def _show(session: Session, messages: Iterator[Message], *, whole: bool) -> None:
+    from rich.text import Text
+
+    from holdfast.cli.output import name, say, when
+    from holdfast.model.units import format_bytes
+
+    say(name(session.title or session.id, "bold"))
+    facts = [session.id, session.source, session.model, session.cwd]
+    say(name("  ".join(fact for fact in facts if fact), "dim"))
+    end = f"ended {when(session.ended_at)} ({session.end_reason})" if session.ended_at else "open"
+    say(name(f"started {when(session.started_at)}, {end}", "dim"))
+    size = format_bytes(session.bytes)
+    count = f"{session.message_count:,} messages, {size}"
+    say(name(f"{count}, {session.tokens.total:,} tokens, cost {session.cost:.4f}", "dim"))
+    if session.parent_id:
+        say(name(f"{session.relation} of {session.parent_id}", "dim"))
+    for message in messages:
+        say()
+        moment = when(message.timestamp) if message.timestamp is not None else ""
+        role = Text(message.role, style=_STYLES.get(message.role, "bold"))
+        if message.tool_name:
+            role.append(f" {message.tool_name}", style="yellow")
+        say(role.append(f"  {moment}", style="dim"))
+        say(_body(message, whole=whole))
+
+
+def _body(message: Message, *, whole: bool) -> Text:
+    from rich.text import Text
+
+    from holdfast.cli.text import printable
+
+    parts = [_readable(message.content)]
+    if isinstance(message.tool_calls, list):
+        parts += [f"→ {json.dumps(call, ensure_ascii=False)}" for call in message.tool_calls]
+    text = "\n".join(part for part in parts if part)
+    if not whole and len(text) > _LONGEST_SHOWN:
+        hidden = len(text) - _LONGEST_SHOWN
+        text = f"{text[:_LONGEST_SHOWN]}\n… {hidden:,} more characters; --whole shows them."
+    return Text(printable(text), overflow="fold")
+
+
+def _readable(content: Json) -> str:
+    """Text as it is; of structured parts, the texts, and a name for the others."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(filter(None, map(_readable_part, content)))
+    return json.dumps(content, ensure_ascii=False, indent=1)
+
+
+def _readable_part(part: Json) -> str:
+    if isinstance(part, dict):
+        text = part.get("text")
+        return text if isinstance(text, str) else f"[{part.get('type', 'part')}]"
+    return _readable(part)

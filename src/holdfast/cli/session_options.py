@@ -1,0 +1,108 @@
+"""The flags that pick sessions, shared by every command that takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.invocation import Invocation
+from holdfast.errors import UsageError
+from holdfast.model.session import SessionFilter
+
+if TYPE_CHECKING:
+    from holdfast.ports import SessionStore
+
+_COUNT = click.IntRange(min=0)
+_COST = click.FloatRange(min=0)
+
+
+def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Flags for every field of a filter; they combine."""
+    for option in (
+        click.option("--max-cost", type=_COST, metavar="X", help="Cost at most X."),
+        click.option("--min-cost", type=_COST, metavar="X", help="Cost at least X."),
+        click.option("--max-tokens", type=_COUNT, metavar="N", help="At most N tokens."),
+        click.option("--min-tokens", type=_COUNT, metavar="N", help="At least N tokens."),
+        click.option("--max-messages", type=_COUNT, metavar="N", help="At most N messages."),
+        click.option("--min-messages", type=_COUNT, metavar="N", help="At least N messages."),
+        click.option("--pinned/--not-pinned", default=None, help="Pinned ones, or the others."),
+        click.option("--open/--ended", "is_open", default=None, help="Without an end, or with."),
+        click.option("--end-reason", multiple=True, metavar="WORD", help="Ended for this reason."),
+        click.option("--cwd", metavar="DIR", help="Worked in this folder or below it."),
+        click.option("--model", metavar="TEXT", help="Model contains this."),
+        click.option("--title", metavar="TEXT", help="Title contains this."),
+        click.option("--newer-than", metavar="WHEN", help="Last active after: 5h, 2d, a date."),
+        click.option("--older-than", metavar="WHEN", help="Last active before: 5h, 2d, a date."),
+        click.option("--source", multiple=True, metavar="NAME", help="From this source."),
+    ):
+        function = option(function)
+    return function
+
+
+FILTER_NAMES = (
+    "source",
+    "older_than",
+    "newer_than",
+    "title",
+    "model",
+    "cwd",
+    "end_reason",
+    "is_open",
+    "pinned",
+    "min_messages",
+    "max_messages",
+    "min_tokens",
+    "max_tokens",
+    "min_cost",
+    "max_cost",
+)
+
+
+def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilter:
+    """What the flags ask for; a window in which nothing can lie is an error."""
+    before, after = (
+        None if flags[name] is None else invocation.moment(flags[name])
+        for name in ("older_than", "newer_than")
+    )
+    if before is not None and after is not None and before <= after:
+        raise UsageError(
+            f"--newer-than {flags['newer_than']} and --older-than {flags['older_than']} leave no "
+            "time in between."
+        )
+    is_open = flags["is_open"]
+    return SessionFilter(
+        sources=flags["source"] or None,
+        active_before=before,
+        active_after=after,
+        title=flags["title"],
+        model=flags["model"],
+        cwd=flags["cwd"],
+        end_reasons=flags["end_reason"] or None,
+        ended=None if is_open is None else not is_open,
+        pinned=flags["pinned"],
+        min_messages=flags["min_messages"],
+        max_messages=flags["max_messages"],
+        min_tokens=flags["min_tokens"],
+        max_tokens=flags["max_tokens"],
+        min_cost=flags["min_cost"],
+        max_cost=flags["max_cost"],
+    )
+
+
+def store_of(invocation: Invocation) -> SessionStore | None:
+    """The session store of the chosen home; None when it has none. Creates nothing."""
+    home, _ = invocation.open_home()
+    return home.session_store()
+
+
+def need_store(invocation: Invocation) -> SessionStore:
+    """The session store of the chosen home, for commands that name a session in it."""
+    store = store_of(invocation)
+    if store is None:
+        raise UsageError(
+            f"{invocation.home_path} has no session store yet.",
+            hint="An agent that embeds Holdfast makes one, or `holdfast sessions import`.",
+        )
+    return store

@@ -1,0 +1,94 @@
+"""[sessions] and its sources as values, and the limits that they amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdfast.config.keys import SOURCE_KEYS
+from holdfast.config.kinds import Value
+from holdfast.model.units import parse_duration
+from holdfast.policy.limits import SessionLimits
+from holdfast.policy.rules import DAY, Caps, Limits, Rules
+
+_MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """[sessions]: what holds for all sessions."""
+
+    retention_days: float
+    idle_hours: float
+    keep_last: int
+    keep_hourly: int
+    keep_daily: int
+    keep_weekly: int
+    keep_monthly: int
+    keep_yearly: int
+    keep_within: str
+    max_total_size_mb: int
+    max_count: int
+    pins: tuple[str, ...]
+    on_reset: str
+    idle_minutes: float | None
+    max_messages: int
+    max_size_mb: int
+    warn_percent: int
+    abandoned_hours: float
+
+    def limits(self) -> Limits:
+        """Which sessions stay."""
+        rules = Rules(
+            max_age=self.retention_days * DAY or None,
+            keep_last=self.keep_last,
+            keep_within=parse_duration(self.keep_within) if self.keep_within else None,
+            keep_hourly=self.keep_hourly,
+            keep_daily=self.keep_daily,
+            keep_weekly=self.keep_weekly,
+            keep_monthly=self.keep_monthly,
+            keep_yearly=self.keep_yearly,
+        )
+        caps = Caps(
+            max_bytes=self.max_total_size_mb * _MEGABYTE or None,
+            max_count=self.max_count or None,
+        )
+        return Limits(rules=rules, caps=caps)
+
+    def session_limits(self) -> SessionLimits:
+        """How large one session may get."""
+        return SessionLimits(
+            max_messages=self.max_messages,
+            max_bytes=self.max_size_mb * _MEGABYTE,
+            warn_share=self.warn_percent / 100,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSettings:
+    """[sessions.source.NAME]: what differs for one source. None is not given."""
+
+    name: str
+    retention_days: float | None = None
+    keep_last: int | None = None
+    keep_hourly: int | None = None
+    keep_daily: int | None = None
+    keep_weekly: int | None = None
+    keep_monthly: int | None = None
+    keep_yearly: int | None = None
+    keep_within: str | None = None
+    max_total_size_mb: int | None = None
+    max_count: int | None = None
+
+    def given(self) -> Iterator[tuple[str, Value]]:
+        """The names and values that were set, in the order of the keys."""
+        for key in SOURCE_KEYS:
+            value: Value | None = getattr(self, key.name)
+            if value is not None:
+                yield key.name, value
+
+    def limits(self, sessions: SessionSettings) -> Limits:
+        """Rules that were not given come from `sessions`; caps bound each on its own."""
+        own: dict[str, Any] = {"max_total_size_mb": 0, "max_count": 0, **dict(self.given())}
+        return replace(sessions, **own).limits()

@@ -1,0 +1,76 @@
+"""The files of single sessions in a home: written, archived and removed by session.
+
+Removal goes through the spine like every other: a plan, an operation, undo copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from holdfast.homes import artifact_names
+from holdfast.homes.artifact_scan import FOLDER
+from holdfast.model.item import Item
+from holdfast.model.session import Json
+from holdfast.policy.retention import plan_all
+from holdfast.ports import Clock, Home
+from holdfast.services.apply import apply
+from holdfast.stores.archive_folder import ArchiveFolder
+from holdfast.stores.files import allocated_bytes, version_of
+from holdfast.stores.transcripts import TranscriptFolder
+
+
+class HomeSessionFiles:
+    """Transcripts and request dumps of the sessions in one home."""
+
+    def __init__(self, home: Home, clock: Clock) -> None:
+        self._home = home
+        self._clock = clock
+        self._folder = home.root / FOLDER
+        self._transcripts = TranscriptFolder(self._folder)
+        self._archive = ArchiveFolder(home.root / "archive")
+
+    def append(self, session_id: str, lines: Sequence[Mapping[str, Json]], *, sync: bool) -> Path:
+        return self._transcripts.append(session_id, lines, sync=sync)
+
+    def dump_request(self, session_id: str, stamp: str, request: Mapping[str, Json]) -> Path:
+        return self._transcripts.dump_request(session_id, stamp, request)
+
+    def archive(self, session_id: str) -> Sequence[Path]:
+        """Compress a session's files into `archive/`; then they go the way of all removals."""
+        found = self._of(session_id)
+        packed = [self._archive.pack(self._home.root / item.id) for item in found]
+        self._remove(found, "archived on reset")
+        return packed
+
+    def remove(self, session_id: str) -> Sequence[Path]:
+        found = self._of(session_id)
+        self._remove(found, "deleted on reset")
+        return [self._home.root / item.id for item in found]
+
+    def _remove(self, items: Sequence[Item], reason: str) -> None:
+        now = self._clock()
+        plan = plan_all(
+            items, str(self._home.root), now, command="reset", reason=reason, undoable=True
+        )
+        apply(plan, self._home, clock=self._clock)
+
+    def _of(self, session_id: str) -> list[Item]:
+        """The files that belong to a session, by exact id: `a` does not own what `a_b` left."""
+        found = []
+        for path in sorted(self._folder.glob("*.json*")) if self._folder.is_dir() else []:
+            parsed = artifact_names.parse(path.name)
+            if parsed is None or parsed.session != session_id or path.is_symlink():
+                continue
+            status = path.lstat()
+            found.append(
+                Item(
+                    kind=parsed.kind,
+                    id=f"{FOLDER}/{path.name}",
+                    session=session_id,
+                    bytes=allocated_bytes(status),
+                    last_active_at=status.st_mtime,
+                    version=version_of(status),
+                )
+            )
+        return found

@@ -1,0 +1,30 @@
+"""Something a host, the log and the status screen should hear of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class AlertKind(StrEnum):
+    NEAR_LIMIT = "near_limit"
+    OVER_LIMIT = "over_limit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A session that comes near one of its limits, or has passed it."""
+
+    kind: AlertKind
+    session_id: str
+    what: str
+    value: int
+    limit: int
+
+    @property
+    def message(self) -> str:
+        verb = "has passed" if self.kind is AlertKind.OVER_LIMIT else "is near"
+        return (
+            f"session {self.session_id} {verb} its limit of {self.limit:,} {self.what} "
+            f"({self.value:,})"
+        )

@@ -1,0 +1,197 @@
+"""One conversation: identity, source, lineage, lifecycle, totals, and its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+#: Anything JSON can hold. Values come back as they went in.
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+
+class Relation(StrEnum):
+    """How a session came from its parent."""
+
+    BRANCH = "branch"
+    CONTINUATION = "continuation"
+    DELEGATE = "delegate"
+
+
+class EndReason(StrEnum):
+    """Reasons that Holdfast itself gives. A host may end a session with any other word."""
+
+    ENDED = "ended"
+    SESSION_RESET = "session_reset"
+    IDLE_RESET = "idle_reset"
+    LIMIT = "limit"
+    DELIVERED = "delivered"
+    ABANDONED = "abandoned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """What a model read, wrote, and read from its cache."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+    def plus(self, other: Tokens) -> Tokens:
+        return Tokens(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cached=self.cached + other.cached,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message. `content` is text, or parts as the model's API has them, or None.
+
+    `extra` holds every field Holdfast has no name for. `number` is the place of a stored message
+    in its store: it grows, and is never used twice.
+    """
+
+    role: str
+    content: Json = None
+    timestamp: float | None = None
+    tool_name: str | None = None
+    tool_calls: Json = None
+    tool_call_id: str | None = None
+    reasoning: Json = None
+    tokens: int | Tokens | None = None
+    cost: float | None = None
+    extra: Mapping[str, Json] = field(default_factory=dict)
+    number: int | None = None
+
+    @property
+    def usage(self) -> Tokens:
+        """A plain count is what an assistant wrote, or what the model read of anybody else."""
+        if self.tokens is None:
+            return Tokens()
+        if isinstance(self.tokens, Tokens):
+            return self.tokens
+        if self.role == "assistant":
+            return Tokens(output=self.tokens)
+        return Tokens(input=self.tokens)
+
+    @property
+    def tool_call_count(self) -> int:
+        return len(self.tool_calls) if isinstance(self.tool_calls, list) else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A session as the store knows it. The totals are those of its messages.
+
+    `bytes` is the size of its messages before compression. `last_active_at` is the time of its
+    latest message, of its start when it has none, or of its reopening.
+    """
+
+    id: str
+    source: str
+    started_at: float
+    last_active_at: float
+    parent_id: str | None = None
+    relation: Relation | None = None
+    title: str | None = None
+    cwd: str | None = None
+    model: str | None = None
+    ended_at: float | None = None
+    end_reason: str | None = None
+    pinned: bool = False
+    routing_key: str | None = None
+    message_count: int = 0
+    tool_call_count: int = 0
+    tokens: Tokens = Tokens()
+    cost: float = 0.0
+    bytes: int = 0
+    extra: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        return self.ended_at is not None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "source": self.source,
+            "parent_id": self.parent_id,
+            "relation": self.relation.value if self.relation else None,
+            "title": self.title,
+            "cwd": self.cwd,
+            "model": self.model,
+            "started_at": self.started_at,
+            "last_active_at": self.last_active_at,
+            "ended_at": self.ended_at,
+            "end_reason": self.end_reason,
+            "pinned": self.pinned,
+            "routing_key": self.routing_key,
+            "message_count": self.message_count,
+            "tool_call_count": self.tool_call_count,
+            "tokens_in": self.tokens.input,
+            "tokens_out": self.tokens.output,
+            "tokens_cached": self.tokens.cached,
+            "cost": self.cost,
+            "bytes": self.bytes,
+            "extra": dict(self.extra),
+        }
+
+
+class SessionOrder(StrEnum):
+    """How a list is sorted; always the largest or latest first."""
+
+    LAST_ACTIVE = "last-active"
+    STARTED = "started"
+    MESSAGES = "messages"
+    TOKENS = "tokens"
+    COST = "cost"
+    BYTES = "bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFilter:
+    """Which sessions; every field that is set must hold. Times are epoch seconds.
+
+    `title` and `model` match a part of the text, whatever its case; `cwd` a folder and everything
+    below it; bounds are inclusive, `active_before` and `active_after` are not.
+    """
+
+    ids: tuple[str, ...] | None = None
+    sources: tuple[str, ...] | None = None
+    title: str | None = None
+    end_reasons: tuple[str, ...] | None = None
+    cwd: str | None = None
+    model: str | None = None
+    routing_key: str | None = None
+    parent_id: str | None = None
+    ended: bool | None = None
+    pinned: bool | None = None
+    titled: bool | None = None
+    active_before: float | None = None
+    active_after: float | None = None
+    min_messages: int | None = None
+    max_messages: int | None = None
+    min_tokens: int | None = None
+    max_tokens: int | None = None
+    min_cost: float | None = None
+    max_cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A message that a search found, with its session and the place around the match.
+
+    `snippet` marks what matched with `[` and `]`; `score` is larger for better matches.
+    """
+
+    session: Session
+    message: Message
+    snippet: str
+    score: float

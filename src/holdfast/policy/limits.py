@@ -1,0 +1,49 @@
+"""How large a session may get before it must be reset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.model.alert import Alert, AlertKind
+from holdfast.model.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLimits:
+    """0 turns a limit off. `warn_share` of a limit is where the warning comes."""
+
+    max_messages: int = 1_000
+    max_bytes: int = 10_000_000
+    warn_share: float = 0.8
+
+
+def alerts(limits: SessionLimits, before: Session, after: Session) -> tuple[Alert, ...]:
+    """What a change from `before` to `after` has to say; each threshold speaks once."""
+    return tuple(_alerts(limits, before, after))
+
+
+def is_over(limits: SessionLimits, session: Session) -> bool:
+    return any(limit and value >= limit for _, value, limit in _measures(limits, session))
+
+
+def _alerts(limits: SessionLimits, before: Session, after: Session) -> Iterator[Alert]:
+    for (what, old, limit), (_, new, _) in zip(
+        _measures(limits, before), _measures(limits, after), strict=True
+    ):
+        if not limit:
+            continue
+        if new >= limit > old:
+            kind = AlertKind.OVER_LIMIT
+        elif new >= limit * limits.warn_share > old and new < limit:
+            kind = AlertKind.NEAR_LIMIT
+        else:
+            continue
+        yield Alert(kind=kind, session_id=after.id, what=what, value=new, limit=limit)
+
+
+def _measures(limits: SessionLimits, session: Session) -> list[tuple[str, int, int]]:
+    return [
+        ("messages", session.message_count, limits.max_messages),
+        ("bytes", session.bytes, limits.max_bytes),
+    ]

@@ -1,0 +1,361 @@
+"""Sessions as an agent uses them: created, appended to, reset, held, ended.
+
+The store keeps; the policies decide about limits; this puts them together. Everything that
+belongs together happens in one transaction of the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.alert import Alert
+from holdfast.model.ids import new_cron_id, new_id
+from holdfast.model.lease import Lease
+from holdfast.model.session import (
+    EndReason,
+    Hit,
+    Json,
+    Message,
+    Relation,
+    Session,
+    SessionFilter,
+    SessionOrder,
+)
+from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript, is_idle
+from holdfast.policy.limits import alerts, is_over
+from holdfast.ports import Clock, Processes, SessionFiles, SessionStore
+from holdfast.services.transcript_lines import transcript_line
+
+_log = logging.getLogger("holdfast")
+_HEARTBEAT_SECONDS = 60.0
+_LONGEST_KEY = 512
+_LONGEST_SOURCE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """What an append did. `continued_as` is the session to go on with when a limit was passed."""
+
+    session: Session
+    numbers: Sequence[int]
+    alerts: tuple[Alert, ...] = ()
+    continued_as: Session | None = None
+
+
+class Sessions:
+    """The session store an agent embeds. Safe to share between threads."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        files: SessionFiles,
+        processes: Processes,
+        *,
+        options: SessionOptions,
+        clock: Clock,
+        random_hex: Callable[[], str],
+        on_alert: Callable[[Alert], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._files = files
+        self._processes = processes
+        self._options = options
+        self._clock = clock
+        self._random_hex = random_hex
+        self._on_alert = on_alert
+        self._held: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the leases back and close the store. Open sessions stay open."""
+        holder = self._processes.this_process()
+        if self._held:
+            with self._store.transaction():
+                for session_id in self._held:
+                    self._store.release(session_id, holder)
+            self._held.clear()
+        self._store.close()
+
+    def create(  # noqa: PLR0913 - all but one are optional, and named
+        self,
+        *,
+        source: str,
+        id: str | None = None,  # noqa: A002 - the word of the domain
+        job: str | None = None,
+        title: str | None = None,
+        cwd: str | None = None,
+        model: str | None = None,
+        parent_id: str | None = None,
+        relation: Relation | str | None = None,
+        routing_key: str | None = None,
+        extra: Mapping[str, Json] | None = None,
+    ) -> Session:
+        """Begin a session and hold it. Without an `id` it gets one; with a `job`, a cron id."""
+        now = self._clock()
+        if (parent_id is None) != (relation is None):
+            raise UsageError("A session has a parent and a relation to it, or neither.")
+        new = Session(
+            id=id or self._new_id(job, now),
+            source=_checked_source(source),
+            started_at=now,
+            last_active_at=now,
+            title=title,
+            cwd=cwd,
+            model=model,
+            parent_id=parent_id,
+            relation=None if relation is None else _relation(relation),
+            routing_key=None if routing_key is None else _checked_key(routing_key),
+            extra=extra or {},
+        )
+        with self._store.transaction():
+            created = self._store.create(new)
+            self._hold(created.id, now)
+        return created
+
+    def append(self, session_id: str, *messages: Message) -> Appended:
+        """Store messages in order; they are durable when this returns.
+
+        A session that passes a limit is ended and goes on as a new one, which takes over its
+        routing key: see `continued_as`.
+        """
+        now = self._clock()
+        with self._store.transaction():
+            before = self._store.get(session_id)
+            numbers = self._store.append(session_id, messages, now=now)
+            after = self._store.get(session_id)
+            self._hold(session_id, now)
+            continued = None
+            if is_over(self._options.limits, after):
+                continued = self._continue(after, EndReason.LIMIT, now)
+                after = self._store.get(session_id)
+        self._write_transcript(after, messages, now)
+        raised = alerts(self._options.limits, before, after)
+        for alert in raised:
+            self._tell(alert)
+        if continued is not None:
+            self._clear_files(after)
+        return Appended(session=after, numbers=numbers, alerts=raised, continued_as=continued)
+
+    def end(self, session_id: str, reason: str = EndReason.ENDED) -> Session:
+        """End a session; the first end is the one that counts."""
+        if not reason:
+            raise UsageError("A session ends for a reason; it cannot be empty.")
+        with self._store.transaction():
+            ended = self._store.end(session_id, reason, at=self._clock())
+            self._release(session_id)
+        return ended
+
+    def reopen(self, session_id: str) -> Session:
+        now = self._clock()
+        with self._store.transaction():
+            reopened = self._store.reopen(session_id, at=now)
+            self._hold(session_id, now)
+        return reopened
+
+    def rename(self, session_id: str, title: str | None) -> Session:
+        return self._store.rename(session_id, title)
+
+    def pin(self, session_id: str, pinned: bool = True) -> Session:
+        return self._store.pin(session_id, pinned)
+
+    def get(self, session_id: str) -> Session:
+        return self._store.get(session_id)
+
+    def find(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Sequence[Session]:
+        return self._store.find(
+            wanted or SessionFilter(), order_by=order_by, limit=limit, offset=offset
+        )
+
+    def messages(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Iterator[Message]:
+        return self._store.messages(session_id, after=after, limit=limit)
+
+    def search(
+        self,
+        text: str,
+        *,
+        wanted: SessionFilter | None = None,
+        roles: tuple[str, ...] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 20,
+        offset: int = 0,
+        substring: bool = False,
+    ) -> Sequence[Hit]:
+        return self._store.search(
+            text,
+            wanted=wanted or SessionFilter(),
+            roles=roles,
+            since=since,
+            until=until,
+            limit=limit,
+            offset=offset,
+            substring=substring,
+        )
+
+    def current(self, routing_key: str, *, source: str) -> Session:
+        """The session that a routing key leads to; a new one when there is none, when it has
+        ended, or when it has been idle for too long."""
+        now = self._clock()
+        with self._store.transaction():
+            found = self._store.routed(_checked_key(routing_key))
+            if found is not None and not found.ended and not is_idle(self._options, found, now):
+                self._hold(found.id, now)
+                return found
+            if found is None:
+                return self.create(source=source, routing_key=routing_key)
+            fresh = self._continue(found, EndReason.IDLE_RESET, now)
+        self._clear_files(self._store.get(found.id))
+        return fresh
+
+    def reset(self, routing_key: str) -> Session:
+        """End the session of a routing key and open a new one in its place."""
+        with self._store.transaction():
+            found = self._store.routed(_checked_key(routing_key))
+            if found is None:
+                raise UsageError(
+                    f"Nothing is routed to {routing_key!r}; there is nothing to reset."
+                )
+            fresh = self._continue(found, EndReason.SESSION_RESET, self._clock())
+        self._clear_files(self._store.get(found.id))
+        return fresh
+
+    def dump_request(self, session_id: str, request: Mapping[str, Json]) -> Path:
+        """Keep a request for debugging, as a file that belongs to the session."""
+        self._store.get(session_id)
+        stamp = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%d_%H%M%S_%f")
+        return self._files.dump_request(session_id, stamp, request)
+
+    def end_abandoned(self) -> Sequence[Session]:
+        """End sessions whose holders are all provably gone and that have been idle for a day."""
+        before = self._clock() - self._options.abandoned_after
+        leases = self._store.leases_of_open(idle_before=before)
+        ended = []
+        for session_id, group in itertools.groupby(leases, key=lambda lease: lease.session_id):
+            if not all(self._is_dead(lease) for lease in group):
+                continue
+            with self._store.transaction():
+                # Once more inside the transaction: it may have come back to life.
+                found = self._store.get(session_id)
+                if found.ended or found.last_active_at >= before:
+                    continue
+                at = found.last_active_at
+                ended.append(self._store.end(session_id, EndReason.ABANDONED, at=at))
+        return ended
+
+    def _new_id(self, job: str | None, now: float) -> str:
+        return new_id(now, self._random_hex()) if job is None else new_cron_id(job, now)
+
+    def _continue(self, old: Session, reason: EndReason, now: float) -> Session:
+        """End a session, and open another that follows it and takes its routing key."""
+        self._store.end(old.id, reason, at=now)
+        self._release(old.id)
+        limited = reason is EndReason.LIMIT
+        fresh = self._store.create(
+            Session(
+                id=self._new_id(None, now),
+                source=old.source,
+                started_at=now,
+                last_active_at=now,
+                cwd=old.cwd,
+                model=old.model,
+                title=old.title if limited else None,
+                parent_id=old.id if limited else None,
+                relation=Relation.CONTINUATION if limited else None,
+                routing_key=old.routing_key,
+            )
+        )
+        self._hold(fresh.id, now)
+        return fresh
+
+    def _hold(self, session_id: str, now: float) -> None:
+        """Say that this process holds the session; again only after a while."""
+        last = self._held.get(session_id)
+        if last is not None and 0 <= now - last < _HEARTBEAT_SECONDS:
+            return
+        self._store.hold(session_id, self._processes.this_process(), now=now)
+        self._held[session_id] = now
+
+    def _release(self, session_id: str) -> None:
+        if self._held.pop(session_id, None) is not None:
+            self._store.release(session_id, self._processes.this_process())
+
+    def _is_dead(self, lease: Lease) -> bool:
+        return lease.released or self._processes.is_dead(lease.holder)
+
+    def _write_transcript(self, session: Session, messages: Sequence[Message], now: float) -> None:
+        """After the store has them: the database is the truth, and a transcript follows it."""
+        mode = self._options.transcript_of(session.source)
+        if mode is not Transcript.NONE and messages:
+            lines = [transcript_line(session, message, now) for message in messages]
+            with _harmless(f"writing the transcript of session {session.id}"):
+                self._files.append(session.id, lines, sync=mode is Transcript.JSONL_SYNCED)
+
+    def _clear_files(self, ended: Session) -> None:
+        """What `on_reset` says becomes of the files of a session that was reset."""
+        with _harmless(f"clearing the files of session {ended.id}"):
+            if self._options.on_reset is OnReset.ARCHIVE:
+                self._files.archive(ended.id)
+            elif self._options.on_reset is OnReset.DELETE:
+                self._files.remove(ended.id)
+
+    def _tell(self, alert: Alert) -> None:
+        _log.warning("%s", alert.message)
+        if self._on_alert is not None:
+            self._on_alert(alert)
+
+
+@contextlib.contextmanager
+def _harmless(doing: str) -> Iterator[None]:
+    """The store has done its part; a file beside it that fails must not make the host try again."""
+    try:
+        yield
+    except HoldfastError as error:
+        _log.error("%s failed: %s", doing, error.message)
+
+
+def _checked_source(source: str) -> str:
+    if not source or len(source) > _LONGEST_SOURCE or not source.isprintable():
+        raise UsageError(f"{source!r} cannot be the source of a session.")
+    return source
+
+
+def _checked_key(key: str) -> str:
+    if not key or len(key) > _LONGEST_KEY or not key.isprintable():
+        raise UsageError(f"A routing key has 1 to {_LONGEST_KEY} printable characters.")
+    return key
+
+
+def _relation(text: Relation | str) -> Relation:
+    try:
+        return Relation(text)
+    except ValueError:
+        known = ", ".join(Relation)
+        raise UsageError(f"{text!r} is no relation; there are {known}.") from None

@@ -1,0 +1,193 @@
+"""One SQLite file, many threads and processes: connections, transactions, errors.
+
+Write-order rules of SQLite's own apply: what was committed is on the disk (`synchronous=FULL`).
+A transaction that writes takes the write lock at its start (`BEGIN IMMEDIATE`): one that reads
+first and upgrades later fails at once when another writer came between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.errors import BusyError, DamageError, SchemaError, StorageError
+from holdfast.stores.files import PRIVATE_FILE, make_private_dir, storage_errors
+from holdfast.stores.sqlite import migrations
+from holdfast.stores.sqlite.search_text import search_text
+
+#: Long enough for any transaction of ours behind which another process may wait.
+BUSY_SECONDS = 60.0
+_WAL_LIMIT = 16 * 1024 * 1024
+_LOOK_AT_WAL_EVERY = 200
+
+
+class Database:
+    """Connections to one file: one for each thread, made anew after a fork."""
+
+    def __init__(self, path: Path, *, create: bool, busy_seconds: float = BUSY_SECONDS) -> None:
+        self._closed = False
+        self.path = path
+        self._busy_seconds = busy_seconds
+        self._local = threading.local()
+        self._all: list[tuple[int, sqlite3.Connection]] = []
+        self._guard = threading.Lock()
+        self._writes = 0
+        if create:
+            self._create()
+        with sqlite_errors(path):
+            migrations.check(path)
+            self._inode = path.stat().st_ino
+            migrations.migrate(self.connection())
+
+    def connection(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StorageError(f"The store {self.path} was closed.")
+        if getattr(self._local, "process", None) != os.getpid():
+            # A connection must not cross a fork: the child leaves the parent's alone, unclosed.
+            self._local.connection = self._connect()
+            self._local.process = os.getpid()
+            self._local.depth = 0
+        connection: sqlite3.Connection = self._local.connection
+        return connection
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """One moment of the store for several statements. Never waits for writers."""
+        with sqlite_errors(self.path), self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing; inside another one, a part of it."""
+        with sqlite_errors(self.path), self._transaction("BEGIN IMMEDIATE") as connection:
+            self._check_replaced()  # with the lock: a repair swaps the file while it has it
+            yield connection
+        self._writes += 1
+        if self._writes % _LOOK_AT_WAL_EVERY == 0:
+            self._bound_wal()
+
+    def close(self) -> None:
+        """Close the connections of this process; those from before a fork are the parent's."""
+        self._closed = True
+        with self._guard:
+            for process, connection in self._all:
+                if process == os.getpid():
+                    connection.close()
+            self._all.clear()
+
+    def __del__(self) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        connection = self.connection()
+        if self._local.depth:
+            if begin == "BEGIN IMMEDIATE" and not self._local.writing:
+                raise AssertionError("a write inside a read would deadlock with other writers")
+            yield connection
+            return
+        connection.execute(begin)
+        self._local.depth, self._local.writing = 1, begin == "BEGIN IMMEDIATE"
+        try:
+            yield connection
+        except BaseException:
+            self._local.depth = 0
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        self._local.depth = 0
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error:
+            if connection.in_transaction:  # a commit that failed is no commit
+                connection.execute("ROLLBACK")
+            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path.absolute().as_uri() + "?mode=rw",
+            uri=True,
+            timeout=self._busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.create_function("search_text", 3, search_text, deterministic=True)
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
+        with self._guard:
+            self._all.append((os.getpid(), connection))
+        return connection
+
+    def _create(self) -> None:
+        """Make the file itself, private from its first moment; SQLite's own would not be."""
+        with storage_errors(f"create {self.path}"):
+            make_private_dir(self.path.parent)
+            with contextlib.suppress(FileExistsError):
+                flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+                os.close(os.open(self.path, flags, PRIVATE_FILE))
+
+    def _check_replaced(self) -> None:
+        """Writing to a file that has lost its name would lose what is written."""
+        try:
+            same = self.path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise StorageError(
+                f"{self.path} was moved or replaced while it was open; nothing was written.",
+                hint="Close the store and open it again.",
+            )
+
+    def _bound_wal(self) -> None:
+        """Readers can keep SQLite's own checkpoints from starting the log over; insist once."""
+        wal = self.path.with_name(self.path.name + "-wal")
+        with contextlib.suppress(OSError, sqlite3.Error):
+            if wal.stat().st_size > _WAL_LIMIT:
+                connection = self.connection()
+                connection.execute("PRAGMA busy_timeout = 100")
+                try:
+                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                finally:
+                    connection.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
+
+
+@contextlib.contextmanager
+def sqlite_errors(path: Path) -> Iterator[None]:
+    """What SQLite says, in our words, with a next step."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        code = error.sqlite_errorcode & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise BusyError(
+                f"{path} is being written by another process.", hint="Try again in a moment."
+            ) from error
+        if code == sqlite3.SQLITE_FULL:
+            raise StorageError(
+                f"The disk is full; nothing of this was written to {path}.",
+                hint="Free some space and try again. What was stored before is whole.",
+            ) from error
+        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+            raise StorageError(
+                f"Cannot open or write {path}: {error}.",
+                hint="Check that it exists, who owns it, and whether the file system is read-only.",
+            ) from error
+        if code == sqlite3.SQLITE_IOERR:
+            raise StorageError(f"The disk refused {path}: {error}.") from error
+        raise
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise DamageError(
+                f"{path} is damaged: {error}.",
+                hint="Run `holdfast doctor`; it says what can be saved. Nothing was changed.",
+            ) from error
+        raise
+
+
+__all__ = ["Database", "SchemaError", "sqlite_errors"]

@@ -1,0 +1,57 @@
+"""Leases in the store: taken, renewed, given back, listed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.model.lease import Holder, Lease
+from holdfast.stores.sqlite.database import Database
+
+
+def hold(database: Database, session_id: str, holder: Holder, *, now: float) -> None:
+    """Take a lease, or renew one. Several processes may hold one session."""
+    with database.write() as db:
+        db.execute(
+            """
+            INSERT INTO leases (session, host, boot, process, started, heartbeat)
+            SELECT number, ?, ?, ?, ?, ? FROM sessions WHERE id = ?
+            ON CONFLICT DO UPDATE SET heartbeat = excluded.heartbeat, released = 0
+            """,
+            (holder.host, holder.boot, holder.process, holder.started, now, session_id),
+        )
+
+
+def release(database: Database, session_id: str, holder: Holder) -> None:
+    """Give a lease back. It stays on record: nobody holding a session is a fact too."""
+    with database.write() as db:
+        db.execute(
+            """
+            UPDATE leases SET released = 1
+            WHERE session = (SELECT number FROM sessions WHERE id = ?)
+              AND host = ? AND boot = ? AND process = ? AND started = ?
+            """,
+            (session_id, holder.host, holder.boot, holder.process, holder.started),
+        )
+
+
+def of_open_sessions(database: Database, *, idle_before: float) -> Sequence[Lease]:
+    """The leases of sessions that have no end and were last active before a time."""
+    with database.read() as db:
+        rows = db.execute(
+            """
+            SELECT s.id, l.host, l.boot, l.process, l.started, l.heartbeat, l.released
+            FROM sessions s JOIN leases l ON l.session = s.number
+            WHERE s.ended_at IS NULL AND s.last_active_at < ?
+            ORDER BY s.id
+            """,
+            (idle_before,),
+        ).fetchall()
+    return [
+        Lease(
+            session_id=row[0],
+            holder=Holder(host=row[1], boot=row[2], process=row[3], started=row[4]),
+            heartbeat=row[5],
+            released=bool(row[6]),
+        )
+        for row in rows
+    ]

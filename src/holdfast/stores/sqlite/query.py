@@ -1,0 +1,292 @@
+"""What people type into a search: words, "exact phrases", prefix*, OR, NOT or -word, ( ).
+
+Everything else is text. Each word goes to FTS5 as a quoted string, so nothing of its own syntax
+can be typed by accident: `foo_bar`, `a.b(c)` or `me@example.org` become phrases of their parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from holdfast.errors import QueryError
+from holdfast.stores.sqlite.search_index import folded
+from holdfast.stores.sqlite.search_text import clean, is_searchable, spaced
+
+LONGEST_QUERY = 4_000
+MOST_TERMS = 100
+SHORTEST_PART = 2
+# FTS5's own parser gives up at about 30.
+DEEPEST = 20
+
+_OPERATORS = ("AND", "OR", "NOT")
+_EXAMPLE = 'For example: timeout "connection refused" -cron'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """A word or a phrase; with `prefix` its last word may go on."""
+
+    text: str
+    prefix: bool = False
+
+    def to_fts5(self) -> str:
+        return quoted(self.text) + ("*" if self.prefix else "")
+
+    def terms(self) -> Iterator[Term]:
+        """The words and phrases that are looked for, not those that are excluded."""
+        yield self
+
+    def may_match(self, contains: Callable[[Term], bool]) -> bool:
+        """False only if no text with just these terms can match."""
+        return contains(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Every:
+    """All of `parts`, and nothing of `without`."""
+
+    parts: tuple[Query, ...]
+    without: tuple[Query, ...] = ()
+
+    def to_fts5(self) -> str:
+        wanted = _joined(self.parts, " AND ")
+        return f"({wanted} NOT {_joined(self.without, ' OR ')})" if self.without else wanted
+
+    def terms(self) -> Iterator[Term]:
+        for part in self.parts:
+            yield from part.terms()
+
+    def may_match(self, contains: Callable[[Term], bool]) -> bool:
+        return all(part.may_match(contains) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Either:
+    """At least one of `parts`."""
+
+    parts: tuple[Query, ...]
+
+    def to_fts5(self) -> str:
+        return _joined(self.parts, " OR ")
+
+    def terms(self) -> Iterator[Term]:
+        for part in self.parts:
+            yield from part.terms()
+
+    def may_match(self, contains: Callable[[Term], bool]) -> bool:
+        return any(part.may_match(contains) for part in self.parts)
+
+
+Query: TypeAlias = Term | Every | Either
+
+
+def parse(text: str) -> Query:
+    """The meaning of a query; what has none is said, with its place."""
+    if not text.strip():
+        raise QueryError("The query is empty.", hint=_EXAMPLE)
+    _check_length(text)
+    return _Parser(text).query()
+
+
+def parse_part(text: str) -> str:
+    """A part of a text to search for as it stands: no signs, no quotes."""
+    _check_length(text)
+    part = clean(text)
+    if len(folded(part).strip()) < SHORTEST_PART:
+        raise QueryError(
+            f"{text!r} is too short: a substring has {SHORTEST_PART} characters or more.",
+            hint="Add a character, or search for it as a word.",
+        )
+    return part
+
+
+def quoted(text: str) -> str:
+    """Text as a string of FTS5, which takes what is in it for words, in order."""
+    return '"' + spaced(clean(text)).replace('"', '""') + '"'
+
+
+def _check_length(text: str) -> None:
+    if len(text) > LONGEST_QUERY:
+        raise QueryError(
+            f"The query is {len(text):,} characters long; {LONGEST_QUERY:,} are the most.",
+            hint="Search for a few words of it.",
+        )
+
+
+def _joined(parts: tuple[Query, ...], operator: str) -> str:
+    if len(parts) == 1:
+        return parts[0].to_fts5()
+    return "(" + operator.join(part.to_fts5() for part in parts) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class _Symbol:
+    """A term, or a sign: `(`, `)`, AND, OR, NOT. `-` is NOT. Places count from 1."""
+
+    place: int
+    sign: str = ""
+    term: Term | None = None
+
+
+class _Parser:
+    """OR binds loosest, AND (written or not) closer, NOT closest."""
+
+    def __init__(self, text: str) -> None:
+        self._symbols = list(_symbols(text))
+        self._next = 0
+        self._depth = 0
+        if sum(symbol.term is not None for symbol in self._symbols) > MOST_TERMS:
+            raise QueryError(
+                f"The query has more than {MOST_TERMS} words.",
+                hint="Search for the rarest, or for a phrase in quotes.",
+            )
+
+    def query(self) -> Query:
+        query = self._either()
+        if (left := self._peek()) is not None:
+            raise _closes_nothing(left.place)
+        return query
+
+    def _either(self) -> Query:
+        parts = [self._every()]
+        while self._take("OR"):
+            parts.append(self._every())
+        return parts[0] if len(parts) == 1 else Either(parts=tuple(parts))
+
+    def _every(self) -> Query:
+        first = self._peek()
+        parts: list[Query] = []
+        without: list[Query] = []
+        while (symbol := self._peek()) is not None and symbol.sign not in ("OR", ")"):
+            if parts or without:
+                self._take("AND")
+            excluded = self._take("NOT")
+            (without if excluded else parts).append(self._primary())
+        if first is None or not (parts or without):
+            raise self._missing()
+        if not parts:
+            raise _refusal(
+                "This only excludes, it finds nothing", first.place, "Say what to find: a -b"
+            )
+        if len(parts) == 1 and not without:
+            return parts[0]
+        return Every(parts=tuple(parts), without=tuple(without))
+
+    def _primary(self) -> Query:
+        symbol = self._peek()
+        if symbol is None or symbol.sign in (")", *_OPERATORS):
+            raise self._missing()
+        self._next += 1
+        return symbol.term or self._group(symbol.place)
+
+    def _group(self, opened: int) -> Query:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise _refusal("Too many parentheses inside each other", opened, _EXAMPLE)
+        query = self._either()
+        if not self._take(")"):
+            raise _refusal(
+                "The parenthesis is never closed", opened, 'Like this: (a OR b) c; or as text: "(a"'
+            )
+        self._depth -= 1
+        return query
+
+    def _missing(self) -> QueryError:
+        """Something to find should come next, and does not."""
+        before = self._symbols[self._next - 1] if self._next else None
+        here = self._peek()
+        for symbol in (before, here):
+            if symbol is not None and symbol.sign in _OPERATORS:
+                return _refusal(
+                    f"{symbol.sign} has nothing to work on",
+                    symbol.place,
+                    f"Like this: a {symbol.sign} b; the word itself: {symbol.sign.lower()}",
+                )
+        if before is not None:
+            return _refusal("The parentheses are empty", before.place, "Like this: (a OR b) c")
+        return _closes_nothing(here.place if here else 1)
+
+    def _peek(self) -> _Symbol | None:
+        return self._symbols[self._next] if self._next < len(self._symbols) else None
+
+    def _take(self, sign: str) -> bool:
+        symbol = self._peek()
+        if symbol is None or symbol.sign != sign:
+            return False
+        self._next += 1
+        return True
+
+
+def _symbols(text: str) -> Iterator[_Symbol]:
+    place = 0
+    loose = 0  # parentheses that words opened, as in `f(a, b)`: closing them is text too
+    while place < len(text):
+        start = text[place]
+        if start.isspace():
+            place += 1
+        elif start == '"':
+            symbol, place = _phrase(text, place)
+            yield symbol
+        elif start == "(" or (start == ")" and not loose):
+            place += 1
+            yield _Symbol(place, start)
+        elif start == "-" and _excludes(text[place + 1 : place + 2]):
+            place += 1
+            yield _Symbol(place, "NOT")
+        else:
+            end, loose = _word_end(text, place, loose)
+            yield _word(text[place:end], place + 1)
+            place = end
+
+
+def _excludes(following: str) -> bool:
+    """`-word` excludes; `--option`, `->` and a dash between spaces are text."""
+    return following not in ("", "-", ">") and not following.isspace()
+
+
+def _phrase(text: str, start: int) -> tuple[_Symbol, int]:
+    end = text.find('"', start + 1)
+    if end < 0:
+        raise _refusal("The quote is never closed", start + 1, 'Like this: "connection refused"')
+    prefix = text[end + 1 : end + 2] == "*"
+    symbol = _term(text[start + 1 : end], start + 1, prefix=prefix)
+    return symbol, end + 2 if prefix else end + 1
+
+
+def _word_end(text: str, start: int, loose: int) -> tuple[int, int]:
+    for place in range(start, len(text)):
+        character = text[place]
+        if character.isspace() or (character == ")" and not loose):
+            return place, loose
+        loose += (character == "(") - (character == ")")
+    return len(text), loose
+
+
+def _word(text: str, place: int) -> _Symbol:
+    if text in _OPERATORS:
+        return _Symbol(place, text)
+    # A star after a sign is no prefix: `foo.*` is not `foo*`.
+    prefix = text.endswith("*") and is_searchable(text[-2:-1])
+    return _term(text[:-1] if prefix else text, place, prefix=prefix)
+
+
+def _term(text: str, place: int, *, prefix: bool) -> _Symbol:
+    if not is_searchable(text):
+        raise _refusal(
+            f"There is nothing to search for in {text!r}: no letter, digit or emoji",
+            place,
+            'Put it in quotes with its words: "a -> b"; or search for it as a substring',
+        )
+    return _Symbol(place, term=Term(text=text, prefix=prefix))
+
+
+def _closes_nothing(place: int) -> QueryError:
+    return _refusal(
+        "The parenthesis closes nothing", place, 'Like this: (a OR b) c; or as text: "a)"'
+    )
+
+
+def _refusal(problem: str, place: int, hint: str) -> QueryError:
+    return QueryError(f"{problem} (at character {place}).", hint=hint)

@@ -1,0 +1,211 @@
+"""What of a message is searched, in which form the index sees it, and how a match is shown.
+
+Text of scripts without spaces (Chinese, Japanese, Thai, …) is cut into characters, each a word of
+its own; a search for a run of them is then a search for a phrase, exact to the character. Emoji
+are words as well.
+
+What `search_text` gives for a message is what its words leave the index with: a change of it
+needs a migration that rebuilds the index.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+from holdfast.errors import DamageError
+from holdfast.model.session import Json
+from holdfast.stores.sqlite.content import Stored, load_body, load_fields
+
+#: Longer messages are searched by their beginning; indexing must not hold the store for seconds.
+LONGEST_TEXT = 1_000_000
+#: Around a match, until it is shown. Noncharacters: `clean` leaves none in a text.
+MATCH_STARTS, MATCH_ENDS = "\ufdd0", "\ufdd1"
+
+_ODD = re.compile("[\0\ufdd0-\ufdef\ud800-\udfff]")
+# Han, Hiragana, Katakana, Hangul, and what belongs to them.
+_CJK = (
+    "\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3040-\u30ff\u3100-\u318f"
+    "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
+    "\uff66-\uffdc\U00020000-\U000323af"
+)
+# Thai, Lao, Burmese, Khmer, and emoji: of these the tokenizer would drop vowels and symbols, so
+# the index sees them as characters for private use, which it takes for letters.
+_VEILED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff"
+    "\U0001f000-\U0001faff"
+)
+_VEILS = (
+    "\U000f0e00-\U000f0eff\U000f1000-\U000f109f\U000f1780-\U000f17ff\U000f2300-\U000f23ff"
+    "\U000f2600-\U000f27bf\U000f2b00-\U000f2bff\U000ff000-\U000ffaff"
+)
+_PRIVATE, _EMOJI, _LOW = 0xF0000, 0x1F000, 0xFFFF  # two planes, and the place in one
+_CJK_CHARACTER = re.compile(f"([{_CJK}])")
+_VEILED_CHARACTER = re.compile(f"[{_VEILED}]")
+_APART = re.compile(f"[{_CJK}{_VEILED}]")
+_SET_APART = re.compile(f" ({MATCH_STARTS}?)([{_CJK}{_VEILS}])({MATCH_ENDS}?) ")
+
+_JSON_ESCAPE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\.", re.DOTALL)
+# Keys of message parts whose values are no text; in the input of a tool every value is.
+_NOT_TEXT = frozenset({"type", "id", "data", "image_url"})
+_TOOL_INPUT = frozenset({"arguments", "input"})
+
+_WIDTH = 160
+_LEAD = 50
+_BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+
+
+def search_text(form: int, body: Stored, fields: Stored) -> str:
+    """The text of a message as the index sees it. Never raises: SQL calls it."""
+    return spaced(message_text(form, body, fields))
+
+
+def message_text(form: int, body: Stored, fields: Stored) -> str:
+    """The text of a stored message as a person sees it."""
+    try:
+        return plain_text(load_body(form, body), load_fields(form, fields))
+    except (DamageError, ValueError, TypeError, RecursionError):
+        return ""  # damaged: found by `doctor`, not by a search
+
+
+def plain_text(content: Json, fields: dict[str, Json]) -> str:
+    """Everything in a message that a person might search for."""
+    parts = [*_texts(content), *_texts(fields.get("tool_name")), *_texts(fields.get("tool_calls"))]
+    parts += _texts(fields.get("reasoning"))
+    return clean("\n".join(parts)[:LONGEST_TEXT])
+
+
+def clean(text: str) -> str:
+    """Text that SQLite can hold, composed, so that `é` is the same however it was typed."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return unicodedata.normalize("NFC", _ODD.sub("\ufffd", text))
+
+
+def spaced(text: str) -> str:
+    """Characters that are words set apart, so that the tokenizer takes them for words."""
+    if text.isascii():
+        return text
+    text = _VEILED_CHARACTER.sub(lambda found: f" {_veil(found[0])} ", text)
+    return _CJK_CHARACTER.sub(r" \1 ", text)
+
+
+def unspaced(text: str) -> str:
+    """The exact reverse of `spaced`, with matches marked or not."""
+    if text.isascii():
+        return text
+    return _SET_APART.sub(lambda found: f"{found[1]}{_unveil(found[2])}{found[3]}", text)
+
+
+def is_word(character: str) -> bool:
+    """Whether a character is a word of its own."""
+    return _APART.match(character) is not None
+
+
+def is_searchable(text: str) -> bool:
+    """Whether the index sees any word in it. Unassigned characters are letters to SQLite."""
+    return any(
+        is_word(character) or category[0] in "LN" or category in ("Co", "Cn")
+        for character in text
+        for category in [unicodedata.category(character)]
+    )
+
+
+def marked(text: str, places: Iterable[tuple[int, int]]) -> str:
+    """The text with matches marked, which start and end at these places."""
+    pieces: list[str] = []
+    done = 0
+    for start, end in places:
+        pieces += [text[done:start], MATCH_STARTS, text[start:end], MATCH_ENDS]
+        done = end
+    return "".join([*pieces, text[done:]])
+
+
+def snippet(text: str) -> str:
+    """The place with the most matches, on one line, about 160 characters; `[` `]` around each."""
+    at = _densest(text)
+    before = _one_line(text[max(0, at - 4 * _WIDTH) : at])
+    after = _one_line(text[at : at + 8 * _WIDTH])
+    tail = _cut_end(after, _WIDTH - _LEAD if len(before) > _LEAD else _WIDTH - len(before))
+    lead = _cut_start(before, _WIDTH - len(tail))
+    shown = lead + tail
+    if shown.rfind(MATCH_STARTS) > shown.rfind(MATCH_ENDS):
+        shown += MATCH_ENDS
+    if shown.find(MATCH_ENDS) < shown.find(MATCH_STARTS) or MATCH_STARTS not in shown:
+        shown = shown.replace(MATCH_ENDS, "", 1)  # the rest of a match that starts further ahead
+    ahead = "…" if lead != before or at > 4 * _WIDTH else ""
+    behind = "…" if tail != after or at + 8 * _WIDTH < len(text) else ""
+    line = f"{ahead}{shown.strip()}{behind}"
+    return line.replace(MATCH_STARTS, "[").replace(MATCH_ENDS, "]")
+
+
+def _densest(text: str) -> int:
+    """Where the first of the most matches that one snippet can hold starts."""
+    starts = [found.start() for found in re.finditer(MATCH_STARTS, text)]
+    best, most, last = 0, 0, 0
+    for first, start in enumerate(starts):
+        while last < len(starts) and starts[last] < start + _WIDTH - _LEAD:
+            last += 1
+        if last - first > most:
+            best, most = start, last - first
+    return best
+
+
+def _one_line(text: str) -> str:
+    return _BLANK.sub(" ", text)
+
+
+def _cut_start(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    text = text[len(text) - width :]
+    space = text.find(" ", 0, 20)
+    return text[space + 1 :]
+
+
+def _cut_end(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    space = text.rfind(" ", width - 20, width)
+    return text[: space if space > 0 else width]
+
+
+def _veil(character: str) -> str:
+    return chr(_PRIVATE | ord(character) & _LOW)
+
+
+def _unveil(character: str) -> str:
+    low = ord(character) & _LOW
+    if ord(character) < _PRIVATE:
+        return character
+    return chr(low | _EMOJI if low >= _EMOJI & _LOW else low)
+
+
+def _texts(value: Json, *, every: bool = False) -> Iterator[str]:
+    """The strings in a value, in order; of keys only the values are text."""
+    if isinstance(value, str):
+        yield _readable(value)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, every=every)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if every or key not in _NOT_TEXT:
+                yield from _texts(item, every=every or key in _TOOL_INPUT)
+
+
+def _readable(text: str) -> str:
+    r"""JSON in a string (what tools take and give) unescaped: in `\nfoo` the word is `foo`."""
+    text = text[:LONGEST_TEXT]
+    if "\\" not in text or text[:20].lstrip()[:1] not in ("{", "["):
+        return text
+    return _JSON_ESCAPE.sub(_unescaped, text)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    try:
+        return str(json.loads(f'"{found[0]}"'))
+    except ValueError:
+        return found[0]

@@ -1,0 +1,114 @@
+"""Sessions between rows and values, and filters between values and SQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from holdfast.model.session import Relation, Session, SessionFilter, SessionOrder, Tokens
+from holdfast.stores.sqlite.content import load_extra
+
+COLUMNS = """
+    s.id, s.source, p.id, s.relation, s.title, s.cwd, s.model, s.started_at, s.last_active_at,
+    s.ended_at, s.end_reason, s.pinned, r.key, s.message_count, s.tool_call_count, s.tokens_in,
+    s.tokens_out, s.tokens_cached, s.cost, s.bytes, s.extra
+"""
+TABLES = """
+    sessions s
+    LEFT JOIN sessions p ON p.number = s.parent
+    LEFT JOIN routes r ON r.session = s.number
+"""
+WIDTH = COLUMNS.count(",") + 1
+
+_ORDERS = {
+    SessionOrder.LAST_ACTIVE: "s.last_active_at",
+    SessionOrder.STARTED: "s.started_at",
+    SessionOrder.MESSAGES: "s.message_count",
+    SessionOrder.TOKENS: "s.tokens_in + s.tokens_out",
+    SessionOrder.COST: "s.cost",
+    SessionOrder.BYTES: "s.bytes",
+}
+
+
+def session(row: Sequence[Any]) -> Session:
+    """The value of the columns in `COLUMNS`."""
+    return Session(
+        id=row[0],
+        source=row[1],
+        parent_id=row[2],
+        relation=Relation(row[3]) if row[3] else None,
+        title=row[4],
+        cwd=row[5],
+        model=row[6],
+        started_at=row[7],
+        last_active_at=row[8],
+        ended_at=row[9],
+        end_reason=row[10],
+        pinned=bool(row[11]),
+        routing_key=row[12],
+        message_count=row[13],
+        tool_call_count=row[14],
+        tokens=Tokens(input=row[15], output=row[16], cached=row[17]),
+        cost=row[18],
+        bytes=row[19],
+        extra=load_extra(row[20]),
+    )
+
+
+def order(by: SessionOrder) -> str:
+    return f"{_ORDERS[by]} DESC, s.number DESC"
+
+
+def where(wanted: SessionFilter) -> tuple[str, list[Any]]:
+    """A condition and its parameters; true for all when nothing is set."""
+    parts = [*_texts(wanted), *_flags(wanted), *_bounds(wanted)]
+    condition = " AND ".join(condition for condition, _ in parts) or "1"
+    return condition, [value for _, values in parts for value in values]
+
+
+_Part = tuple[str, Sequence[Any]]
+
+
+def _texts(wanted: SessionFilter) -> Iterator[_Part]:
+    among = "IN (SELECT value FROM json_each(?))"  # one variable for a list of any length
+    for column, values in (
+        ("s.id", wanted.ids),
+        ("s.source", wanted.sources),
+        ("s.end_reason", wanted.end_reasons),
+    ):
+        if values is not None:
+            yield f"{column} {among}", [json.dumps(values)]
+    for column, text in (("s.title", wanted.title), ("s.model", wanted.model)):
+        if text is not None:
+            yield f"instr(lower({column}), lower(?)) > 0", [text]
+    for column, text in (("r.key", wanted.routing_key), ("p.id", wanted.parent_id)):
+        if text is not None:
+            yield f"{column} = ?", [text]
+    if wanted.cwd is not None:
+        folder = wanted.cwd.rstrip("/")
+        below = folder + "/"
+        yield "(s.cwd = ? OR substr(s.cwd, 1, ?) = ?)", [folder or "/", len(below), below]
+
+
+def _flags(wanted: SessionFilter) -> Iterator[_Part]:
+    for column, flag in (("s.ended_at", wanted.ended), ("s.title", wanted.titled)):
+        if flag is not None:
+            yield f"{column} IS {'NOT ' if flag else ''}NULL", []
+    if wanted.pinned is not None:
+        yield "s.pinned = ?", [int(wanted.pinned)]
+
+
+def _bounds(wanted: SessionFilter) -> Iterator[_Part]:
+    for condition, bound in (
+        ("s.last_active_at < ?", wanted.active_before),
+        ("s.last_active_at > ?", wanted.active_after),
+        ("s.message_count >= ?", wanted.min_messages),
+        ("s.message_count <= ?", wanted.max_messages),
+        ("s.tokens_in + s.tokens_out >= ?", wanted.min_tokens),
+        ("s.tokens_in + s.tokens_out <= ?", wanted.max_tokens),
+        ("s.cost >= ?", wanted.min_cost),
+        ("s.cost <= ?", wanted.max_cost),
+    ):
+        if bound is not None:
+            yield condition, [bound]

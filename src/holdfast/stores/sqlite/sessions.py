@@ -1,0 +1,374 @@
+"""Sessions and their messages: every call is one transaction, or a part of the caller's."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import SessionEndedError, SessionExistsError, UnknownSessionError, UsageError
+from holdfast.model.ids import check_id
+from holdfast.model.lease import Holder, Lease
+from holdfast.model.session import Hit, Message, Session, SessionFilter, SessionOrder, Tokens
+from holdfast.model.stats import StoreStats
+from holdfast.stores.sqlite import content, leases, search, search_index, statistics
+from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.session_rows import COLUMNS, TABLES, order, session, where
+
+_PAGE = 500
+_MOST_TOKENS = 10**12
+
+
+class SqliteSessionStore:
+    """The session store in one SQLite file. Safe for many threads and many processes."""
+
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        self.database = Database(path, create=create)
+
+    def close(self) -> None:
+        self.database.close()
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Several calls as one: all of them happen, or none."""
+        return self.database.write()
+
+    def create(self, new: Session) -> Session:
+        """Store a session that has no messages yet."""
+        check_id(new.id)
+        with self.database.write() as db:
+            taken = db.execute(
+                "SELECT id FROM sessions WHERE id = ? COLLATE NOCASE", (new.id,)
+            ).fetchone()
+            if taken:
+                raise _exists(new.id, taken[0])
+            parent = None if new.parent_id is None else self._row(db, new.parent_id)[0]
+            db.execute(
+                """
+                INSERT INTO sessions (id, source, parent, relation, title, cwd, model, started_at,
+                                      last_active_at, ended_at, end_reason, pinned, extra)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+                (
+                    new.id,
+                    new.source,
+                    parent,
+                    new.relation.value if new.relation else None,
+                    new.title,
+                    new.cwd,
+                    new.model,
+                    new.started_at,
+                    new.last_active_at,
+                    new.ended_at,
+                    new.end_reason,
+                    int(new.pinned),
+                    content.dump_extra(new.extra),
+                ),
+            )
+            if new.routing_key is not None:
+                self.route(new.routing_key, new.id)
+            return self.get(new.id)
+
+    def append(self, session_id: str, messages: Sequence[Message], *, now: float) -> Sequence[int]:
+        """Add messages to an open session; returns their numbers. Durable when it returns."""
+        rows = [(_checked(message), content.encode(message)) for message in messages]
+        with self.database.write() as db:
+            number, ended_at, last_active_at = self._row(db, session_id)
+            if ended_at is not None:
+                raise SessionEndedError(
+                    f"Session {session_id} has ended.", hint="Reopen it before adding to it."
+                )
+            numbers = []
+            for message, row in rows:
+                timestamp = now if message.timestamp is None else message.timestamp
+                # Never beyond now: a clock that jumped ahead must not keep it alive for ever.
+                last_active_at = min(max(last_active_at, timestamp), now)
+                cursor = db.execute(
+                    """
+                    INSERT INTO messages (session, role, timestamp, form, body, fields)
+                    VALUES (?, ?, ?, ?, ?, ?)
+                    """,
+                    (number, message.role, timestamp, row.form, row.body, row.fields),
+                )
+                numbers.append(cursor.lastrowid or 0)
+            _add_totals(db, number, last_active_at, rows)
+            if numbers:
+                search_index.catch_up(db, numbers[-1])
+            return numbers
+
+    def end(self, session_id: str, reason: str, *, at: float) -> Session:
+        """End a session. One that has ended keeps its first end."""
+        with self.database.write() as db:
+            number, ended_at, _ = self._row(db, session_id)
+            if ended_at is None:
+                db.execute(
+                    "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE number = ?",
+                    (at, reason, number),
+                )
+            return self.get(session_id)
+
+    def reopen(self, session_id: str, *, at: float) -> Session:
+        """Let an ended session go on; its reopening counts as activity."""
+        with self.database.write() as db:
+            number, _, last_active_at = self._row(db, session_id)
+            db.execute(
+                """
+                UPDATE sessions SET ended_at = NULL, end_reason = NULL, last_active_at = ?
+                WHERE number = ?
+                """,
+                (max(last_active_at, at), number),
+            )
+            return self.get(session_id)
+
+    def rename(self, session_id: str, title: str | None) -> Session:
+        return self._set(session_id, "title", title)
+
+    def pin(self, session_id: str, pinned: bool) -> Session:
+        return self._set(session_id, "pinned", int(pinned))
+
+    def route(self, key: str, session_id: str) -> None:
+        """Let a routing key lead to a session, and to no other."""
+        with self.database.write() as db:
+            number, _, _ = self._row(db, session_id)
+            db.execute("DELETE FROM routes WHERE session = ?", (number,))
+            db.execute(
+                """
+                INSERT INTO routes (key, session) VALUES (?, ?)
+                ON CONFLICT (key) DO UPDATE SET session = excluded.session
+                """,
+                (key, number),
+            )
+
+    def routed(self, key: str) -> Session | None:
+        """The session that a routing key leads to now."""
+        found = self.find(SessionFilter(routing_key=key), limit=1)
+        return found[0] if found else None
+
+    def get(self, session_id: str) -> Session:
+        row = self._one(session_id, COLUMNS)
+        return session(row)
+
+    def resolve(self, prefix: str) -> str:
+        """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
+        check_id(prefix)
+        with self.database.read() as db:
+            ids = [
+                found
+                for (found,) in db.execute(
+                    "SELECT id FROM sessions WHERE id >= ? AND id < ? ORDER BY id LIMIT 10",
+                    (prefix, prefix + "\x7f"),
+                )
+            ]
+        if prefix in ids or len(ids) == 1:
+            return prefix if prefix in ids else ids[0]
+        if not ids:
+            raise self._unknown(prefix)
+        raise UsageError(
+            f"{prefix!r} could be any of several sessions: {', '.join(ids)}",
+            hint="Add a character or more.",
+        )
+
+    def find(
+        self,
+        wanted: SessionFilter,
+        *,
+        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Sequence[Session]:
+        condition, parameters = where(wanted)
+        with self.database.read() as db:
+            rows = db.execute(
+                f"SELECT {COLUMNS} FROM {TABLES} WHERE {condition} "  # noqa: S608 - no user text
+                f"ORDER BY {order(order_by)} LIMIT ? OFFSET ?",
+                [*parameters, -1 if limit is None else limit, offset],
+            )
+            return [session(row) for row in rows]
+
+    def count(self, wanted: SessionFilter) -> int:
+        condition, parameters = where(wanted)
+        with self.database.read() as db:
+            [number] = db.execute(
+                f"SELECT count(*) FROM {TABLES} WHERE {condition}",  # noqa: S608 - no user text
+                parameters,
+            ).fetchone()
+            return int(number)
+
+    def ends(self, ids: Sequence[str] | None = None) -> Mapping[str, bool]:
+        """Whether sessions have ended, by id: of these, or of all."""
+        condition, parameters = where(SessionFilter(ids=None if ids is None else tuple(ids)))
+        with self.database.read() as db:
+            rows = db.execute(
+                f"SELECT s.id, s.ended_at IS NOT NULL FROM sessions s WHERE {condition}",  # noqa: S608 - no user text
+                parameters,
+            )
+            return {session_id: bool(ended) for session_id, ended in rows}
+
+    def children(self, session_id: str) -> Sequence[Session]:
+        return self.find(SessionFilter(parent_id=session_id), order_by=SessionOrder.STARTED)
+
+    def messages(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Iterator[Message]:
+        """The messages of a session in order, read page by page so that no reader blocks a
+        checkpoint for long."""
+        number, _, _ = self._numbers(session_id)
+        remaining = limit
+        while remaining is None or remaining > 0:
+            page = _PAGE if remaining is None else min(_PAGE, remaining)
+            with self.database.read() as db:
+                rows = db.execute(
+                    """
+                    SELECT number, role, timestamp, form, body, fields FROM messages
+                    WHERE session = ? AND number > ? ORDER BY number LIMIT ?
+                    """,
+                    (number, after, page),
+                ).fetchall()
+            for row in rows:
+                yield content.decode(*row)
+            if len(rows) < page:
+                return
+            after = rows[-1][0]
+            remaining = None if remaining is None else remaining - len(rows)
+
+    def search(
+        self,
+        text: str,
+        *,
+        wanted: SessionFilter,
+        roles: tuple[str, ...] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 20,
+        offset: int = 0,
+        substring: bool = False,
+    ) -> Sequence[Hit]:
+        return search.search(
+            self.database,
+            text,
+            wanted=wanted,
+            roles=roles,
+            since=since,
+            until=until,
+            limit=limit,
+            offset=offset,
+            substring=substring,
+        )
+
+    def hold(self, session_id: str, holder: Holder, *, now: float) -> None:
+        leases.hold(self.database, session_id, holder, now=now)
+
+    def release(self, session_id: str, holder: Holder) -> None:
+        leases.release(self.database, session_id, holder)
+
+    def leases_of_open(self, *, idle_before: float) -> Sequence[Lease]:
+        return leases.of_open_sessions(self.database, idle_before=idle_before)
+
+    def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
+        return statistics.statistics(self.database, now=now, ages=ages)
+
+    def _set(self, session_id: str, column: str, value: object) -> Session:
+        with self.database.write() as db:
+            number, _, _ = self._row(db, session_id)
+            db.execute(
+                f"UPDATE sessions SET {column} = ? WHERE number = ?",  # noqa: S608 - our own name
+                (value, number),
+            )
+            return self.get(session_id)
+
+    def _numbers(self, session_id: str) -> tuple[int, float | None, float]:
+        with self.database.read() as db:
+            return self._row(db, session_id)
+
+    def _row(self, db: sqlite3.Connection, session_id: str) -> tuple[int, float | None, float]:
+        row: tuple[int, float | None, float] | None = db.execute(
+            "SELECT number, ended_at, last_active_at FROM sessions WHERE id = ?", (session_id,)
+        ).fetchone()
+        if row is None:
+            raise self._unknown(session_id)
+        return row
+
+    def _one(self, session_id: str, columns: str) -> Any:
+        with self.database.read() as db:
+            row = db.execute(
+                f"SELECT {columns} FROM {TABLES} WHERE s.id = ?",  # noqa: S608 - our own names
+                (session_id,),
+            ).fetchone()
+        if row is None:
+            raise self._unknown(session_id)
+        return row
+
+    def _unknown(self, session_id: str) -> UnknownSessionError:
+        with self.database.read() as db:
+            near = db.execute(
+                "SELECT id FROM sessions WHERE id LIKE ? ESCAPE '\\' ORDER BY id LIMIT 1",
+                (_like_prefix(session_id[: max(8, len(session_id) - 4)]),),
+            ).fetchone()
+        hint = f"Did you mean {near[0]}?" if near else "`holdfast sessions list` shows them."
+        return UnknownSessionError(f"There is no session {session_id!r}.", hint=hint)
+
+
+def _like_prefix(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return escaped + "%"
+
+
+def _exists(wanted: str, taken: str) -> SessionExistsError:
+    if wanted == taken:
+        return SessionExistsError(f"There is a session {wanted} already.")
+    return SessionExistsError(
+        f"There is a session {taken} already, which differs from {wanted} only in case."
+    )
+
+
+def _checked(message: Message) -> Message:
+    """What a host gets wrong is said here, before anything is written."""
+    if not message.role or not isinstance(message.role, str):
+        raise UsageError("A message needs a role.")
+    usage = message.usage
+    for count in (usage.input, usage.output, usage.cached):
+        if not 0 <= count <= _MOST_TOKENS:
+            raise UsageError(f"A message cannot have used {count:,} tokens.")
+    if message.cost is not None and not message.cost >= 0:
+        raise UsageError("A message cannot have cost less than nothing.")
+    if message.timestamp is not None and not math.isfinite(message.timestamp):
+        raise UsageError("The time of a message must be a number of seconds.")
+    return message
+
+
+def _add_totals(
+    db: sqlite3.Connection,
+    number: int,
+    last_active_at: float,
+    rows: Sequence[tuple[Message, content.Row]],
+) -> None:
+    tokens = Tokens()
+    for message, _ in rows:
+        tokens = tokens.plus(message.usage)
+    db.execute(
+        """
+        UPDATE sessions SET
+            last_active_at = ?,
+            message_count = message_count + ?,
+            tool_call_count = tool_call_count + ?,
+            tokens_in = tokens_in + ?,
+            tokens_out = tokens_out + ?,
+            tokens_cached = tokens_cached + ?,
+            cost = cost + ?,
+            bytes = bytes + ?
+        WHERE number = ?
+        """,
+        (
+            last_active_at,
+            len(rows),
+            sum(message.tool_call_count for message, _ in rows),
+            tokens.input,
+            tokens.output,
+            tokens.cached,
+            sum(message.cost or 0.0 for message, _ in rows),
+            sum(row.size for _, row in rows),
+            number,
+        ),
+    )

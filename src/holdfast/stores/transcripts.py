@@ -1,0 +1,67 @@
+"""Optional JSONL transcripts: a file a session, appended to and never rewritten.
+
+The database is the truth; a transcript is there for people and other tools. It is written after
+the messages are stored, so it can lack the last ones after a kill, and never has one too many.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from holdfast.model.ids import check_id
+from holdfast.model.session import Json
+from holdfast.stores.files import (
+    PRIVATE_FILE,
+    make_private_dir,
+    storage_errors,
+    sync_dir,
+    write_all,
+)
+
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class TranscriptFolder:
+    """Transcripts and request dumps in a home's `sessions/` folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def append(self, session_id: str, lines: Sequence[Mapping[str, Json]], *, sync: bool) -> Path:
+        """Add one JSON line for each message. With `sync`, they are on the disk on return."""
+        path = self._folder / f"{check_id(session_id)}.jsonl"
+        data = b"".join(json.dumps(line).encode("ascii") + b"\n" for line in lines)
+        with storage_errors(f"write the transcript {path}"):
+            make_private_dir(self._folder)
+            fd, created = self._open(path)
+            try:
+                # One write for all of it: lines of two processes do not mix.
+                write_all(fd, data)
+                if sync:
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+            if sync and created:
+                sync_dir(self._folder)
+        return path
+
+    def dump_request(self, session_id: str, stamp: str, request: Mapping[str, Json]) -> Path:
+        """Write a request dump: `request_dump_{id}_{when}.json`, private, never replaced."""
+        path = self._folder / f"request_dump_{check_id(session_id)}_{stamp}.json"
+        with storage_errors(f"write the request dump {path}"):
+            make_private_dir(self._folder)
+            fd = os.open(path, _APPEND | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+            try:
+                write_all(fd, json.dumps(request, indent=1).encode("ascii") + b"\n")
+            finally:
+                os.close(fd)
+        return path
+
+    def _open(self, path: Path) -> tuple[int, bool]:
+        try:
+            return os.open(path, _APPEND), False
+        except FileNotFoundError:
+            return os.open(path, _APPEND | os.O_CREAT, PRIVATE_FILE), True

@@ -1,0 +1,67 @@
+"""--version and --help: every command explains itself, with an example, in 80 columns."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from holdfast import __version__
+from holdfast.cli.app import root
+from tests.cli.machine import Machine
+
+
+def _walk(command: click.Command, path: str = "") -> Iterator[str]:
+    """Every command there is, groups too, by the words that call it."""
+    yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from _walk(below, f"{path} {name}".strip())
+
+
+COMMANDS = tuple(_walk(root))
+
+
+@pytest.mark.parametrize("args", [["--version"], ["--json", "--version"]])
+def test_version_is_one_line(machine: Machine, args: list[str]) -> None:
+    result = machine.ok(*args)
+    assert result.out == f"holdfast {__version__}\n"
+    assert result.err == ""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(machine: Machine, command: str) -> None:
+    """It names the common flags and the commands below, and shows examples that exist."""
+    result = machine.ok(*command.split(), "--help")
+    assert result.err == ""
+    assert result.lines[0].startswith(f"Usage: holdfast {command}".rstrip())
+    assert {"--home", "--json", "--debug", "--help"} <= set(re.findall(r"--[a-z]+", result.out))
+    assert max(map(len, result.lines)) <= 80
+    below = {f"{command} {name}".strip() for name in _listed(result.out)}
+    assert below == {each for each in COMMANDS if each and each.rpartition(" ")[0] == command}
+    examples = _examples(result.out)
+    assert examples
+    for example in examples:
+        assert machine.run(*example, "--help").code == 0, example
+
+
+def _listed(text: str) -> list[str]:
+    section = re.search(r"^Commands:\n((?:  .*\n)+)", text, re.MULTILINE)
+    return re.findall(r"^  (\S+)", section.group(1), re.MULTILINE) if section else []
+
+
+def _examples(text: str) -> list[list[str]]:
+    """The words after `holdfast` in each example, comments and pipes cut off."""
+    section = text.rpartition("\nExample:\n")[2]
+    found = re.findall(r"(?:^  |\()holdfast\b([^#)|\n]*)", section, re.MULTILINE)
+    return [shlex.split(words) for words in found]
+
+
+def test_no_command_is_status(machine: Machine) -> None:
+    assert machine.ok().out == machine.ok("status").out

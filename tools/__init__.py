@@ -1,0 +1,1 @@
+"""What people who work on Holdfast run by hand. None of it is installed."""
