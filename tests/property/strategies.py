@@ -77,7 +77,7 @@ UNPROTECTED: dict[str, SearchStrategy[Any]] = {"pinned": st.just(False), "alive"
 
 
 @st.composite
-def inventories(draw: st.DrawFn, **fields: SearchStrategy[Any]) -> Inventory:
+def inventories(draw: st.DrawFn, /, **fields: SearchStrategy[Any]) -> Inventory:
     """Items and trash; a field that is given is drawn so for both."""
     trash = items(**(UNPROTECTED | fields | {"kind": st.just(TRASH)}))
     return an_inventory(*draw(several(items(**fields))), trash=draw(several(trash, most=6)))

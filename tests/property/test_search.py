@@ -23,7 +23,9 @@ from holdfast.stores.sqlite.search import search
 from holdfast.stores.sqlite.search_text import clean, is_searchable, snippet, spaced, unspaced
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
-ANY_TEXT = st.text(alphabet=st.characters(), max_size=60)  # lone surrogates and NULs too
+# Lone surrogates and NULs too; not the vowels that were no letters yet to SQLite's tables.
+CHARACTERS = st.characters(exclude_characters="".join(map(chr, range(0x19B0, 0x19CA))))
+ANY_TEXT = st.text(alphabet=CHARACTERS, max_size=60)
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +132,7 @@ QUERIES: st.SearchStrategy[Model] = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(documents=DOCUMENTS, queries=st.lists(QUERIES, min_size=1, max_size=8), data=st.data())
 def test_queries_find_what_the_model_finds(
     documents: list[str], queries: list[Model], data: st.DataObject
@@ -151,7 +153,7 @@ def test_queries_find_what_the_model_finds(
 PART_ALPHABET = "abAB01._/- \n中文かな한국🚀✅é"
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     documents=st.lists(st.text(alphabet=PART_ALPHABET, max_size=12), max_size=6),
     parts=st.lists(st.text(alphabet=PART_ALPHABET, min_size=2, max_size=4), max_size=10),
@@ -176,7 +178,7 @@ def test_a_part_is_found_where_the_text_contains_it(
             assert found(store, part, substring=True) == expected, part
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(text=ANY_TEXT.filter(lambda text: len(clean(text)) > 1), data=st.data())
 @example(text="á\u0301b", data=None)
 @example(text="x" * 40_000 + "y z", data=None)
@@ -195,8 +197,12 @@ def test_any_piece_of_any_text_is_found(text: str, data: st.DataObject | None) -
         assert found(store, part, substring=True) == {1}
 
 
-@settings(max_examples=100)
-@given(text=ANY_TEXT.map(lambda text: text.replace('"', "'")).filter(is_searchable))
+def _is_searchable(text: str) -> bool:
+    return is_searchable(clean(text))
+
+
+@settings(max_examples=50)
+@given(text=ANY_TEXT.map(lambda text: text.replace('"', "'")).filter(_is_searchable))
 def test_any_text_is_found_as_a_phrase(text: str) -> None:
     with store_with([text, text], indexed=1) as store:
         assert found(store, f'"{text}"') == {1, 2}
@@ -219,7 +225,7 @@ def some_store() -> Iterator[SqliteSessionStore]:
         yield store
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(pieces=SOUP, gap=st.sampled_from(["", " "]), substring=st.booleans())
 @example(pieces=["(" * 5_000], gap="", substring=False)
 @example(pieces=["-("] * 3_000, gap="", substring=False)

@@ -422,8 +422,18 @@ def test_trash_that_goes_by_age_counts_no_more() -> None:
 
 
 def test_an_item_without_bytes_is_no_help() -> None:
-    made = plan(a_policy(max_bytes=100), *aged(a=0), an_item("empty", age=DAY, bytes=0))
+    made = plan(a_policy(max_bytes=50), *aged(a=0), an_item("empty", age=DAY, bytes=0))
     assert made.removals == ()
+    assert [shortfall.remaining for shortfall in made.shortfalls] == [100]
+
+
+def test_the_byte_cap_of_a_source_counts_its_own_trash() -> None:
+    made = plan(
+        a_policy(by_source={"cron": limits(max_bytes=100)}),
+        an_item("cron", source="cron"),
+        trash=(a_trash_item("op/0", source="cron"), a_trash_item("op/1", source="cli")),
+    )
+    assert [item.id for item in made.removals] == ["op/0"]
 
 
 def test_a_byte_cap_that_cannot_be_reached_says_what_holds_it() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,12 +50,7 @@ def open_home(path: Path, *, clock: Clock, idle: float) -> Home:
     with storage_errors(f"read {root}"):
         names = {entry.name for entry in root.iterdir()}
         kind = next((kind for kind in KINDS if kind.recognise(root)), None)
-    foreign = next((agent for sign, agent in _FOREIGN.items() if sign in names), None)
-    if foreign and "operations" not in names:
-        raise NotAHomeError(
-            f"{root} looks like the home of {foreign}, which this version cannot manage.",
-            hint="Nothing was touched. Pick a Holdfast home with --home.",
-        )
+    _refuse_foreign(root, names)
     if kind is None:
         wanted = ", ".join(f"`{sign}`" for sign in holdfast.SIGNS)
         raise NotAHomeError(
@@ -63,6 +58,15 @@ def open_home(path: Path, *, clock: Clock, idle: float) -> Home:
             hint="Pick another folder with --home, or make it one with `holdfast config init`.",
         )
     return kind.open(root, clock, idle)
+
+
+def _refuse_foreign(root: Path, names: Collection[str]) -> None:
+    foreign = next((agent for sign, agent in _FOREIGN.items() if sign in names), None)
+    if foreign and "operations" not in names:
+        raise NotAHomeError(
+            f"{root} looks like the home of {foreign}, which this version cannot manage.",
+            hint="Nothing was touched. Pick a Holdfast home with --home.",
+        )
 
 
 def usual_places(user_home: Path) -> list[Path]:
@@ -93,3 +97,4 @@ def create_home(path: Path) -> None:
         if path.exists() and not path.is_dir():
             raise NotAHomeError(f"{path} is a file; a home is a folder.")
         make_private_dir(path)
+        _refuse_foreign(path, {entry.name for entry in path.iterdir()})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from holdfast.errors import CannotUndoError, UsageError
+from holdfast.errors import CannotUndoError, DamageError, UsageError
 from holdfast.model.operation import (
     LogView,
     Operation,
@@ -76,6 +77,13 @@ def _by_id(log: LogView, operation_id: str) -> Operation:
     for operation in log.operations:
         if operation.id == operation_id:
             return operation
+    for problem in log.problems:
+        if Path(problem.path).stem == operation_id:
+            raise DamageError(
+                f"Operation {operation_id} cannot be undone, its record is damaged. "
+                f"{problem.reason}",
+                hint="What it removed is in the trash, by name, until that is emptied.",
+            )
     known = f"The latest is {log.operations[-1].id}; " if log.operations else ""
     raise UsageError(
         f"There is no operation {operation_id!r} in this home.",

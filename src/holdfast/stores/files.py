@@ -69,11 +69,14 @@ def open_dir(path: Path) -> Iterator[int]:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Create a private file that must not exist yet, durably."""
+    """Create a private file that must not exist yet, durably; a failure leaves none behind."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         write_all(fd, data)
         os.fsync(fd)
+    except BaseException:
+        path.unlink()
+        raise
     finally:
         os.close(fd)
     sync_dir(path.parent)

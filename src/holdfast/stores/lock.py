@@ -29,7 +29,8 @@ def exclusive(path: Path, *, holder: str, wait: float) -> Iterator[None]:
         # Only for the message that another process shows; the lock itself is the kernel's.
         with contextlib.suppress(OSError):
             os.ftruncate(fd, 0)
-            os.pwrite(fd, f"process {os.getpid()}, `holdfast {holder}`".encode(), 0)
+            text = f"process {os.getpid()}, `holdfast {holder}`"
+            os.pwrite(fd, text.encode("utf-8", "backslashreplace"), 0)
         yield
     finally:
         os.close(fd)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.errors import DamageError
+from holdfast.errors import DamageError, StorageError
 from holdfast.model.inventory import Problem
 from holdfast.model.item import TRASH
 from holdfast.model.operation import LogView, Operation, OperationAction, Removal, TrashEntry
@@ -35,6 +35,11 @@ class FileOperationLog:
     def writing(self, command: str) -> Iterator[FileLogWriter]:
         with storage_errors(f"create the operation log {self._folder}"):
             make_private_dir(self._folder)
+        if self._trash.is_symlink() or (self._trash.exists() and not self._trash.is_dir()):
+            raise StorageError(
+                f"{self._trash} is not a folder of this home; nothing was done.",
+                hint="Move it away: removed things must stay in the home until the trash goes.",
+            )
         with exclusive(self._folder / "lock", holder=command, wait=self._lock_wait):
             yield FileLogWriter(self._folder, self._trash, *self._read_all())
 

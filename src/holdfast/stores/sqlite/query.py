@@ -273,7 +273,7 @@ def _word(text: str, place: int) -> _Symbol:
 
 
 def _term(text: str, place: int, *, prefix: bool) -> _Symbol:
-    if not is_searchable(text):
+    if not is_searchable(clean(text)):
         raise _refusal(
             f"There is nothing to search for in {text!r}: no letter, digit or emoji",
             place,

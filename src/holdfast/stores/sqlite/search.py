@@ -9,7 +9,6 @@ import contextlib
 import heapq
 import json
 import operator
-import re
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,15 +28,15 @@ from holdfast.stores.sqlite.search_index import (
     indexed,
     matches_for_part,
     rarity,
+    words_of,
 )
-from holdfast.stores.sqlite.search_text import clean, marked, message_text, snippet
+from holdfast.stores.sqlite.search_text import clean, marked, message_text, snippet, spaced
 
 #: So many of the newest messages are read for a part of a word before the index is asked: what is
 #: frequent is found there, and going through all words of the index takes longer.
 _READ_FIRST = 2_000
 _MOST_MARKS = 100
 _MESSAGES = f"messages m CROSS JOIN {session_rows.TABLES}"
-_ASCII_WORD = re.compile("[a-z0-9]+")
 
 _Row = tuple[int, int, Stored, Stored]
 
@@ -117,10 +116,11 @@ def _recent_hits(
     Each phrase weighs as it does in the whole store: among a few messages alone everything is
     rare, or nothing is.
     """
-    needed = {term: _ASCII_WORD.findall(folded(clean(term.text))) for term in query.terms()}
+    terms = list(query.terms())
+    needed = dict(zip(terms, words_of([clean(term.text) for term in terms]), strict=True))
 
     def may_match(text: str) -> bool:
-        text = folded(text)
+        text = folded(spaced(text))
         return query.may_match(lambda term: all(word in text for word in needed[term]))
 
     recent = ((row[0], message_text(*row[1:])) for row in _read(db, scope, above=indexed(db)))
@@ -129,7 +129,7 @@ def _recent_hits(
     if not scores:
         return []
     [total] = db.execute("SELECT count(*) FROM messages").fetchone()
-    for term in query.terms():
+    for term in terms:
         weights = small.weights(term.to_fts5())
         rare = rarity(total, _count_indexed(db, term) + len(weights))
         for number in scores.keys() & weights.keys():

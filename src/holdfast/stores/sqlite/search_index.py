@@ -12,7 +12,7 @@ import difflib
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from holdfast.stores.sqlite.search_text import MATCH_ENDS, MATCH_STARTS, is_word, spaced, unspaced
 
@@ -70,7 +70,7 @@ def matches_for_part(db: sqlite3.Connection, part: str) -> list[str] | None:
 
     They find more than those. None: the index cannot say, every message may.
     """
-    words = _words_of(part)
+    [words] = words_of([part])
     if not words:
         return None
     goes_on = _may_go_on(part[-1])
@@ -123,12 +123,6 @@ def _words_with(db: sqlite3.Connection, part: str, *, at_end: bool) -> list[str]
     return [_phrase([word], prefix=bool(is_long)) for word, is_long in rows]
 
 
-def _words_of(part: str) -> list[str]:
-    with contextlib.closing(SmallIndex()) as small:
-        small.add([(1, part)])
-        return small.words(1)
-
-
 def _may_go_on(character: str) -> bool:
     """Whether a word may reach across the edge of a part that has this character there."""
     return not is_word(character) and (character.isalnum() or not character.isascii())
@@ -136,6 +130,13 @@ def _may_go_on(character: str) -> bool:
 
 def _phrase(words: list[str], *, prefix: bool) -> str:
     return '"' + " ".join(words) + '"' + ("*" if prefix else "")
+
+
+def words_of(texts: Sequence[str]) -> list[list[str]]:
+    """The words that the index sees in each text."""
+    with contextlib.closing(SmallIndex()) as small:
+        small.add(enumerate(texts))
+        return [small.words(number) for number in range(len(texts))]
 
 
 def rarity(total: int, found: int) -> float:

@@ -24,7 +24,7 @@ LONGEST_TEXT = 1_000_000
 #: Around a match, until it is shown. Noncharacters: `clean` leaves none in a text.
 MATCH_STARTS, MATCH_ENDS = "\ufdd0", "\ufdd1"
 
-_ODD = re.compile("[\0\ufdd0-\ufdef\ud800-\udfff]")
+_ODD = re.compile("[\0\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 # Han, Hiragana, Katakana, Hangul, and what belongs to them.
 _CJK = (
     "\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3040-\u30ff\u3100-\u318f"
