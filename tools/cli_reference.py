@@ -1,7 +1,7 @@
-"""Write docs/reference/cli.md from the commands themselves.
+"""Write docs/reference/cli.md and the kept help page from the commands themselves.
 
-    python -m tools.cli_reference            write the page
-    python -m tools.cli_reference --check    exit 1 when the page is not what would be written
+    python -m tools.cli_reference            write the pages
+    python -m tools.cli_reference --check    exit 1 when one is not what would be written
 
 Nothing here depends on the terminal, the environment or the home folder of whoever runs it.
 """
@@ -18,10 +18,13 @@ from pathlib import Path
 
 import click
 
+import holdfast.cli.main
 from holdfast.cli.app import root
 from holdfast.cli.frame import common_options
+from holdfast.cli.main import HELP_WIDTH
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
+HELP = Path(holdfast.cli.main.__file__).with_name("help.txt")
 
 _INTRODUCTION = """\
 <!-- Written by `make docs` from the commands themselves; edit their help texts instead. -->
@@ -148,18 +151,24 @@ def _pipes(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def help_page() -> str:
+    """What `holdfast --help` prints where there is room."""
+    return (
+        click.Context(root, info_name="holdfast", terminal_width=HELP_WIDTH - 2).get_help() + "\n"
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when stale")
     check: bool = parser.parse_args().check
-    text = render()
-    if not check:
-        PAGE.parent.mkdir(parents=True, exist_ok=True)
-        PAGE.write_text(text, encoding="utf-8")
-        return 0
-    if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text:
-        print(f"{PAGE.name} is not what the commands say. Run: make docs", file=sys.stderr)
-        return 1
+    for path, text in ((PAGE, render()), (HELP, help_page())):
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+            print(f"{path.name} is not what the commands say. Run: make docs", file=sys.stderr)
+            return 1
     return 0
 
 

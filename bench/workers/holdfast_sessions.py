@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import corpus
 
-from holdfast.homes.holdfast import open_sessions
+from holdfast.homes.embedded import open_sessions
 from holdfast.model.session import Message
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.limits import SessionLimits
@@ -22,7 +22,7 @@ PER_SESSION = 20
 
 def opened(home: str) -> Sessions:
     options = SessionOptions(limits=SessionLimits(max_messages=0, max_bytes=0))
-    return open_sessions(Path(home), options=options, clock=time.time, idle=86_400.0)
+    return open_sessions(Path(home), options=options, clock=time.time)
 
 
 def append(home: str, count: str, seed: str) -> dict[str, float]:

@@ -12,48 +12,82 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from holdfast.errors import HoldfastError as HoldfastError
+    from holdfast.homes.embedded import open_sessions as open_sessions
     from holdfast.homes.registry import open_home as open_home
+    from holdfast.model.alert import Alert as Alert
+    from holdfast.model.inventory import Inventory as Inventory
     from holdfast.model.plan import Plan as Plan
     from holdfast.model.report import Report as Report
+    from holdfast.model.session import Message as Message
+    from holdfast.model.session import Relation as Relation
+    from holdfast.model.session import Session as Session
+    from holdfast.model.session import SessionFilter as SessionFilter
+    from holdfast.model.session import SessionOrder as SessionOrder
+    from holdfast.model.session import Tokens as Tokens
     from holdfast.policy.retention import plan as plan
+    from holdfast.policy.rules import Caps as Caps
+    from holdfast.policy.rules import Limits as Limits
     from holdfast.policy.rules import Policy as Policy
+    from holdfast.policy.rules import Rules as Rules
     from holdfast.services.apply import apply as apply
+    from holdfast.services.async_sessions import AsyncSessions as AsyncSessions
+    from holdfast.services.sessions import Sessions as Sessions
     from holdfast.services.undo import undo as undo
 
-_HOMES_OF_NAMES = {
+_ROOMS = {
+    "Alert": "holdfast.model.alert",
+    "AsyncSessions": "holdfast.services.async_sessions",
     "Caps": "holdfast.policy.rules",
     "HoldfastError": "holdfast.errors",
     "Inventory": "holdfast.model.inventory",
     "Limits": "holdfast.policy.rules",
+    "Message": "holdfast.model.session",
     "Plan": "holdfast.model.plan",
     "Policy": "holdfast.policy.rules",
+    "Relation": "holdfast.model.session",
     "Report": "holdfast.model.report",
     "Rules": "holdfast.policy.rules",
+    "Session": "holdfast.model.session",
+    "SessionFilter": "holdfast.model.session",
+    "SessionOrder": "holdfast.model.session",
+    "Sessions": "holdfast.services.sessions",
+    "Tokens": "holdfast.model.session",
     "apply": "holdfast.services.apply",
     "open_home": "holdfast.homes.registry",
+    "open_sessions": "holdfast.homes.embedded",
     "plan": "holdfast.policy.retention",
     "undo": "holdfast.services.undo",
 }
 
 __all__ = [
+    "Alert",
+    "AsyncSessions",
     "Caps",
     "HoldfastError",
     "Inventory",
     "Limits",
+    "Message",
     "Plan",
     "Policy",
+    "Relation",
     "Report",
     "Rules",
+    "Session",
+    "SessionFilter",
+    "SessionOrder",
+    "Sessions",
+    "Tokens",
     "__version__",
     "apply",
     "open_home",
+    "open_sessions",
     "plan",
     "undo",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    module = _HOMES_OF_NAMES.get(name)
+    module = _ROOMS.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

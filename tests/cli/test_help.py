@@ -65,3 +65,10 @@ def _examples(text: str) -> list[list[str]]:
 
 def test_no_command_is_status(machine: Machine) -> None:
     assert machine.ok().out == machine.ok("status").out
+
+
+def test_the_kept_help_page_is_what_the_commands_say(machine: Machine) -> None:
+    """`--help` alone is answered from a file; `--debug --help` asks the commands."""
+    kept = machine.ok("--help")
+    assert machine.ok("--debug", "--help").out == kept.out
+    assert "Example" in kept.out

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import SessionEndedError, UsageError
-from holdfast.homes.holdfast import HoldfastHome, open_sessions
+from holdfast.homes.embedded import open_sessions
+from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.alert import Alert, AlertKind
 from holdfast.model.lease import Holder
 from holdfast.model.session import EndReason, Message, Relation, SessionFilter
@@ -60,7 +61,6 @@ def open_(tmp_path: Path, moment: Time) -> Iterator[Open]:
             tmp_path / "home",
             options=SessionOptions(**options),  # type: ignore[arg-type]
             clock=moment,
-            idle=DAY,
             on_alert=on_alert,
         )
         opened.append(sessions)
@@ -315,6 +315,6 @@ def test_asyncio_has_the_same_sessions_and_keeps_the_loop_free(open_: Open) -> N
 
 
 def test_real_time_is_used_when_nothing_else_is_said(tmp_path: Path) -> None:
-    with open_sessions(tmp_path, options=SessionOptions(), clock=time.time, idle=DAY) as sessions:
+    with open_sessions(tmp_path) as sessions:
         session = sessions.create(source="cli")
         assert abs(session.started_at - time.time()) < 60

@@ -34,13 +34,19 @@ _PERIODS: Mapping[str, Callable[[float], Hashable]] = {
 }
 
 
-def kept_by_each_rule(rules: Rules, group: list[Item]) -> dict[str, list[Item]]:
-    """The items of one group that each rule keeps by itself, by the rule's name."""
+def kept_by_each_rule(rules: Rules, group: list[Item], now: float) -> dict[str, list[Item]]:
+    """The items of one group that each rule keeps by itself, by the rule's name.
+
+    "Within" counts from the newest item that is not in the future, or from now.
+    """
     newest_first = sorted(sorted(group, key=lambda item: item.id), key=_newer, reverse=True)
     kept = {"last": newest_first[: rules.keep_last], "within": []}
     if rules.keep_within is not None:
-        since = max((item.last_active_at for item in group), default=0.0) - rules.keep_within
-        kept["within"] = [item for item in group if item.last_active_at >= since]
+        past = [item.last_active_at for item in group if item.last_active_at <= now]
+        newest = max(past, default=now)
+        kept["within"] = [
+            item for item in group if newest - item.last_active_at <= rules.keep_within
+        ]
     for name, period in _PERIODS.items():
         newest_of: dict[Hashable, Item] = {}
         for item in newest_first:

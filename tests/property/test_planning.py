@@ -171,7 +171,7 @@ def test_keep_rules_keep_what_the_model_keeps(scanned: list[Item], rules: Rules)
     for kind in KINDS:
         for source in SOURCES:
             group = [item for item in scanned if item.group == (kind, source)]
-            for rule, kept in kept_by_each_rule(rules, group).items():
+            for rule, kept in kept_by_each_rule(rules, group, NOW).items():
                 expected[rule] |= keys(kept)
     if rules.max_age is not None:
         young = [item for item in scanned if NOW - item.last_active_at <= rules.max_age]

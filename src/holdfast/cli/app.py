@@ -29,7 +29,7 @@ COMMANDS = {
     cls=Group,
     lazy=COMMANDS,
     invoke_without_command=True,
-    example="holdfast                       # what is on this machine\n"
+    example="holdfast                            # what is on this machine\n"
     "holdfast sessions prune --dry-run   # what would go, and why\n"
     "holdfast undo                       # bring the last removal back",
 )

@@ -1,10 +1,12 @@
 """The way in: exit codes, errors, broken pipes and Ctrl-C.
 
-`holdfast --version` is answered here, before anything slow is imported.
+`holdfast --version` and `holdfast --help` are answered here, before anything slow is imported: the
+help page is kept in help.txt, which `make docs` writes and a test compares with the commands.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
 from holdfast.cli.streams import (
@@ -18,6 +20,7 @@ from holdfast.cli.streams import (
 FAILED = 1
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 BROKEN_PIPE = 141  # 128 + SIGPIPE
+HELP_WIDTH = 80
 
 
 def main() -> None:
@@ -28,7 +31,7 @@ def run(args: list[str]) -> int:
     """Run one command line and return its exit code."""
     prepare()
     try:
-        code = _version() if args == ["--version"] else _dispatch(args)
+        code = _dispatch(args) if (quick := _quick(args)) is None else quick
         with output_errors():
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -46,11 +49,28 @@ def _output_failed(error: OSError) -> int:
     return FAILED
 
 
-def _version() -> int:
-    from holdfast import __version__
+def _quick(args: list[str]) -> int | None:
+    """The exit code of what can be answered without the commands; None for everything else."""
+    if args == ["--version"]:
+        from holdfast import __version__
 
-    write(f"holdfast {__version__}\n")
-    return 0
+        write(f"holdfast {__version__}\n")
+        return 0
+    if args == ["--help"] and _is_wide():
+        with open(__file__.removesuffix("main.py") + "help.txt", encoding="utf-8") as page:  # noqa: PTH123 - pathlib is slow to import
+            write(page.read())
+        return 0
+    return None
+
+
+def _is_wide() -> bool:
+    """Room for the page as it is kept; in a narrower place it is laid out anew."""
+    if "COLUMNS" in os.environ:
+        return os.environ["COLUMNS"] == str(HELP_WIDTH)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns >= HELP_WIDTH
+    except (OSError, ValueError, AttributeError):
+        return True  # no terminal: 80 columns
 
 
 def _dispatch(args: list[str]) -> int:

@@ -9,24 +9,18 @@ trash/               undo copies, by operation
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.errors import UsageError
 from holdfast.homes import artifact_scan
 from holdfast.homes.artifact_scan import Life
 from holdfast.homes.artifacts import ArtifactKeeper
-from holdfast.homes.session_files import HomeSessionFiles
 from holdfast.homes.trash_keeper import TrashKeeper
-from holdfast.model.alert import Alert
 from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, TRASH
-from holdfast.policy.lifecycle import SessionOptions
 from holdfast.ports import Clock, Keeper, Progress
-from holdfast.services.sessions import Sessions
-from holdfast.stores import processes
-from holdfast.stores.files import allocated_bytes, make_private_dir
+from holdfast.stores.files import allocated_bytes
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.trash_folder import TrashFolder
@@ -119,25 +113,3 @@ def _beside(root: Path) -> tuple[int, list[Problem]]:
             except FileNotFoundError:
                 continue
     return total, problems
-
-
-def open_sessions(
-    root: Path,
-    *,
-    options: SessionOptions,
-    clock: Clock,
-    idle: float,
-    on_alert: Callable[[Alert], None] | None = None,
-) -> Sessions:
-    """The sessions of a home, for an agent to embed; makes the home when there is none."""
-    make_private_dir(root)
-    home = HoldfastHome(root.resolve(), clock=clock, idle=idle)
-    return Sessions(
-        home.create_session_store(),
-        HomeSessionFiles(home, clock),
-        processes,
-        options=options,
-        clock=clock,
-        random_hex=lambda: secrets.token_hex(3),
-        on_alert=on_alert,
-    )

@@ -53,7 +53,7 @@ class TrashEntry:
             kind=TRASH,
             id=f"{self.removal.key}/{self.removal.item.id}",
             source=self.removal.item.source,
-            session=self.removal.item.id,
+            session=self.removal.item.session,
             bytes=self.bytes,
             last_active_at=self.removed_at,
             version=self.removal.item.version,

@@ -23,6 +23,7 @@ class PlanItem:
     kind: str
     id: str
     source: str
+    session: str = ""
     bytes: int
     last_active_at: float
     version: str
@@ -40,6 +41,7 @@ class PlanItem:
             "kind": self.kind,
             "id": self.id,
             "source": self.source,
+            "session": self.session,
             "action": self.action.value,
             "undoable": self.undoable,
             "bytes": self.bytes,
@@ -55,6 +57,7 @@ class PlanItem:
             kind=read.text("kind"),
             id=read.text("id"),
             source=read.text("source"),
+            session=read.text("session"),
             bytes=read.whole("bytes"),
             last_active_at=read.number("last_active_at"),
             version=read.text("version"),

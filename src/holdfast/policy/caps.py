@@ -69,5 +69,6 @@ def _shortfall(
         return []
     held: dict[str, int] = defaultdict(int)
     for decision in staying:
-        held[decision.holder or "nothing to gain by removing it"] += weigh(decision)
+        if weigh(decision):
+            held[decision.holder or "nothing to gain by removing it"] += weigh(decision)
     return [Shortfall(cap=cap, limit=limit, remaining=limit + excess, held_by=dict(held))]

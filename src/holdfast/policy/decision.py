@@ -43,6 +43,7 @@ class Decision:
             kind=self.item.kind,
             id=self.item.id,
             source=self.item.source,
+            session=self.item.session,
             bytes=self.item.bytes,
             last_active_at=self.item.last_active_at,
             version=self.item.version,

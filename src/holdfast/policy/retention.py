@@ -85,7 +85,7 @@ def _decide_items(policy: Policy, items: Iterable[Item], now: float) -> list[Dec
 def _decide_group(
     policy: Policy, rules: Rules, newest_first: list[Item], now: float
 ) -> list[Decision]:
-    kept = _kept_by_rules(rules, newest_first)
+    kept = _kept_by_rules(rules, newest_first, now)
     decisions = []
     for position, item in enumerate(newest_first):
         # Pinned and living items take their places in the keep rules like any other: they are
@@ -116,13 +116,15 @@ def _judge(rules: Rules, item: Item, kept: str | None, now: float, *, use_trash:
     return Decision(item, Action.REMOVE, reason, undoable=use_trash)
 
 
-def _kept_by_rules(rules: Rules, newest_first: list[Item]) -> Mapping[str, str]:
+def _kept_by_rules(rules: Rules, newest_first: list[Item], now: float) -> Mapping[str, str]:
     """Why the keep rules keep an item, by item id; the first rule that does is named."""
     kept: dict[str, str] = {}
     for number, item in enumerate(newest_first[: rules.keep_last], start=1):
         kept.setdefault(item.id, f"last: {number} of {rules.keep_last}")
     if rules.keep_within is not None and newest_first:
-        newest = newest_first[0].last_active_at
+        # One file dated 2099 must not make everything else look old.
+        moments = [item.last_active_at for item in newest_first]
+        newest = next((moment for moment in moments if moment <= now), now)
         reason = f"within {format_duration(rules.keep_within)} of the newest"
         for item in newest_first:
             if newest - item.last_active_at <= rules.keep_within:

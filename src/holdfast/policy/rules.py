@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from holdfast.errors import UsageError
 from holdfast.model.item import Item
 
 DAY = 86_400.0
@@ -29,6 +30,12 @@ class Rules:
     keep_monthly: int = 0
     keep_yearly: int = 0
 
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise UsageError(f"{name} cannot be {value}: it must be 0 or more.")
+
     @property
     def empty(self) -> bool:
         return self == Rules()
@@ -45,6 +52,10 @@ class Caps:
 
     max_bytes: int | None = None
     max_count: int | None = None
+
+    def __post_init__(self) -> None:
+        if any(cap is not None and cap < 0 for cap in (self.max_bytes, self.max_count)):
+            raise UsageError("A cap must be 0 or more.")
 
     @property
     def empty(self) -> bool:

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command, example="holdfast log\nholdfast log --limit 5 --json")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The latest N only."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="The latest N only.",
 )
 @click.pass_obj
 def log(invocation: Invocation, *, limit: int) -> int:

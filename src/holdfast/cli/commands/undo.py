@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 @click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")
 @click.argument("operation", required=False)
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
+@click.option("--all", "all_items", is_flag=True, help="With --dry-run, list every item.")
 @click.pass_obj
-def undo(invocation: Invocation, operation: str | None, *, dry_run: bool) -> int:
+def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_items: bool) -> int:
     """Bring back what an operation removed: by default, the latest one.
 
     Files come back to their places with their times and modes. Nothing is ever overwritten: where
@@ -32,7 +33,8 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool) -> int
     home, _ = invocation.open_home()
     if dry_run:
         target, removals = preview(home, operation)
-        _show_preview(invocation, target.id, [removal.item for removal in removals])
+        items = [removal.item for removal in removals]
+        _show_preview(invocation, target.id, items, all_items=all_items)
         return 0
     with progress(stoppable=True) as shown:
         target, report = bring_back(home, operation, clock=invocation.clock, progress=shown)
@@ -49,7 +51,9 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool) -> int
     return exit_code(report)
 
 
-def _show_preview(invocation: Invocation, operation: str, items: list[PlanItem]) -> None:
+def _show_preview(
+    invocation: Invocation, operation: str, items: list[PlanItem], *, all_items: bool
+) -> None:
     from holdfast.cli.output import print_json, say
 
     if invocation.json:
@@ -66,4 +70,4 @@ def _show_preview(invocation: Invocation, operation: str, items: list[PlanItem])
     from holdfast.cli.show_plan import amount, show_items
 
     say(f"Undoing operation {operation} would bring back {amount(items)}.")
-    show_items(items, invocation.now, all_items=False)
+    show_items(items, invocation.now, all_items=all_items)

@@ -1,0 +1,50 @@
+"""Holdfast inside an agent: the sessions of a home, put together and ready to use."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from holdfast import config
+from holdfast.homes.holdfast import HoldfastHome
+from holdfast.homes.session_files import HomeSessionFiles
+from holdfast.model.alert import Alert
+from holdfast.policy.lifecycle import SessionOptions
+from holdfast.ports import Clock
+from holdfast.services.sessions import Sessions
+from holdfast.stores import processes
+from holdfast.stores.files import make_private_dir, storage_errors
+
+_HOUR = 3600.0
+
+
+def open_sessions(
+    home: str | os.PathLike[str],
+    *,
+    options: SessionOptions | None = None,
+    on_alert: Callable[[Alert], None] | None = None,
+    clock: Clock = time.time,  # noqa: TID251 - a host that has no clock of its own wants this one
+) -> Sessions:
+    """The sessions of a home, which is made when there is none.
+
+    Without `options`, what the home's config.toml says holds. The environment is not looked at: a
+    host that wants it to count passes options. `on_alert` hears of sessions near their limits.
+    """
+    root = Path(home)
+    with storage_errors(f"create {root}"):
+        make_private_dir(root)
+    root = root.resolve()
+    settings = config.load(root / "config.toml", {})
+    opened = HoldfastHome(root, clock=clock, idle=settings.sessions.idle_hours * _HOUR)
+    return Sessions(
+        opened.create_session_store(),
+        HomeSessionFiles(opened, clock),
+        processes,
+        options=options or settings.session_options(),
+        clock=clock,
+        random_hex=lambda: secrets.token_hex(3),
+        on_alert=on_alert,
+    )
