@@ -211,3 +211,6 @@ class SessionFiles(Protocol):
 
     def remove(self, session_id: str) -> Sequence[Path]:
         """Move the files of an ended session to the trash."""
+
+    def remove_whole(self, session: Session, reason: str) -> None:
+        """Move an ended session and its files to the trash."""

@@ -18,6 +18,7 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from holdfast.config import Settings
     from holdfast.ports import Home
+    from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 DEFAULT_HOME = ".holdfast"
 _HOUR = 3600.0
@@ -109,3 +110,15 @@ class Invocation:
         settings = self.settings(root)
         idle = settings.sessions.idle_hours * _HOUR
         return open_home(root, clock=self.clock, idle=idle), settings
+
+    def create_store(self) -> SqliteSessionStore:
+        """The session store of the chosen home; home and store are made when there are none."""
+        from holdfast.homes.registry import create_home
+
+        create_home(self.home_path)
+        settings = self.settings(self.home_path)
+        idle = settings.sessions.idle_hours * _HOUR
+        from holdfast.homes.holdfast import HoldfastHome
+
+        home = HoldfastHome(self.home_path.resolve(), clock=self.clock, idle=idle)
+        return home.create_session_store()

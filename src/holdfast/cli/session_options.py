@@ -41,23 +41,9 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-FILTER_NAMES = (
-    "source",
-    "older_than",
-    "newer_than",
-    "title",
-    "model",
-    "cwd",
-    "end_reason",
-    "is_open",
-    "pinned",
-    "min_messages",
-    "max_messages",
-    "min_tokens",
-    "max_tokens",
-    "min_cost",
-    "max_cost",
-)
+def is_given(flags: dict[str, Any]) -> bool:
+    """Whether any filter was set at all."""
+    return any(value not in (None, ()) for value in flags.values())
 
 
 def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilter:

@@ -9,12 +9,13 @@ from typing import TypeVar
 from rich.text import Text
 
 from holdfast.cli.output import name, say, suggest, table
-from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, TRASH
+from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT, TRASH
 from holdfast.model.plan import Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, Result
 from holdfast.model.units import format_bytes, format_count, format_duration
 
 _KIND_NAMES = {
+    SESSION: "sessions",
     TRANSCRIPT: "transcripts",
     REQUEST_DUMP: "request dumps",
     TRASH: "trash",

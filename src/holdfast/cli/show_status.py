@@ -27,20 +27,29 @@ def show_status(status: HomeStatus, *, home_flag: str) -> None:
         )
     )
     say()
-    trash_bytes = sum(item.bytes for item in inventory.trash)
-    show_shares(
-        "what",
-        [
-            *(Share(name=kind_name(s.name), count=s.count, bytes=s.bytes) for s in status.by_kind),
-            Share(name="trash", count=len(inventory.trash), bytes=trash_bytes),
-            Share(name="everything else", count=0, bytes=inventory.other_bytes),
-        ],
-    )
+    show_shares("what", _what(status), "number")
     if inventory.items:
         show_shares("last active", status.by_age)
         show_shares("source", _main_sources(status.by_source))
+    elif status.store is not None and status.store.sessions:
+        show_shares("last active", status.store.by_age, "sessions")
+        show_shares("source", _main_sources(status.store.by_source), "sessions")
     _show_troubles(status, home_flag)
     show_next(status, home_flag)
+
+
+def _what(status: HomeStatus) -> list[Share]:
+    """The bytes of a home on the disk, by what they are."""
+    inventory, store = status.inventory, status.store
+    database = store.database_bytes + store.wal_bytes if store else 0
+    trash_bytes = sum(item.bytes for item in inventory.trash)
+    other = max(0, inventory.other_bytes - database)
+    return [
+        Share(name="sessions", count=store.sessions if store else 0, bytes=database),
+        *(Share(name=kind_name(s.name), count=s.count, bytes=s.bytes) for s in status.by_kind),
+        Share(name="trash", count=len(inventory.trash), bytes=trash_bytes),
+        Share(name="everything else", count=0, bytes=other),
+    ]
 
 
 def show_shares(title: str, shares: Sequence[Share], counted: str = "files") -> None:
@@ -83,9 +92,12 @@ def _show_troubles(status: HomeStatus, home_flag: str) -> None:
                 style="yellow",
             )
         )
+    for session in status.near_limit:
+        size = f"{session.message_count:,} messages, {format_bytes(session.bytes)}"
+        say(Text(f"Session {session.id} is near its limit: {size}.", style="yellow"))
     for problem in status.inventory.problems:
         say(Text.assemble(name(problem.path, "yellow"), (f": {problem.reason}", "yellow")))
-    if status.unfinished or status.inventory.problems:
+    if status.unfinished or status.near_limit or status.inventory.problems:
         say()
 
 
@@ -107,7 +119,7 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
         say("Everything here is within the policy. To see the policy:")
         suggest(f"holdfast {home_flag}config show")
     else:
-        say("No session files here. To see how Holdfast works:")
+        say("There are no loose session files here. To see how Holdfast works:")
         suggest("holdfast demo")
 
 

@@ -16,10 +16,12 @@ from holdfast.errors import UsageError
 from holdfast.homes import artifact_scan
 from holdfast.homes.artifact_scan import Life
 from holdfast.homes.artifacts import ArtifactKeeper
+from holdfast.homes.session_keeper import SessionKeeper
 from holdfast.homes.trash_keeper import TrashKeeper
 from holdfast.model.inventory import Inventory, Problem
-from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, TRASH
+from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT, TRASH
 from holdfast.ports import Clock, Keeper, Progress
+from holdfast.stores import processes
 from holdfast.stores.files import allocated_bytes
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
@@ -50,7 +52,12 @@ class HoldfastHome:
         artifacts = ArtifactKeeper(
             root, TrashFolder(trash), clock, Life(idle=idle, ended=self._session_ended)
         )
-        self._keepers: dict[str, Keeper] = {TRANSCRIPT: artifacts, REQUEST_DUMP: artifacts}
+        sessions = SessionKeeper(self.session_store, TrashFolder(trash), clock, processes.is_dead)
+        self._keepers: dict[str, Keeper] = {
+            SESSION: sessions,
+            TRANSCRIPT: artifacts,
+            REQUEST_DUMP: artifacts,
+        }
         self._keepers[TRASH] = TrashKeeper(lambda: self.log.read().trash, self.keeper)
 
     def keeper(self, kind: str) -> Keeper:

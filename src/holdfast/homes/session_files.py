@@ -10,8 +10,9 @@ from pathlib import Path
 
 from holdfast.homes import artifact_names
 from holdfast.homes.artifact_scan import FOLDER
+from holdfast.homes.session_keeper import as_item
 from holdfast.model.item import Item
-from holdfast.model.session import Json
+from holdfast.model.session import Json, Session
 from holdfast.policy.retention import plan_all
 from holdfast.ports import Clock, Home
 from holdfast.services.apply import apply
@@ -48,10 +49,14 @@ class HomeSessionFiles:
         self._remove(found, "deleted on reset")
         return [self._home.root / item.id for item in found]
 
-    def _remove(self, items: Sequence[Item], reason: str) -> None:
+    def remove_whole(self, session: Session, reason: str) -> None:
+        items = [as_item(session), *self._of(session.id)]
+        self._remove(items, reason, command="deliver")
+
+    def _remove(self, items: Sequence[Item], reason: str, command: str = "reset") -> None:
         now = self._clock()
         plan = plan_all(
-            items, str(self._home.root), now, command="reset", reason=reason, undoable=True
+            items, str(self._home.root), now, command=command, reason=reason, undoable=True
         )
         apply(plan, self._home, clock=self._clock)
 

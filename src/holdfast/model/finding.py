@@ -8,7 +8,8 @@ from typing import Any
 
 
 class Severity(StrEnum):
-    """`DAMAGE` loses or hides data; `WARNING` does not, but should not stay."""
+    """`DAMAGE`: something is no longer what was written, or cannot be read. `WARNING`: everything
+    is there, but something should not stay as it is, or could not be looked at just now."""
 
     OK = "ok"
     WARNING = "warning"
@@ -20,8 +21,8 @@ class Finding:
     """One thing that was looked at, what is wrong with it, and what to do."""
 
     check: str
-    severity: Severity
-    message: str
+    severity: Severity = Severity.OK
+    message: str = "fine"
     advice: str = ""
     repairable: bool = False
 

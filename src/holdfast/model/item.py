@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SESSION = "session"
 TRANSCRIPT = "transcript"
 REQUEST_DUMP = "request_dump"
 TRASH = "trash"

@@ -178,6 +178,7 @@ class SessionFilter:
     active_after: float | None = None
     min_messages: int | None = None
     max_messages: int | None = None
+    min_bytes: int | None = None
     min_tokens: int | None = None
     max_tokens: int | None = None
     min_cost: float | None = None

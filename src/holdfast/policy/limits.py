@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.model.alert import Alert, AlertKind
-from holdfast.model.session import Session
+from holdfast.model.session import Session, SessionFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,18 @@ class SessionLimits:
 def alerts(limits: SessionLimits, before: Session, after: Session) -> tuple[Alert, ...]:
     """What a change from `before` to `after` has to say; each threshold speaks once."""
     return tuple(_alerts(limits, before, after))
+
+
+def near(limits: SessionLimits) -> tuple[SessionFilter, ...]:
+    """Which open sessions have reached the share of a limit at which it warns."""
+    filters = []
+    if limits.max_messages:
+        least = math.ceil(limits.max_messages * limits.warn_share)
+        filters.append(SessionFilter(ended=False, min_messages=least))
+    if limits.max_bytes:
+        least = math.ceil(limits.max_bytes * limits.warn_share)
+        filters.append(SessionFilter(ended=False, min_bytes=least))
+    return tuple(filters)
 
 
 def is_over(limits: SessionLimits, session: Session) -> bool:

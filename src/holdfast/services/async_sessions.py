@@ -67,6 +67,7 @@ class AsyncSessions:
     current = _off_loop(Sessions.current)
     reset = _off_loop(Sessions.reset)
     dump_request = _off_loop(Sessions.dump_request)
+    delivered = _off_loop(Sessions.delivered)
     end_abandoned = _off_loop(Sessions.end_abandoned)
 
     async def messages(

@@ -253,6 +253,18 @@ class Sessions:
         stamp = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%d_%H%M%S_%f")
         return self._files.dump_request(session_id, stamp, request)
 
+    def delivered(self, session_id: str) -> Session:
+        """Say that the result of a session, of a cron job as a rule, has reached its reader.
+
+        The session ends; where `remove_after_delivery` is set it leaves the store as well, with
+        its files, and can be brought back with `undo` until the trash is emptied.
+        """
+        ended = self.end(session_id, EndReason.DELIVERED)
+        if self._options.remove_after_delivery and not ended.pinned:
+            with _harmless(f"removing session {session_id} after delivery"):
+                self._files.remove_whole(ended, "delivered")
+        return ended
+
     def end_abandoned(self) -> Sequence[Session]:
         """End sessions whose holders are all provably gone and that have been idle for a day."""
         before = self._clock() - self._options.abandoned_after

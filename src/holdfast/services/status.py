@@ -11,10 +11,14 @@ from holdfast.errors import EmptyPolicyError
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import Item
 from holdfast.model.plan import Plan
+from holdfast.model.session import Session
 from holdfast.model.stats import Share, StoreStats
+from holdfast.policy.limits import SessionLimits, near
 from holdfast.policy.retention import plan
 from holdfast.policy.rules import DAY, Policy
-from holdfast.ports import Home, Progress
+from holdfast.ports import Home, Progress, SessionStore
+
+_MOST = 10
 
 AGES = (
     ("< 1 d", DAY),
@@ -38,6 +42,7 @@ class HomeStatus:
     plan: Plan | None
     unfinished: tuple[str, ...]
     store: StoreStats | None = None
+    near_limit: tuple[Session, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -53,6 +58,7 @@ class HomeStatus:
             "by_age": [share.to_json() for share in self.by_age],
             "by_source": [share.to_json() for share in self.by_source],
             "sessions": self.store.to_json() if self.store else None,
+            "near_limit": [session.to_json() for session in self.near_limit],
             "policy_would_remove": len(self.plan.removals) if self.plan else 0,
             "policy_would_free": self.plan.bytes if self.plan else 0,
             "unfinished_operations": list(self.unfinished),
@@ -64,7 +70,12 @@ class HomeStatus:
 
 
 def status(
-    home: Home, policy: Policy, *, now: float, progress: Progress | None = None
+    home: Home,
+    policy: Policy,
+    *,
+    now: float,
+    limits: SessionLimits | None = None,
+    progress: Progress | None = None,
 ) -> HomeStatus:
     inventory = home.scan(now, progress)
     items = inventory.items
@@ -86,7 +97,15 @@ def status(
             if operation.finished_at is None
         ),
         store=None if store is None else store.statistics(now=now, ages=AGES),
+        near_limit=_near_limit(store, limits or SessionLimits()),
     )
+
+
+def _near_limit(store: SessionStore | None, limits: SessionLimits) -> tuple[Session, ...]:
+    if store is None:
+        return ()
+    found = [session for wanted in near(limits) for session in store.find(wanted, limit=_MOST)]
+    return tuple({session.id: session for session in found}.values())
 
 
 def _shares(items: Iterable[Item], name_of: Callable[[Item], str]) -> list[Share]:

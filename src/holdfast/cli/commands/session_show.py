@@ -90,15 +90,15 @@ def _show(session: Session, messages: Iterator[Message], *, whole: bool) -> None
     from rich.text import Text
 
     from holdfast.cli.output import name, say, when
-    from holdfast.model.units import format_bytes
+    from holdfast.model.units import format_bytes, format_count
 
     say(name(session.title or session.id, "bold"))
-    facts = [session.id, session.source, session.model, session.cwd]
+    facts = [session.id if session.title else None, session.source, session.model, session.cwd]
     say(name("  ".join(fact for fact in facts if fact), "dim"))
     end = f"ended {when(session.ended_at)} ({session.end_reason})" if session.ended_at else "open"
     say(name(f"started {when(session.started_at)}, {end}", "dim"))
     size = format_bytes(session.bytes)
-    count = f"{session.message_count:,} messages, {size}"
+    count = f"{format_count(session.message_count, 'message')}, {size}"
     say(name(f"{count}, {session.tokens.total:,} tokens, cost {session.cost:.4f}", "dim"))
     if session.parent_id:
         say(name(f"{session.relation} of {session.parent_id}", "dim"))

@@ -13,6 +13,8 @@ COMMANDS = {
     "show": Lazy(_HERE + "show", "Read one like a conversation.", "command"),
     "search": Lazy(_HERE + "search", "Find messages by words.", "command"),
     "stats": Lazy(_HERE + "stats", "Count them, and their bytes.", "command"),
+    "export": Lazy(_HERE + "export", "Write them out, for machines or people.", "command"),
+    "import": Lazy(_HERE + "import", "Take them in from a file.", "command"),
     "rename": Lazy(_HERE + "edit", "Give one a title.", "rename"),
     "pin": Lazy(_HERE + "edit", "Keep one whatever the policy.", "pin"),
     "prune": Lazy(_HERE + "prune", "Remove what the policy lets go.", "command"),

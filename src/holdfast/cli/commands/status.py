@@ -30,7 +30,13 @@ def status(invocation: Invocation) -> int:
     homes, places = _homes(invocation)
     with progress() as shown:
         found = [
-            look(home, settings.policy(), now=invocation.now, progress=shown)
+            look(
+                home,
+                settings.policy(),
+                now=invocation.now,
+                limits=settings.session_options().limits,
+                progress=shown,
+            )
             for home, settings in homes
         ]
     if invocation.json:

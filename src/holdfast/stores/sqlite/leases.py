@@ -36,15 +36,22 @@ def release(database: Database, session_id: str, holder: Holder) -> None:
 
 def of_open_sessions(database: Database, *, idle_before: float) -> Sequence[Lease]:
     """The leases of sessions that have no end and were last active before a time."""
+    return _leases(database, "s.ended_at IS NULL AND s.last_active_at < ?", idle_before)
+
+
+def of_session(database: Database, session_id: str) -> Sequence[Lease]:
+    return _leases(database, "s.id = ?", session_id)
+
+
+def _leases(database: Database, condition: str, value: object) -> Sequence[Lease]:
     with database.read() as db:
         rows = db.execute(
-            """
+            f"""
             SELECT s.id, l.host, l.boot, l.process, l.started, l.heartbeat, l.released
             FROM sessions s JOIN leases l ON l.session = s.number
-            WHERE s.ended_at IS NULL AND s.last_active_at < ?
-            ORDER BY s.id
-            """,
-            (idle_before,),
+            WHERE {condition} ORDER BY s.id
+            """,  # noqa: S608 - our own text
+            (value,),
         ).fetchall()
     return [
         Lease(

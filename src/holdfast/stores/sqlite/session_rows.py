@@ -105,6 +105,7 @@ def _bounds(wanted: SessionFilter) -> Iterator[_Part]:
         ("s.last_active_at > ?", wanted.active_after),
         ("s.message_count >= ?", wanted.min_messages),
         ("s.message_count <= ?", wanted.max_messages),
+        ("s.bytes >= ?", wanted.min_bytes),
         ("s.tokens_in + s.tokens_out >= ?", wanted.min_tokens),
         ("s.tokens_in + s.tokens_out <= ?", wanted.max_tokens),
         ("s.cost >= ?", wanted.min_cost),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -265,6 +266,36 @@ class SqliteSessionStore:
 
     def leases_of_open(self, *, idle_before: float) -> Sequence[Lease]:
         return leases.of_open_sessions(self.database, idle_before=idle_before)
+
+    def leases_of(self, session_id: str) -> Sequence[Lease]:
+        return leases.of_session(self.database, session_id)
+
+    def delete(self, session_id: str) -> None:
+        """Take a session out, with its messages, index entries, route and leases.
+
+        Its children stay and lose their parent. Only a keeper calls this: it has made a copy.
+        """
+        with self.database.write() as db:
+            number, _, _ = self._row(db, session_id)
+            search_index.forget(db, number)  # the reference before the data
+            db.execute("DELETE FROM messages WHERE session = ?", (number,))
+            db.execute("DELETE FROM sessions WHERE number = ?", (number,))
+
+    def adopt(self, session_id: str, children: Sequence[str], last_active_at: float) -> None:
+        """Give a session that came back its children, those that have no other parent by now."""
+        with self.database.write() as db:
+            number, _, _ = self._row(db, session_id)
+            db.execute(
+                "UPDATE sessions SET last_active_at = ? WHERE number = ?", (last_active_at, number)
+            )
+            db.execute(
+                """
+                UPDATE sessions SET parent = ?
+                WHERE parent IS NULL AND relation IS NOT NULL
+                  AND id IN (SELECT value FROM json_each(?))
+                """,
+                (number, json.dumps(list(children))),
+            )
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
         return statistics.statistics(self.database, now=now, ages=ages)

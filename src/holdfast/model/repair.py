@@ -1,0 +1,60 @@
+"""What a repair of a home did, and what it could not save."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.model.units import format_count
+
+_MOST_RANGES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Rows that could not be saved. When it is not `exact`, what could have said which and how
+    many is damaged as well: `count` is what other rows remember, or 0 when none does, and `ranges`
+    are the numbers among which they were."""
+
+    what: str
+    count: int
+    exact: bool = True
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    def describe(self) -> str:
+        if self.exact:
+            amount = format_count(self.count, self.what)
+        elif self.count:
+            amount = f"about {format_count(self.count, self.what)}"
+        else:
+            amount = f"an unknown number of {self.what}s"
+        places = ", ".join(
+            str(first) if first == last else f"{first}–{last}"  # noqa: RUF001 - a range
+            for first, last in self.ranges[:_MOST_RANGES]
+        )
+        more = ", …" if len(self.ranges) > _MOST_RANGES else ""
+        return f"{amount}, number {places}{more}" if places else amount
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "what": self.what,
+            "count": self.count,
+            "exact": self.exact,
+            "ranges": [list(each) for each in self.ranges],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What was done, step by step. `backup` holds everything as it was before."""
+
+    backup: str | None = None
+    steps: tuple[str, ...] = ()
+    losses: tuple[Loss, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "backup": self.backup,
+            "steps": list(self.steps),
+            "losses": [loss.to_json() for loss in self.losses],
+        }

@@ -1,0 +1,1 @@
+"""Sessions out of a store and into one: JSONL, Markdown, and secrets kept back."""

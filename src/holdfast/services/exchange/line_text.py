@@ -1,0 +1,183 @@
+"""One line of JSON, read as far as it is needed: memory is bounded by its largest value.
+
+The parser of the standard library wants a whole document. A line may hold a million messages, so
+this walks the outer object and the list of messages itself, and gives each value in them to that
+parser. Event parsers such as ijson would do the same at a tenth of the speed and cannot carry lone
+surrogates, which must come back as they went in.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import NoReturn, cast
+
+from holdfast.model.session import Json
+from holdfast.services.exchange.line_error import LineError
+
+#: Far from Python's own limit, at which a value could come in and not get out again.
+DEEPEST = 200
+_PIECE = 1024 * 1024
+_space = re.compile(r"[ \t\r\n]*").match
+
+
+class LineText:
+    """A place in the text of one line. Whatever is read is consumed."""
+
+    def __init__(self, beginning: bytes, more: Callable[[int], bytes] | None = None) -> None:
+        """`more` reads on, at most so many bytes, and gives none at the end of the line."""
+        self._more = more
+        self._decode = codecs.getincrementaldecoder("utf-8")().decode
+        self._text = ""
+        self._at = 0
+        self._passed = 0
+        self._add(beginning)
+
+    def keys(self) -> Iterator[str]:
+        """The keys of the object that stands here. The caller reads the value after each."""
+        if self.next() != "{":
+            self._not_an_object()
+        self._take("{")
+        if self._took("}"):
+            return
+        while True:
+            if self.next() != '"':
+                self._bad("a key in quotes is expected")
+            key = cast("str", self.value())
+            self._take(":")
+            yield key
+            if self._took("}"):
+                return
+            self._take(",")
+
+    def items(self) -> Iterator[Json]:
+        """The items of the list that stands here, one at a time."""
+        self._take("[")
+        if self._took("]"):
+            return
+        while True:
+            yield self.value()
+            if self._took("]"):
+                return
+            self._take(",")
+
+    def value(self) -> Json:
+        """The whole value that stands here."""
+        self.next()
+        while True:
+            try:
+                value, end = _parse(self._text, self._at)
+            except json.JSONDecodeError as error:
+                if self._more is None:
+                    self._bad(_reason(error), at=error.pos)
+            else:
+                # A number that touches the end of what was read may go on behind it.
+                if end < len(self._text) or self._more is None:
+                    self._check_depth(value, end)
+                    self._at = end
+                    return value
+            self._read_on()
+
+    def next(self) -> str:
+        """The next character that is no space, not consumed; empty at the end of the line."""
+        while True:
+            if self._at < len(self._text) and self._text[self._at] > " ":  # nearly always
+                return self._text[self._at]
+            self._at = cast("re.Match[str]", _space(self._text, self._at)).end()
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if self._more is None:
+                return ""
+            self._read_on()
+
+    def finish(self) -> None:
+        if self.next():
+            self._bad("something follows the session")
+
+    def _take(self, wanted: str) -> None:
+        if not self._took(wanted):
+            self._bad(f"`{wanted}` is expected" if self.next() else "the line ends too early")
+
+    def _took(self, wanted: str) -> bool:
+        if self.next() != wanted:
+            return False
+        self._at += 1
+        return True
+
+    def _read_on(self) -> None:
+        """At least doubles what is unread, so that a long value is not parsed over and over."""
+        unread = len(self._text) - self._at
+        self._add(self._more(max(_PIECE, unread)) if self._more else b"")
+
+    def _add(self, piece: bytes) -> None:
+        if not piece:
+            self._more = None
+        try:
+            text = self._decode(piece, final=self._more is None)
+        except UnicodeDecodeError as error:
+            raise LineError(f"not UTF-8: {error.reason}") from None
+        self._passed += self._at
+        self._text = self._text[self._at :] + text
+        self._at = 0
+
+    def _check_depth(self, value: Json, end: int) -> None:
+        opened = self._text.count("[", self._at, end) + self._text.count("{", self._at, end)
+        if opened > DEEPEST and _depth(value) > DEEPEST:
+            raise LineError(f"a value is nested more than {DEEPEST} deep")
+
+    def _not_an_object(self) -> NoReturn:
+        if self.next() != "[" and self._more is None:
+            self.value()
+            self.finish()
+        raise LineError("not a session: a line must hold one JSON object")
+
+    def _bad(self, what: str, *, at: int | None = None) -> NoReturn:
+        place = self._passed + (self._at if at is None else at) + 1
+        raise LineError(f"not JSON: {what} at character {place}")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise LineError("a number is too large")
+    return number
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise LineError(f"not JSON: {name} is no number")
+
+
+_scan = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant).raw_decode
+
+
+def _parse(text: str, at: int) -> tuple[Json, int]:
+    try:
+        return cast("tuple[Json, int]", _scan(text, at))
+    except RecursionError:
+        raise LineError(f"a value is nested more than {DEEPEST} deep") from None
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # Python refuses to read an integer of more than 4,300 digits
+        raise LineError("a number is too large") from None
+
+
+def _depth(value: Json) -> int:
+    """How deep lists and objects are nested; without recursion, which is what it guards."""
+    depth, level = 0, [value]
+    while level:
+        inner: list[Json] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += each.values()
+            elif isinstance(each, list):
+                inner += each
+        depth, level = depth + 1, inner
+    return depth - 1
+
+
+def _reason(error: json.JSONDecodeError) -> str:
+    """What the parser says, in the middle of a sentence that goes on with the place."""
+    return error.msg[:1].lower() + error.msg[1:].removesuffix(" at")

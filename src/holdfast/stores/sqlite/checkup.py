@@ -1,0 +1,259 @@
+"""Looking a session store over: file, pages, references, messages, totals, index, log.
+
+It only reads. Nothing is created beside the store, and no writer has to wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from holdfast.errors import BusyError, DamageError, HoldfastError
+from holdfast.model.finding import Finding, Severity
+from holdfast.model.units import format_bytes, format_count
+from holdfast.ports import Progress
+from holdfast.stores.sqlite import migrations, totals
+from holdfast.stores.sqlite.database import sqlite_errors
+from holdfast.stores.sqlite.looking import (
+    NewerSchemaError,
+    at_rest,
+    beside,
+    error_code,
+    open_to_look,
+    pattern,
+    prepared,
+    schema_version,
+)
+
+STORE = "session store"
+PAGES = "pages"
+REFERENCES = "references"
+MESSAGES = "messages"
+TOTALS = "totals"
+INDEX = "search index"
+WAL = "write-ahead log"
+#: The checks of this module: what they find, `repair` in this package can mend.
+CHECKS = (STORE, PAGES, REFERENCES, MESSAGES, TOTALS, INDEX, WAL)
+
+_REPAIR = "`holdfast doctor --repair` mends it, after a backup."
+_LARGE_WAL = 64 * 1024 * 1024
+_EMPTY = Finding(check=STORE, message="nothing was stored yet")
+_TICK = 1_000_000  # steps of SQLite's machine, some hundredths of a second
+
+_Look = Callable[[sqlite3.Connection, Path, Progress], Iterator[Finding]]
+
+
+def check(path: Path, progress: Progress) -> Sequence[Finding]:
+    """One finding for each thing that was looked at."""
+    before = at_rest(path)
+    found = tuple(_check(path, progress, unchanging=before is not None))
+    if before is not None and at_rest(path) != before:
+        # Somebody opened it meanwhile, and what was read without locks may be half of something.
+        found = tuple(_check(path, progress, unchanging=False))
+    return found
+
+
+def _check(path: Path, progress: Progress, *, unchanging: bool) -> Iterator[Finding]:
+    if not path.exists():
+        yield Finding(check=STORE, message="there is none yet")
+        return
+    with contextlib.closing(open_to_look(path, unchanging=unchanging)) as db:
+        for number, (name, look) in enumerate(_LOOKS.items()):
+            _show(progress, name, number, db)
+            found = _carefully(name, look, db, path, progress)
+            yield from found
+            stumbled = name in (STORE, PAGES) and found[0].severity is not Severity.OK
+            if stumbled or found == (_EMPTY,):
+                break  # what comes next would stumble over the same thing, or has nothing to see
+    yield _log(path)
+
+
+def _show(progress: Progress, name: str, number: int, db: sqlite3.Connection) -> None:
+    def tick() -> int:
+        progress.step(f"checking: {name}", number, len(_LOOKS))
+        return 0
+
+    tick()
+    db.set_progress_handler(tick, _TICK)
+
+
+def _carefully(
+    name: str, look: _Look, db: sqlite3.Connection, path: Path, progress: Progress
+) -> Sequence[Finding]:
+    """What a look finds, in one moment of the store; what stops it is a finding as well."""
+    try:
+        with sqlite_errors(path):
+            db.execute("BEGIN")
+            return tuple(look(db, path, progress))
+    except (BusyError, NewerSchemaError) as error:
+        return (_warning(name, error.message, error.hint or ""),)
+    except DamageError as error:
+        return (_damage(name, error.message),)
+    except HoldfastError as error:
+        return (_damage(name, error.message, error.hint or "", repairable=False),)
+    except sqlite3.Error as error:
+        return (_damage(name, f"{path} cannot be read: {error}"),)
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _store(db: sqlite3.Connection, path: Path, _: Progress) -> Iterator[Finding]:
+    """Ours, of a version that we know, with all its parts."""
+    version = schema_version(db, path)
+    if version == migrations.LATEST:
+        missing = missing_parts(db)
+        if missing:
+            yield _damage(STORE, f"parts of it are missing: {', '.join(missing)}")
+            return
+    size = format_bytes(path.stat().st_size)
+    yield Finding(check=STORE, message=f"{size}, schema {version}") if version else _EMPTY
+
+
+def missing_parts(db: sqlite3.Connection) -> list[str]:
+    """Tables and indexes that every store has, and this one has not."""
+    with contextlib.closing(pattern()) as whole:
+        wanted = _parts(whole)
+    return sorted(wanted - _parts(db))
+
+
+def _parts(db: sqlite3.Connection) -> set[str]:
+    rows = db.execute("SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%'")
+    return {f"{kind} {name}" for kind, name in rows}
+
+
+def page_problems(db: sqlite3.Connection) -> list[str]:
+    """What SQLite says about its pages. Of the index, which later versions of it look at too,
+    `index_in_step` says more."""
+    rows = db.execute("PRAGMA integrity_check(100)").fetchall()
+    return [
+        " ".join(problem.split())
+        for (problem,) in rows
+        if problem != "ok" and "FTS5 table" not in problem
+    ]
+
+
+def _pages(db: sqlite3.Connection, _path: Path, _: Progress) -> Iterator[Finding]:
+    problems = page_problems(db)
+    if not problems:
+        yield Finding(check=PAGES)
+        return
+    count = format_count(len(problems), "problem")
+    yield _damage(PAGES, f"the database is damaged in {count}, first: {problems[0]}")
+
+
+def _references(db: sqlite3.Connection, _path: Path, _: Progress) -> Iterator[Finding]:
+    broken = sum(1 for _ in db.execute("PRAGMA foreign_key_check"))
+    if not broken:
+        yield Finding(check=REFERENCES)
+        return
+    what = format_count(broken, "row belongs", "rows belong")
+    yield _damage(REFERENCES, f"{what} to sessions that are not there")
+
+
+def _messages(db: sqlite3.Connection, _path: Path, progress: Progress) -> Iterator[Finding]:
+    """Messages and totals, from one walk over all messages."""
+    totals.tally(db, lambda done: progress.step("reading every message", done, None))
+    bad, first = totals.unreadable(db)
+    if bad:
+        amount = format_count(bad, "message")
+        yield _damage(
+            MESSAGES,
+            f"{amount} cannot be read back, first number {first}",
+            "`holdfast doctor --repair` takes them out and keeps them in its backup. If you have "
+            "an older backup of the home, look for them there first.",
+        )
+    else:
+        yield Finding(check=MESSAGES)
+    wrong, first_id = totals.wrong(db)
+    if wrong:
+        amount = format_count(wrong, "session")
+        yield _damage(TOTALS, f"the totals of {amount} are not those of their messages: {first_id}")
+    else:
+        yield Finding(check=TOTALS)
+
+
+def _index(db: sqlite3.Connection, _path: Path, _: Progress) -> Iterator[Finding]:
+    """FTS5 compares index and messages in a statement that wants the write lock, and takes long:
+    so it is asked about a copy, which SQLite keeps in a nameless temporary file."""
+    try:
+        with contextlib.closing(prepared(sqlite3.connect("", isolation_level=None))) as copy:
+            db.backup(copy)
+            in_step = index_in_step(copy)
+    except sqlite3.OperationalError as error:
+        if error_code(error) not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN):
+            raise
+        yield _warning(
+            INDEX,
+            "it could not be compared with the messages: no room for a copy in the temporary "
+            "folder",
+            "Set SQLITE_TMPDIR to a folder with as much room as the store has bytes.",
+        )
+        return
+    if in_step:
+        yield Finding(check=INDEX)
+    else:
+        yield _damage(INDEX, "it is out of step with the messages: a search may miss some")
+
+
+def index_in_step(db: sqlite3.Connection) -> bool:
+    """Whether the index says of every message what the message says."""
+    [indexed_to] = db.execute("SELECT max(value) FROM facts WHERE name = 'indexed_to'").fetchone()
+    if not isinstance(indexed_to, int):
+        return False
+    try:
+        db.execute("INSERT INTO message_index (message_index, rank) VALUES ('integrity-check', 1)")
+    except sqlite3.DatabaseError as error:
+        code = error_code(error)
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
+            return False
+        raise
+    return True
+
+
+def _log(path: Path) -> Finding:
+    try:
+        size = beside(path, "-wal").stat().st_size
+    except FileNotFoundError:
+        size = 0
+    except OSError as error:
+        return _warning(WAL, f"cannot be looked at: {error.strerror}")
+    if size < _LARGE_WAL:
+        return Finding(check=WAL)
+    return _warning(
+        WAL,
+        f"it has grown to {format_bytes(size)}: a program may have been reading for long",
+        f"Close other programs that use the store; then {_REPAIR}",
+        repairable=True,
+    )
+
+
+def _damage(check: str, message: str, advice: str = _REPAIR, *, repairable: bool = True) -> Finding:
+    return Finding(
+        check=check,
+        severity=Severity.DAMAGE,
+        message=message,
+        advice=advice,
+        repairable=repairable,
+    )
+
+
+def _warning(check: str, message: str, advice: str = "", *, repairable: bool = False) -> Finding:
+    return Finding(
+        check=check,
+        severity=Severity.WARNING,
+        message=message,
+        advice=advice,
+        repairable=repairable,
+    )
+
+
+_LOOKS: dict[str, _Look] = {
+    STORE: _store,
+    PAGES: _pages,
+    REFERENCES: _references,
+    MESSAGES: _messages,
+    INDEX: _index,
+}

@@ -1,0 +1,101 @@
+"""Opening a store so that nothing in its folder changes, not even for a moment.
+
+A database with a write-ahead log cannot be read through SQLite without two files beside it, and
+a reader that finds none makes them. While nobody has the store open there are none, and it is read
+as a file that does not change; whether that was true is asked again afterwards.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from holdfast.errors import SchemaError
+from holdfast.stores.sqlite import migrations
+from holdfast.stores.sqlite.search_text import search_text
+
+_PATIENCE = 5.0
+Stamp = tuple[int, int, int]
+
+
+def at_rest(path: Path) -> Stamp | None:
+    """The state of a file that nobody has open; None when somebody may have."""
+    try:
+        if any(beside(path, suffix).exists() for suffix in ("-shm", "-journal")):
+            return None
+        wal = beside(path, "-wal")
+        if wal.exists() and wal.stat().st_size:
+            return None
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def open_to_look(path: Path, *, unchanging: bool) -> sqlite3.Connection:
+    """A connection that cannot write. `unchanging` takes no locks: only for a store at rest."""
+    flags = "?mode=ro&immutable=1" if unchanging else "?mode=ro"
+    return prepared(
+        sqlite3.connect(
+            path.absolute().as_uri() + flags, uri=True, timeout=_PATIENCE, isolation_level=None
+        )
+    )
+
+
+def prepared(db: sqlite3.Connection) -> sqlite3.Connection:
+    """With the function that the search index needs; text that is none any more stops nothing."""
+    db.create_function("search_text", 3, search_text, deterministic=True)
+    db.text_factory = lambda raw: raw.decode(errors="replace")
+    return db
+
+
+def schema_version(db: sqlite3.Connection, path: Path) -> int:
+    """The number of its schema, 0 for an empty file; raises for one that is not ours, or newer."""
+    [version] = db.execute("PRAGMA user_version").fetchone()
+    [application] = db.execute("PRAGMA application_id").fetchone()
+    if version == 0 and not db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
+        return 0
+    if application != migrations.APPLICATION_ID:
+        raise SchemaError(
+            f"{path} is not a session store of Holdfast; it was left alone.",
+            hint="If you know whose it is, move it there; Holdfast then makes a store of its own.",
+        )
+    if version > migrations.LATEST:
+        raise NewerSchemaError(
+            f"{path} was written by a newer version of Holdfast (schema {version}, this one "
+            f"knows {migrations.LATEST}); it was left alone.",
+            hint="Upgrade Holdfast.",
+        )
+    return int(version)
+
+
+class NewerSchemaError(SchemaError):
+    """Not damaged, only too new."""
+
+
+def error_code(error: sqlite3.Error) -> int:
+    """SQLite's code for it; 0 for what Python's own module raises."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def tells_nothing(error: sqlite3.DatabaseError) -> bool:
+    """Whether an error has to do with who may use the file, and not with what is in it."""
+    return error_code(error) in (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_FULL,
+    )
+
+
+def pattern() -> sqlite3.Connection:
+    """An empty store in memory, in the latest shape: what a store should look like."""
+    made = sqlite3.connect(":memory:", isolation_level=None)
+    migrations.migrate(made)
+    return made
+
+
+def beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)

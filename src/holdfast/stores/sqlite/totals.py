@@ -1,0 +1,162 @@
+"""The totals of sessions, made anew from their messages, and the messages that cannot be read.
+
+One walk over all messages, in memory that does not grow with them: what was counted lies in
+temporary tables of the connection.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holdfast.errors import HoldfastError
+from holdfast.model.session import Message
+from holdfast.stores.sqlite import content
+
+#: What decoding a message that is no longer what was written may raise.
+_UNREADABLE = (HoldfastError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+_MOST_IN_MEMORY = 2_000
+_TELL_EVERY = 500
+COLUMNS = (
+    "message_count",
+    "tool_call_count",
+    "tokens_in",
+    "tokens_out",
+    "tokens_cached",
+    "cost",
+    "bytes",
+)
+_TORN = object()
+
+_MAKE = f"""
+    DROP TABLE IF EXISTS temp.tally;
+    DROP TABLE IF EXISTS temp.unreadable;
+    CREATE TEMP TABLE unreadable (number INTEGER PRIMARY KEY);
+    CREATE TEMP TABLE tally (session INTEGER PRIMARY KEY, {", ".join(COLUMNS)});
+"""
+_ADD = f"""
+    INSERT INTO temp.tally (session, {", ".join(COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (session) DO UPDATE SET
+    {", ".join(f"{column} = {column} + excluded.{column}" for column in COLUMNS)}
+"""  # noqa: S608 - our own names
+# Sums of fractions differ in their last digits with the order in which they are made.
+_DIFFERS = " OR ".join(
+    "abs(s.cost - t.cost) > 1e-6 * max(1, abs(t.cost))"
+    if column == "cost"
+    else f"s.{column} IS NOT t.{column}"
+    for column in COLUMNS
+)
+_WRONG = f"FROM sessions s JOIN temp.tally t ON t.session = s.number WHERE {_DIFFERS}"
+
+
+def tally(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
+    """Count everything, for the other functions here. Inside a transaction."""
+    for statement in _MAKE.split(";"):
+        db.execute(statement)  # `executescript` would end the transaction
+    db.execute(
+        f"INSERT INTO temp.tally SELECT number, {', '.join('0' * len(COLUMNS))} FROM sessions"  # noqa: S608 - our own names
+    )
+    before, db.text_factory = db.text_factory, text_or_torn
+    try:
+        _walk(db, tell)
+    finally:
+        db.text_factory = before
+
+
+def unreadable(db: sqlite3.Connection) -> tuple[int, int | None]:
+    """How many messages cannot be read back, and the number of the first."""
+    count, first = db.execute("SELECT count(*), min(number) FROM temp.unreadable").fetchone()
+    return count, first
+
+
+def wrong(db: sqlite3.Connection) -> tuple[int, str | None]:
+    """How many sessions have totals that are not those of their messages, and the first's id."""
+    count, first = db.execute(f"SELECT count(*), min(s.id) {_WRONG}").fetchone()
+    return count, first
+
+
+def correct(db: sqlite3.Connection) -> int:
+    """Put the right totals where they are wrong; says in how many sessions."""
+    columns = ", ".join(COLUMNS)
+    return db.execute(
+        f"""
+        UPDATE sessions SET ({columns}) =
+            (SELECT {columns} FROM temp.tally WHERE session = sessions.number)
+        WHERE number IN (SELECT s.number {_WRONG})
+        """  # noqa: S608 - our own names
+    ).rowcount
+
+
+def text_or_torn(raw: bytes) -> Any:
+    """Text as SQLite has it; a value that is nothing else when it is no text any more."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return _TORN
+
+
+def torn(row: Sequence[Any]) -> bool:
+    return any(value is _TORN for value in row)
+
+
+def readable(
+    number: int, role: Any, timestamp: Any, form: Any, body: Any, fields: Any
+) -> Message | None:
+    """A message from its columns; None when they are not those of one."""
+    if torn((role, timestamp, body, fields)) or not isinstance(role, str) or not role:
+        return None
+    if not isinstance(timestamp, float | int) or not math.isfinite(timestamp):
+        return None
+    try:
+        message = content.decode(number, role, timestamp, form, body, fields)
+        _counts(message)
+    except _UNREADABLE:
+        return None
+    return message
+
+
+def _walk(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
+    sums: dict[int, list[float]] = {}
+    query = "SELECT session, number, role, timestamp, form, body, fields FROM messages"
+    for done, (session, *row) in enumerate(db.execute(f"{query} ORDER BY number")):
+        if done % _TELL_EVERY == 0:
+            tell(done)
+        message = readable(*row)
+        if message is None:
+            db.execute("INSERT INTO temp.unreadable (number) VALUES (?)", (row[0],))
+            continue
+        counts = [*_counts(message), _size(*row[3:])]
+        known = sums.get(session)
+        sums[session] = counts if known is None else [a + b for a, b in zip(known, counts)]  # noqa: B905 - equal lengths
+        if len(sums) >= _MOST_IN_MEMORY:
+            _flush(db, sums)
+    _flush(db, sums)
+
+
+def _flush(db: sqlite3.Connection, sums: dict[int, list[float]]) -> None:
+    db.executemany(_ADD, ((session, *counts) for session, counts in sums.items()))
+    sums.clear()
+
+
+def _counts(message: Message) -> tuple[float, ...]:
+    """In the order of the columns; raises for a count that is no number, which adding finds."""
+    usage = message.usage
+    cost = message.cost or 0.0
+    return 1, message.tool_call_count, usage.input + 0, usage.output + 0, usage.cached + 0, cost + 0
+
+
+def _size(form: int, body: content.Stored, fields: content.Stored) -> int:
+    return _plain_size(body, form & content.BODY_IS_PACKED) + _plain_size(
+        fields, form & content.FIELDS_ARE_PACKED
+    )
+
+
+def _plain_size(value: content.Stored, packed: int) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, str):
+        return len(value.encode("utf-8", "surrogatepass"))
+    return len(zlib.decompress(value)) if packed else len(value)

@@ -1,0 +1,214 @@
+"""A stored session leaves whole and comes back whole: rows, totals, lineage, route, search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.homes.embedded import open_sessions
+from holdfast.homes.holdfast import HoldfastHome
+from holdfast.homes.session_keeper import as_item
+from holdfast.model.operation import OperationState
+from holdfast.model.report import Report, Result
+from holdfast.model.session import Message, Relation, Session, SessionFilter, Tokens
+from holdfast.policy.lifecycle import SessionOptions, Transcript
+from holdfast.policy.retention import plan_all
+from holdfast.policy.rules import DAY
+from holdfast.services.apply import apply
+from holdfast.services.trash import plan_empty
+from holdfast.services.undo import undo
+from holdfast.stores import processes
+from holdfast.stores.sqlite.sessions import SqliteSessionStore
+
+NOW = 1_800_000_000.0
+
+
+def clock() -> float:
+    return NOW
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> HoldfastHome:
+    made = HoldfastHome(tmp_path, clock=clock, idle=DAY)
+    store = made.create_session_store()
+    for session_id, parent in (("root", None), ("middle", "root"), ("leaf", "middle")):
+        store.create(
+            Session(
+                id=session_id,
+                source="cli",
+                started_at=NOW - 100,
+                last_active_at=NOW - 100,
+                parent_id=parent,
+                relation=Relation.BRANCH if parent else None,
+                title=f"title of {session_id}",
+                routing_key=f"key of {session_id}",
+                extra={"kept": [1, "two"]},
+            )
+        )
+        store.append(
+            session_id,
+            [
+                Message(
+                    role="user", content=f"zebra {n} \ud800 " * 40, tokens=n, timestamp=NOW - 50
+                )
+                for n in range(300)
+            ]
+            + [
+                Message(
+                    role="assistant",
+                    content=None,
+                    tool_calls=[{"id": "x"}],
+                    tokens=Tokens(input=1, output=2, cached=3),
+                    cost=0.5,
+                )
+            ],
+            now=NOW - 40,
+        )
+        store.end(session_id, "done", at=NOW - 30)
+    return made
+
+
+def store_of(home: HoldfastHome) -> SqliteSessionStore:
+    store = home.session_store()
+    assert store is not None
+    return store
+
+
+def remove(home: HoldfastHome, *ids: str, undoable: bool = True) -> Report:
+    items = [as_item(store_of(home).get(each)) for each in ids]
+    plan = plan_all(items, str(home.root), NOW, command="delete", reason="asked", undoable=undoable)
+    return apply(plan, home, clock=clock)
+
+
+def everything(home: HoldfastHome) -> dict[str, tuple[Session, list[Message]]]:
+    store = store_of(home)
+    return {
+        session.id: (
+            session,
+            [replace(message, number=None) for message in store.messages(session.id)],
+        )
+        for session in store.find(SessionFilter())
+    }
+
+
+def found(home: HoldfastHome) -> set[str]:
+    hits = store_of(home).search("zebra", wanted=SessionFilter(), limit=2_000)
+    return {hit.session.id for hit in hits}
+
+
+def check_index(home: HoldfastHome) -> None:
+    with store_of(home).database.write() as db:
+        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+        db.execute("INSERT INTO message_index (message_index, rank) VALUES ('integrity-check', 1)")
+
+
+@pytest.mark.parametrize("ids", [("middle",), ("root",), ("leaf", "middle", "root")])
+def test_undo_is_identity(home: HoldfastHome, ids: tuple[str, ...]) -> None:
+    before = everything(home)
+    report = remove(home, *ids)
+    assert (report.removed, report.failed, report.skipped) == (len(ids), 0, 0)
+    assert everything(home).keys() == before.keys() - set(ids)
+    assert found(home) == before.keys() - set(ids)
+    check_index(home)
+    for child in everything(home).values():
+        assert child[0].parent_id not in ids  # children stay, without a parent
+    undo(home, None, clock=clock)
+    assert everything(home) == before
+    assert found(home) == before.keys()
+    check_index(home)
+
+
+def test_final_removal_leaves_nothing(home: HoldfastHome) -> None:
+    report = remove(home, "leaf", undoable=False)
+    assert report.removed == 1
+    assert report.bytes_in_trash == 0
+    assert not list(home.root.glob("trash/*/*"))
+    assert "leaf" not in everything(home)
+
+
+def test_emptied_from_the_trash(home: HoldfastHome) -> None:
+    remove(home, "leaf")
+    [copy] = home.root.glob("trash/1/*")
+    assert copy.name == "0-leaf"
+    report = apply(plan_empty(home, now=NOW, command="empty"), home, clock=clock)
+    assert report.bytes_freed > 0
+    assert not copy.exists()
+
+
+def add_message(store: SqliteSessionStore) -> None:
+    store.reopen("leaf", at=NOW)
+    store.append("leaf", [Message(role="user", content="x")], now=NOW)
+    store.end("leaf", "done", at=NOW)
+
+
+def reopen(store: SqliteSessionStore) -> None:
+    store.reopen("leaf", at=NOW)
+
+
+def rename(store: SqliteSessionStore) -> None:
+    store.rename("leaf", "precious")
+
+
+def pin(store: SqliteSessionStore) -> None:
+    store.pin("leaf", True)
+
+
+def hold(store: SqliteSessionStore) -> None:
+    store.hold("leaf", processes.this_process(), now=NOW)
+
+
+def delete(store: SqliteSessionStore) -> None:
+    store.delete("leaf")
+
+
+@pytest.mark.parametrize("change", [add_message, reopen, rename, pin, hold, delete])
+def test_what_changed_or_lives_is_skipped(
+    home: HoldfastHome, change: Callable[[SqliteSessionStore], None]
+) -> None:
+    item = as_item(store_of(home).get("leaf"))
+    change(store_of(home))
+    before = everything(home)
+    plan = plan_all([item], str(home.root), NOW, command="x", reason="y", undoable=True)
+    report = apply(plan, home, clock=clock)
+    assert [outcome.result for outcome in report.outcomes] == [Result.SKIPPED]
+    assert everything(home) == before
+    assert not list(home.root.glob("trash/*/*"))
+
+
+def test_a_taken_place_and_a_damaged_copy_stay_in_the_trash(home: HoldfastHome) -> None:
+    remove(home, "leaf", "middle")
+    store = store_of(home)
+    store.create(Session(id="leaf", source="cli", started_at=NOW, last_active_at=NOW))
+    damaged = home.root / "trash/1/1-middle"
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    _, report = undo(home, None, clock=clock)
+    assert [outcome.result for outcome in report.outcomes] == [Result.FAILED, Result.DAMAGED]
+    assert store.get("leaf").message_count == 0
+    assert (home.root / "trash/1/0-leaf").exists()
+    assert damaged.exists()
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_a_delivered_cron_session_leaves_where_that_is_configured(
+    tmp_path: Path, configured: bool
+) -> None:
+    options = SessionOptions(
+        remove_after_delivery=configured, transcripts={"default": Transcript.JSONL}
+    )
+    with open_sessions(tmp_path, options=options, clock=clock) as sessions:
+        session = sessions.create(source="cron", job="backup")
+        sessions.append(session.id, Message(role="assistant", content="all fine"))
+        assert sessions.delivered(session.id).end_reason == "delivered"
+        left = [each.id for each in sessions.find()]
+        files = [path.name for path in (tmp_path / "sessions").iterdir()]
+        assert left == ([] if configured else [session.id])
+        assert files == ([] if configured else [f"{session.id}.jsonl"])
+        if configured:
+            home = HoldfastHome(tmp_path, clock=clock, idle=DAY)
+            target, _ = undo(home, None, clock=clock)
+            assert target.state is OperationState.DONE
+            assert [each.id for each in sessions.find()] == [session.id]
+            assert (tmp_path / "sessions" / f"{session.id}.jsonl").exists()

@@ -1,0 +1,54 @@
+"""The names that a user of the library may rely on, and what importing them costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import holdfast
+
+PUBLIC = [
+    "Alert",
+    "AsyncSessions",
+    "Caps",
+    "HoldfastError",
+    "Inventory",
+    "Limits",
+    "Message",
+    "Plan",
+    "Policy",
+    "Relation",
+    "Report",
+    "Rules",
+    "Session",
+    "SessionFilter",
+    "SessionOrder",
+    "Sessions",
+    "Tokens",
+    "__version__",
+    "apply",
+    "open_home",
+    "open_sessions",
+    "plan",
+    "undo",
+]
+
+
+def test_the_public_names_are_these() -> None:
+    assert holdfast.__all__ == PUBLIC
+    for name in PUBLIC:
+        assert getattr(holdfast, name) is not None
+
+
+def test_importing_the_package_loads_nothing_of_it() -> None:
+    code = "import sys, holdfast; print([m for m in sys.modules if m.startswith('holdfast.')])"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_library_user_pays_for_no_terminal() -> None:
+    code = (
+        "import sys, holdfast; holdfast.open_sessions; print({'click', 'rich'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "set()\n"
