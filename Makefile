@@ -45,8 +45,9 @@ test-deep: dev  ## Run the long tests that `make test` leaves out
 
 # Ratios side by side in one run. It judges nothing, so it is no part of `make test`.
 .PHONY: bench
-bench: $(VENV)/.installed  ## Measure how quickly the command starts
+bench: $(VENV)/.installed  ## Measure it beside its baselines (installs them into .bench)
 	@$(BIN)/python bench/startup.py
+	@$(BIN)/python bench/sessions.py
 
 .PHONY: lint
 lint: dev  ## Check style and format

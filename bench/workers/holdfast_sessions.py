@@ -59,6 +59,29 @@ def size(home: str) -> dict[str, float]:
     return {"bytes": Path(home, "sessions.db").stat().st_size}
 
 
+def write(file: str, count: str) -> dict[str, float]:
+    """A file for `sessions import`, in sessions of 1,000 messages."""
+    texts = list(corpus.messages(20_000))
+    with Path(file).open("w", encoding="utf-8") as lines:
+        for number in range(0, int(count), 1_000):
+            said = [
+                {"role": "user", "content": f"{number + n} {texts[(number + n) % len(texts)]}"}
+                for n in range(1_000)
+            ]
+            session = {"id": f"s{number}", "source": "cli", "started_at": number, "messages": said}
+            lines.write(json.dumps(session) + "\n")
+    return {"bytes": Path(file).stat().st_size}
+
+
+def opening(home: str) -> dict[str, float]:
+    began = time.perf_counter()
+    sessions = opened(home)
+    sessions.find(limit=1)
+    seconds = time.perf_counter() - began
+    sessions.close()
+    return {"seconds": seconds}
+
+
 if __name__ == "__main__":
     what, *arguments = sys.argv[1:]
     print(json.dumps(globals()[what](*arguments)))

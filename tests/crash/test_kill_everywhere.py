@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[2]
 FEWEST_KILLS = 20
 
 
-def harness(scenario: str, times: str) -> dict[str, int]:
+def harness(*arguments: str, module: str = "harness") -> dict[str, int]:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.crash.harness", scenario, times],
+        [sys.executable, "-m", f"tests.crash.{module}", *arguments],
         cwd=ROOT,
         check=False,
         capture_output=True,
@@ -34,6 +34,11 @@ def test_killed_at_every_call(scenario: str) -> None:
     tally = harness(scenario, "once")
     assert tally["kills"] >= FEWEST_KILLS
     assert tally["states"] == tally["kills"] + 1
+
+
+@pytest.mark.parametrize("what", ["remove", "undo"])
+def test_a_session_is_killed_at_every_call(what: str) -> None:
+    assert harness(what, module="session_harness")["kills"] >= FEWEST_KILLS / 2
 
 
 @pytest.mark.deep

@@ -1,0 +1,138 @@
+"""The session store beside Hermes's own `SessionDB`, on the same data in one run.
+
+Appends are durable one by one on both sides: both use a write-ahead log that is flushed with every
+commit (`synchronous=FULL`). Rounds alternate between the two, and medians are compared.
+
+    .venv/bin/python bench/sessions.py                 about two minutes
+    .venv/bin/python bench/sessions.py --large         import of 1,000,000 messages, a 1 GB store
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from baselines import HERMES, hermes_python
+
+_WORKERS = Path(__file__).parent / "workers"
+_ROUNDS = 5
+_PROCESSES = 4
+
+
+class Contender:
+    """One of the two stores: its interpreter, its worker, a fresh home for every round."""
+
+    def __init__(self, name: str, python: Path, script: str) -> None:
+        self.name = name
+        self._command = [str(python), str(_WORKERS / script)]
+
+    def run(self, *arguments: object) -> dict[str, float]:
+        return self.finish(self.start(*arguments))
+
+    def start(self, *arguments: object) -> subprocess.Popen[str]:
+        words = [*self._command, *map(str, arguments)]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def finish(self, process: subprocess.Popen[str]) -> dict[str, float]:
+        out, _ = process.communicate()
+        if process.returncode:
+            raise SystemExit(f"{self.name} failed: {process.args}")
+        result: dict[str, float] = json.loads(out)
+        return result
+
+
+def appended(contender: Contender, scratch: Path, count: int, processes: int) -> float:
+    """Messages a second, of all processes together."""
+    home = scratch / f"{contender.name}-append"
+    contender.run("append", home, 20, 99)  # makes the database
+    started = [
+        contender.start("append", home, count // processes, seed) for seed in range(processes)
+    ]
+    slowest = max(contender.finish(process)["seconds"] for process in started)
+    subprocess.run(["rm", "-r", str(home)], check=True)
+    return count / slowest
+
+
+def rounds(measure: Callable[[Contender], float], both: list[Contender]) -> list[float]:
+    """The median of each contender, taking turns."""
+    values: dict[str, list[float]] = {each.name: [] for each in both}
+    for number in range(_ROUNDS):
+        for each in both if number % 2 else both[::-1]:
+            values[each.name].append(measure(each))
+    return [statistics.median(values[each.name]) for each in both]
+
+
+def compare(scratch: Path, count: int) -> None:
+    both = [
+        Contender("Holdfast", Path(sys.executable), "holdfast_sessions.py"),
+        Contender(f"Hermes {HERMES}", hermes_python(), "hermes_sessions.py"),
+    ]
+    print(f"{platform.python_implementation()} {platform.python_version()}, {_ROUNDS} rounds each")
+    print()
+    print(f"| work | Holdfast | Hermes {HERMES} | ratio | wanted |")
+    print("|---|---:|---:|---:|---:|")
+    for processes in (1, _PROCESSES):
+        ours, theirs = rounds(
+            lambda each, n=processes: appended(each, scratch, count, n),  # type: ignore[misc]
+            both,
+        )
+        what = f"append, {processes} process{'es' if processes > 1 else ''}"
+        print(f"| {what} | {ours:,.0f}/s | {theirs:,.0f}/s | {ours / theirs:.1f} × | ≥ 5 × |")
+    for each in both:
+        each.run("append", scratch / each.name, 4 * count, 1)
+    ours, theirs = (each.run("size", scratch / each.name)["bytes"] for each in both)
+    sizes = f"{ours / 1e6:.1f} MB | {theirs / 1e6:.1f} MB | {ours / theirs:.3f} × | ≤ 0.25 ×"
+    print(f"| database, {4 * count:,} messages | {sizes} |")
+    for what, name in (("search", "search, 5 queries"), ("listing", "list, 10 pages of 20")):
+        ours, theirs = rounds(
+            lambda each, w=what: each.run(w, scratch / each.name)["seconds"] * 1000,  # type: ignore[misc]
+            both,
+        )
+        print(f"| {name} | {ours:.1f} ms | {theirs:.1f} ms | {ours / theirs:.2f} × | ≤ 1 × |")
+
+
+def large(scratch: Path) -> None:
+    """What only Holdfast is asked for: a million messages in bounded memory, a quick open."""
+    file = scratch / "million.jsonl"
+    worker = [sys.executable, str(_WORKERS / "holdfast_sessions.py")]
+    subprocess.run([*worker, "write", str(file), "1000000"], check=True, stdout=subprocess.DEVNULL)
+    home = scratch / "large"
+    command = [sys.executable, "-m", "holdfast", "--home", str(home), "sessions", "import"]
+    began = time.perf_counter()
+    subprocess.run([*command, str(file)], check=True)
+    seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    size = (home / "sessions.db").stat().st_size
+    opening = [json.loads(_out([*worker, "opening", str(home)]))["seconds"] for _ in range(11)]
+    print()
+    print(f"import of 1,000,000 messages: {seconds:.0f} s, {1e6 / seconds:,.0f} messages/s")
+    print(f"peak memory of any child: {peak:.0f} MB (wanted: < 200 MB)")
+    print(f"opening a store of {size / 1e9:.2f} GB: {statistics.median(opening) * 1e3:.1f} ms")
+
+
+def _out(command: list[str]) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--messages", type=int, default=2_000, help="appends in a round")
+    parser.add_argument("--large", action="store_true", help="also what takes minutes and 3 GB")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as scratch:
+        if arguments.large:
+            large(Path(scratch))
+        compare(Path(scratch), arguments.messages)
+
+
+if __name__ == "__main__":
+    main()
