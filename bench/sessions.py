@@ -86,18 +86,18 @@ def compare(scratch: Path, count: int) -> None:
             both,
         )
         what = f"append, {processes} process{'es' if processes > 1 else ''}"
-        print(f"| {what} | {ours:,.0f}/s | {theirs:,.0f}/s | {ours / theirs:.1f} × | ≥ 5 × |")
+        print(f"| {what} | {ours:,.0f}/s | {theirs:,.0f}/s | {ours / theirs:.1f} x | ≥ 5 x |")
     for each in both:
         each.run("append", scratch / each.name, 4 * count, 1)
     ours, theirs = (each.run("size", scratch / each.name)["bytes"] for each in both)
-    sizes = f"{ours / 1e6:.1f} MB | {theirs / 1e6:.1f} MB | {ours / theirs:.3f} × | ≤ 0.25 ×"
+    sizes = f"{ours / 1e6:.1f} MB | {theirs / 1e6:.1f} MB | {ours / theirs:.3f} x | ≤ 0.25 x"
     print(f"| database, {4 * count:,} messages | {sizes} |")
     for what, name in (("search", "search, 5 queries"), ("listing", "list, 10 pages of 20")):
         ours, theirs = rounds(
             lambda each, w=what: each.run(w, scratch / each.name)["seconds"] * 1000,  # type: ignore[misc]
             both,
         )
-        print(f"| {name} | {ours:.1f} ms | {theirs:.1f} ms | {ours / theirs:.2f} × | ≤ 1 × |")
+        print(f"| {name} | {ours:.1f} ms | {theirs:.1f} ms | {ours / theirs:.2f} x | ≤ 1 x |")
 
 
 def large(scratch: Path) -> None:

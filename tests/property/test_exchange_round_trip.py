@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 from unittest.mock import patch
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -230,6 +230,8 @@ def test_any_file_is_stable_from_its_first_export_on(data: list[dict[str, Any]])
         assert exported(second) == once
 
 
+@example(value=0.5, pieces=1, indent=None)
+@example(value=[-1.5e-300, 1e20, 0], pieces=1, indent=None)
 @given(value=VALUES, pieces=st.integers(1, 9), indent=st.sampled_from([None, 1]))
 def test_a_line_reads_the_same_in_pieces_of_any_size(
     value: Json, pieces: int, indent: int | None

@@ -20,6 +20,7 @@ COMMANDS = {
     "undo": Lazy("holdfast.cli.commands.undo", "Bring back what an operation removed."),
     "trash": Lazy("holdfast.cli.commands.trash", "See or empty what undo can bring back."),
     "config": Lazy("holdfast.cli.commands.config", "See, check or create the configuration."),
+    "doctor": Lazy("holdfast.cli.commands.doctor", "Check a home, and mend what can be mended."),
     "demo": Lazy("holdfast.cli.commands.demo", "Show it all on a sample home."),
     "completion": Lazy("holdfast.cli.commands.completion", "Print a shell completion script."),
 }

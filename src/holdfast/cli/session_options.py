@@ -41,6 +41,15 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def stored_text(text: str, what: str) -> str:
+    """Text that a store can hold; bytes of the command line that are no UTF-8 are not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{what} {text!r} is no valid text (UTF-8).") from None
+    return text
+
+
 def is_given(flags: dict[str, Any]) -> bool:
     """Whether any filter was set at all."""
     return any(value not in (None, ()) for value in flags.values())
@@ -57,6 +66,9 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
             f"--newer-than {flags['newer_than']} and --older-than {flags['older_than']} leave no "
             "time in between."
         )
+    for name in ("title", "model", "cwd"):
+        if flags[name] is not None:
+            stored_text(flags[name], f"--{name}")
     is_open = flags["is_open"]
     return SessionFilter(
         sources=flags["source"] or None,

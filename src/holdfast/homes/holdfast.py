@@ -16,6 +16,7 @@ from holdfast.errors import UsageError
 from holdfast.homes import artifact_scan
 from holdfast.homes.artifact_scan import Life
 from holdfast.homes.artifacts import ArtifactKeeper
+from holdfast.homes.checkup import HomeCheckup
 from holdfast.homes.session_keeper import SessionKeeper
 from holdfast.homes.trash_keeper import TrashKeeper
 from holdfast.model.inventory import Inventory, Problem
@@ -92,6 +93,10 @@ class HoldfastHome:
         if self._store is None:
             self._store = SqliteSessionStore(self.root / DATABASE)
         return self._store
+
+    def checkup(self) -> HomeCheckup:
+        """How to look this home over, and to mend it."""
+        return HomeCheckup(self.root, DATABASE, self.log, TrashFolder(self.root / "trash"))
 
     def _session_ended(self, session_id: str) -> bool | None:
         return self._known_sessions((session_id,)).get(session_id)

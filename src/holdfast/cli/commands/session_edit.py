@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.session_options import need_store
+from holdfast.cli.session_options import need_store, stored_text
 
 if TYPE_CHECKING:
     from holdfast.model.session import Session
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 @click.pass_obj
 def rename(invocation: Invocation, session: str, title: str) -> int:
     """Give a session a title; an empty one ("") takes it away."""
+    wanted = stored_text(title, "The title").strip() or None
     store = need_store(invocation)
-    changed = store.rename(store.resolve(session), title.strip() or None)
+    changed = store.rename(store.resolve(session), wanted)
     named = f"is now called {changed.title!r}" if changed.title else "has no title now"
     return _tell(invocation, changed, named)
 

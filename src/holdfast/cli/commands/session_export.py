@@ -109,7 +109,7 @@ def _export(
     if ids:
         wanted = replace(wanted, ids=tuple(store.resolve(each) for each in ids))
     with progress(stoppable=True) as shown, _sink(output) as sink:
-        return export_sessions(
+        report = export_sessions(
             store,
             wanted,
             sink,
@@ -117,6 +117,9 @@ def _export(
             redactor=Redactor() if redact else None,
             progress=shown,
         )
+        if report.stopped and output is not None:
+            raise KeyboardInterrupt  # half an export does not take the place of a whole one
+    return report
 
 
 @contextlib.contextmanager
@@ -131,7 +134,10 @@ def _sink(output: Path | None) -> Iterator[BinaryIO]:
         return
     from holdfast.stores.files import PRIVATE_FILE, storage_errors
 
-    temporary = output.with_name(f".{output.name}.{os.getpid()}.tmp")
+    if output.exists() and not output.is_file():
+        raise UsageError(f"{output} is no file; without --output, standard output is used.")
+    target = output.resolve()  # a link stays one
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     with storage_errors(f"write {output}"):
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
         try:
@@ -139,7 +145,7 @@ def _sink(output: Path | None) -> Iterator[BinaryIO]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(output)
+            temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
 

@@ -87,6 +87,8 @@ def _tell(report: ImportReport) -> None:
         say(f"{count} {there} there already; --replace takes the new ones.")
     for note in report.notes[:_SHOWN]:
         say(name(f"Note: {note}"))
+    if len(report.notes) > _SHOWN:
+        say(Text(f"… and {len(report.notes) - _SHOWN:,} more notes.", style="dim"))
     if report.refused:
         say(Text(f"Refused {format_count(len(report.refused), 'line')}:", style="bold red"))
         for refused in report.refused[:_SHOWN]:

@@ -64,7 +64,7 @@ def command(ctx: click.Context, /, *, sort: str, limit: int, offset: int, **flag
 def _show(found: Sequence[Session], total: int, offset: int, now: float) -> None:
     from rich.text import Text
 
-    from holdfast.cli.output import name, say, table
+    from holdfast.cli.output import console, name, say, table
     from holdfast.model.units import format_bytes, format_duration
 
     if not found:
@@ -72,6 +72,9 @@ def _show(found: Sequence[Session], total: int, offset: int, now: float) -> None
         return
     numbers = ("active", "msgs", "size")
     rows = table("id", "source", *numbers, "title", right=numbers)
+    # A title may be folded; an id is there to be copied.
+    longest = max(len(session.id) for session in found)
+    rows.columns[0].min_width = min(longest, console().width // 2)
     for session in found:
         marks = ("● " if not session.ended else "") + ("📌 " if session.pinned else "")
         rows.add_row(

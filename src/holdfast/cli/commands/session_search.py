@@ -72,7 +72,7 @@ def command(
 
         print_json({"hits": [_document(hit) for hit in found]})
     else:
-        _show(words, found, part=part)
+        _show(words, found, part=part, home_flag=invocation.home_flag)
     return 0
 
 
@@ -89,7 +89,11 @@ def _document(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _show(words: tuple[str, ...], found: Sequence[Hit], *, part: bool) -> None:
+def _show(
+    words: tuple[str, ...], found: Sequence[Hit], *, part: bool, home_flag: str
+) -> None:
+    import shlex
+
     from rich.text import Text
 
     from holdfast.cli.output import name, say, suggest, when
@@ -98,12 +102,14 @@ def _show(words: tuple[str, ...], found: Sequence[Hit], *, part: bool) -> None:
         say(Text.assemble("Nothing was found for ", name(" ".join(words), "bold"), "."))
         if not part:
             say("To look for a part of a word:")
-            suggest(f"holdfast sessions search --part {words[0]}")
+            dashes = "-- " if words[0].startswith("-") else ""
+            part_of = dashes + shlex.quote(words[0])
+            suggest(f"holdfast {home_flag}sessions search --part {part_of}")
         return
     for hit in found:
         moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""
         said = f"  {hit.message.role}  {moment}"
-        head = Text.assemble(name(hit.session.id, "bold"), (said, "dim"))
+        head = Text.assemble(name(hit.session.id, "bold"), name(said, "dim"))
         say(head.append_text(name(f"  {hit.session.title or ''}")))
         say(_marked(hit.snippet))
         say()

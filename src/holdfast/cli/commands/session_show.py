@@ -87,8 +87,6 @@ def _paged(messages: int) -> Iterator[None]:
 
 
 def _show(session: Session, messages: Iterator[Message], *, whole: bool) -> None:
-    from rich.text import Text
-
     from holdfast.cli.output import name, say, when
     from holdfast.model.units import format_bytes, format_count
 
@@ -105,9 +103,9 @@ def _show(session: Session, messages: Iterator[Message], *, whole: bool) -> None
     for message in messages:
         say()
         moment = when(message.timestamp) if message.timestamp is not None else ""
-        role = Text(message.role, style=_STYLES.get(message.role, "bold"))
+        role = name(message.role, _STYLES.get(message.role, "bold"))
         if message.tool_name:
-            role.append(f" {message.tool_name}", style="yellow")
+            role.append_text(name(f" {message.tool_name}", "yellow"))
         say(role.append(f"  {moment}", style="dim"))
         say(_body(message, whole=whole))
 
@@ -124,7 +122,8 @@ def _body(message: Message, *, whole: bool) -> Text:
     if not whole and len(text) > _LONGEST_SHOWN:
         hidden = len(text) - _LONGEST_SHOWN
         text = f"{text[:_LONGEST_SHOWN]}\n… {hidden:,} more characters; --whole shows them."
-    return Text(printable(text), overflow="fold")
+    shown = text.replace("\r\n", "\n").expandtabs(4)
+    return Text(printable(shown), overflow="fold")
 
 
 def _readable(content: Json) -> str:

@@ -74,8 +74,9 @@ class LineText:
                 if self._more is None:
                     self._bad(_reason(error), at=error.pos)
             else:
-                # A number that touches the end of what was read may go on behind it.
-                if end < len(self._text) or self._more is None:
+                # A number at the end of what was read may go on behind it: 1, 1.5, 1.5e3.
+                follows = self._text[end : end + 1]
+                if self._more is None or (follows and follows not in ".eE"):
                     self._check_depth(value, end)
                     self._at = end
                     return value
