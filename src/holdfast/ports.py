@@ -14,7 +14,15 @@ from holdfast.model.inventory import Inventory
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.operation import LogView, OperationAction, Removal
 from holdfast.model.report import Outcome
-from holdfast.model.session import Hit, Json, Message, Session, SessionFilter, SessionOrder
+from holdfast.model.session import (
+    Addition,
+    Hit,
+    Json,
+    Message,
+    Session,
+    SessionFilter,
+    SessionOrder,
+)
 from holdfast.model.stats import StoreStats
 
 Clock = Callable[[], float]
@@ -130,9 +138,7 @@ class SessionStore(Protocol):
 
     def create(self, new: Session) -> Session: ...
 
-    def append(
-        self, session_id: str, messages: Sequence[Message], *, now: float
-    ) -> Sequence[int]: ...
+    def append(self, session_id: str, messages: Sequence[Message], *, now: float) -> Addition: ...
 
     def end(self, session_id: str, reason: str, *, at: float) -> Session: ...
 

@@ -38,7 +38,7 @@ class Library:
             )
             self.store.create(started)
         message = Message(content=content, timestamp=self._clock, **fields)
-        [number] = self.store.append(session, [message], now=self._clock)
+        [number] = self.store.append(session, [message], now=self._clock).numbers
         return number
 
     def settle(self) -> None:

@@ -98,7 +98,7 @@ def test_every_field_comes_back(store: SqliteSessionStore) -> None:
         extra={"finish_reason": "stop", "odd": [None, {"a": "\udc80"}]},
     )
     store.create(a_session())
-    [number] = store.append(ID, [message], now=NOW)
+    [number] = store.append(ID, [message], now=NOW).numbers
     assert list(store.messages(ID)) == [replace(message, number=number)]
 
 
@@ -283,7 +283,7 @@ def test_a_prefix_stands_for_its_session(store: SqliteSessionStore) -> None:
 
 def test_messages_are_paged(store: SqliteSessionStore) -> None:
     store.create(a_session())
-    numbers = store.append(ID, [said(str(n)) for n in range(1_203)], now=NOW)
+    numbers = store.append(ID, [said(str(n)) for n in range(1_203)], now=NOW).numbers
     assert contents(store) == [str(n) for n in range(1_203)]
     some = list(store.messages(ID, after=numbers[9], limit=600))
     assert [message.content for message in some] == [str(n) for n in range(10, 610)]

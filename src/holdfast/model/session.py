@@ -186,6 +186,15 @@ class SessionFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """What an append changed: the numbers of the new messages, the session before and after."""
+
+    numbers: tuple[int, ...]
+    before: Session
+    after: Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """A message that a search found, with its session and the place around the match.
 

@@ -139,21 +139,20 @@ class Sessions:
         """
         now = self._clock()
         with self._store.transaction():
-            before = self._store.get(session_id)
-            numbers = self._store.append(session_id, messages, now=now)
-            after = self._store.get(session_id)
+            added = self._store.append(session_id, messages, now=now)
+            after = added.after
             self._hold(session_id, now)
             continued = None
             if is_over(self._options.limits, after):
                 continued = self._continue(after, EndReason.LIMIT, now)
                 after = self._store.get(session_id)
         self._write_transcript(after, messages, now)
-        raised = alerts(self._options.limits, before, after)
+        raised = alerts(self._options.limits, added.before, added.after)
         for alert in raised:
             self._tell(alert)
         if continued is not None:
             self._clear_files(after)
-        return Appended(session=after, numbers=numbers, alerts=raised, continued_as=continued)
+        return Appended(session=after, numbers=added.numbers, alerts=raised, continued_as=continued)
 
     def end(self, session_id: str, reason: str = EndReason.ENDED) -> Session:
         """End a session; the first end is the one that counts."""

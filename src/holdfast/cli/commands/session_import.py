@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -17,6 +19,7 @@ from holdfast.cli.progress import progress
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
+    from holdfast.model.session import Message, Session
     from holdfast.services.exchange.importing import ImportReport
 
 _SHOWN = 20
@@ -35,27 +38,56 @@ def command(invocation: Invocation, file: Path, *, replace: bool) -> int:
     """Store the sessions of a JSONL file, one a line, as `sessions export` writes them.
 
     Each session is stored whole or not at all. A bad line is refused by its number and the others
-    go on; an id that exists is skipped unless --replace is given. The home is made when there is
-    none. `-` reads standard input.
+    go on; an id that exists is skipped unless --replace is given, and then the old session is kept
+    in the home's archive folder. The home is made when there is none. `-` reads standard input.
     """
     from holdfast.services.exchange.importing import import_sessions
     from holdfast.stores.sqlite.importing import SqliteImport
 
     with _opened(file) as stream:
         store = invocation.create_store()
+        stamp = datetime.fromtimestamp(invocation.now, UTC).strftime("%Y%m%d_%H%M%S")
+        replaced = _Replaced(store.database.path.parent / "archive" / f"replaced_{stamp}.jsonl")
         with progress(stoppable=True) as shown:
             report = import_sessions(
-                SqliteImport(store), stream, replace=replace, now=invocation.now, progress=shown
+                SqliteImport(store, replaced.keep),
+                stream,
+                replace=replace,
+                now=invocation.now,
+                progress=shown,
             )
     if invocation.json:
         from holdfast.cli.output import print_json
 
-        print_json(report.to_json())
+        kept = str(replaced.path) if report.replaced else None
+        print_json({**report.to_json(), "replaced_kept_in": kept})
     else:
-        _tell(report)
+        _tell(report, replaced.path)
     if report.stopped:
         return INTERRUPTED
     return HoldfastError.exit_code if report.refused else 0
+
+
+class _Replaced:
+    """Where sessions go that an import replaces: a file that can be imported again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def keep(self, session: Session, messages: Iterable[Message]) -> None:
+        """On the disk before this returns: only then the old one is removed."""
+        from holdfast.services.exchange.jsonl import session_line
+        from holdfast.stores.files import PRIVATE_FILE, make_private_dir, write_all
+
+        make_private_dir(self.path.parent)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        fd = os.open(self.path, flags, PRIVATE_FILE)
+        try:
+            for piece in session_line(session, messages):
+                write_all(fd, piece.encode("utf-8"))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 @contextlib.contextmanager
@@ -71,7 +103,7 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
         yield stream
 
 
-def _tell(report: ImportReport) -> None:
+def _tell(report: ImportReport, kept: Path) -> None:
     from rich.text import Text
 
     from holdfast.cli.output import name, say
@@ -80,7 +112,7 @@ def _tell(report: ImportReport) -> None:
     stored = format_count(report.imported + report.replaced, "session")
     say(f"Stored {stored} with {format_count(report.messages, 'message')}.")
     if report.replaced:
-        say(f"{report.replaced:,} of them replaced one that was there.")
+        say(name(f"{report.replaced:,} of them replaced one that was there; those are in {kept}."))
     if report.skipped:
         there = "was" if len(report.skipped) == 1 else "were"
         count = format_count(len(report.skipped), "session")

@@ -7,6 +7,7 @@ messages both reach the same ratio, and zlib is in the standard library with a c
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ FIELDS_ARE_PACKED = 4
 
 _WORTH_PACKING = 256
 _LEVEL = 1
+_ODD = re.compile("[\0\ud800-\udfff]")
 
 Stored = str | bytes | None
 
@@ -86,6 +88,11 @@ def dump_extra(extra: Mapping[str, Json]) -> str | None:
     return _dump(dict(extra), "the session") if extra else None
 
 
+def storable(text: str | None) -> str | None:
+    """A title, a folder: with a mark for every character that is none, such as half a pair."""
+    return None if text is None else _ODD.sub("\ufffd", text)
+
+
 def load_extra(text: str | None) -> dict[str, Json]:
     return cast("dict[str, Json]", json.loads(text)) if text else {}
 
@@ -102,8 +109,7 @@ def _encode_body(content: Json) -> tuple[Stored, int, int]:
     raw = text.encode("utf-8", "surrogatepass")
     if len(raw) >= _WORTH_PACKING:
         return _pack(raw), form | BODY_IS_PACKED, len(raw)
-    odd = "\0" in text or any("\ud800" <= character <= "\udfff" for character in text)
-    return (raw if odd else text), form, len(raw)
+    return (raw if _ODD.search(text) else text), form, len(raw)
 
 
 def _fields(message: Message) -> dict[str, Json]:

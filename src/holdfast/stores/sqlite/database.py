@@ -8,10 +8,12 @@ first and upgrades later fails at once when another writer came between.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError, SchemaError, StorageError
@@ -23,6 +25,9 @@ from holdfast.stores.sqlite.search_text import search_text
 BUSY_SECONDS = 60.0
 _WAL_LIMIT = 16 * 1024 * 1024
 _LOOK_AT_WAL_EVERY = 200
+_SHORT_PAUSE = 0.0002
+_SHORT_PAUSES = 500
+_PAUSE = 0.005
 
 
 class Database:
@@ -41,7 +46,7 @@ class Database:
         with sqlite_errors(path):
             migrations.check(path)
             self._inode = path.stat().st_ino
-            migrations.migrate(self.connection())
+            _patiently(lambda: migrations.migrate(self.connection()), busy_seconds)
 
     def connection(self) -> sqlite3.Connection:
         if self._closed:
@@ -57,18 +62,23 @@ class Database:
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """One moment of the store for several statements. Never waits for writers."""
-        with sqlite_errors(self.path), self._transaction("BEGIN") as connection:
+        with self._transaction("BEGIN", self._busy_seconds) as connection:
             yield connection
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """All or nothing; inside another one, a part of it."""
-        with sqlite_errors(self.path), self._transaction("BEGIN IMMEDIATE") as connection:
-            self._check_replaced()  # with the lock: a repair swaps the file while it has it
+        with self._transaction("BEGIN IMMEDIATE", self._busy_seconds) as connection:
             yield connection
-        self._writes += 1
-        if self._writes % _LOOK_AT_WAL_EVERY == 0:
-            self._bound_wal()
+
+    def when_free(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        """Do something that can wait for another time, unless somebody is writing right now.
+
+        Only a store that this process has written to is worth it.
+        """
+        if not self._closed and self._writes:
+            with self._transaction("BEGIN IMMEDIATE", 0.0) as connection:
+                work(connection)
 
     def close(self) -> None:
         """Close the connections of this process; those from before a fork are the parent's."""
@@ -83,23 +93,42 @@ class Database:
         self.close()
 
     @contextlib.contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, begin: str, patience: float) -> Iterator[sqlite3.Connection]:
         connection = self.connection()
+        writes = begin == "BEGIN IMMEDIATE"
         if self._local.depth:
-            if begin == "BEGIN IMMEDIATE" and not self._local.writing:
+            if writes and not self._local.writing:
                 raise AssertionError("a write inside a read would deadlock with other writers")
             yield connection
             return
+        with sqlite_errors(self.path):
+            _patiently(lambda: self._begin(connection, begin), patience)
+            self._local.depth, self._local.writing = 1, writes
+            try:
+                if writes:
+                    self._check_replaced()  # with the lock: a repair swaps the file while it has it
+                yield connection
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            finally:
+                self._local.depth = 0
+            self._commit(connection)
+        if writes:
+            self._count_write()
+
+    def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
         connection.execute(begin)
-        self._local.depth, self._local.writing = 1, begin == "BEGIN IMMEDIATE"
-        try:
-            yield connection
-        except BaseException:
-            self._local.depth = 0
-            if connection.in_transaction:
+        if begin == "BEGIN":
+            try:
+                # A plain BEGIN takes no snapshot yet. From here on a reader cannot be kept waiting.
+                connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
+            except sqlite3.Error:
                 connection.execute("ROLLBACK")
-            raise
-        self._local.depth = 0
+                raise
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
         try:
             connection.execute("COMMIT")
         except sqlite3.Error:
@@ -107,11 +136,16 @@ class Database:
                 connection.execute("ROLLBACK")
             raise
 
+    def _count_write(self) -> None:
+        self._writes += 1
+        if self._writes % _LOOK_AT_WAL_EVERY == 0:
+            self._bound_wal()
+
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self.path.absolute().as_uri() + "?mode=rw",
             uri=True,
-            timeout=self._busy_seconds,
+            timeout=0.0,  # see `_patiently`
             isolation_level=None,
             check_same_thread=False,
         )
@@ -144,16 +178,30 @@ class Database:
             )
 
     def _bound_wal(self) -> None:
-        """Readers can keep SQLite's own checkpoints from starting the log over; insist once."""
+        """Readers can keep SQLite's own checkpoints from starting the log over; insist."""
         wal = self.path.with_name(self.path.name + "-wal")
         with contextlib.suppress(OSError, sqlite3.Error):
             if wal.stat().st_size > _WAL_LIMIT:
-                connection = self.connection()
-                connection.execute("PRAGMA busy_timeout = 100")
-                try:
-                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                finally:
-                    connection.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
+                self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _patiently(work: Callable[[], None], seconds: float) -> None:
+    """Try until nobody else has the lock, asking often at first.
+
+    SQLite itself would sleep a millisecond before it asks again, then two, five, ten and so on:
+    longer than most of our transactions take, so that the lock lay free between them.
+    """
+    deadline = time.monotonic() + seconds
+    pauses = itertools.repeat(_SHORT_PAUSE, _SHORT_PAUSES)
+    while True:
+        try:
+            work()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+            time.sleep(next(pauses, _PAUSE))
+        else:
+            return
 
 
 @contextlib.contextmanager

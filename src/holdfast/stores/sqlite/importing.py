@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import islice
 from typing import Self
 
 from holdfast.model.session import Message, Session
-from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.content import dump_extra, load_extra
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -23,8 +22,13 @@ _LEAVING = "/leaving"
 class SqliteImport:
     """One import into a store, entered once. It lives in one thread."""
 
-    def __init__(self, store: SqliteSessionStore) -> None:
+    def __init__(
+        self,
+        store: SqliteSessionStore,
+        keep_replaced: Callable[[Session, Iterable[Message]], None] | None = None,
+    ) -> None:
         self._store = store
+        self._keep_replaced = keep_replaced
         self._database = store.database
 
     def __enter__(self) -> Self:
@@ -91,6 +95,9 @@ class SqliteImport:
     def replace(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
         with self._database.write() as db, _savepoint(db):
             old = _number(db, session.id)
+            if self._keep_replaced is not None:  # a copy before the data goes
+                leaving = self._store.get(session.id)
+                self._keep_replaced(leaving, self._store.messages(leaving.id))
             # The new one is stored beside the old one, under a number that was never used: a
             # reader in the middle of the old one must not go on with messages of the new one.
             db.execute("UPDATE sessions SET id = ? WHERE number = ?", (_LEAVING, old))
@@ -98,7 +105,7 @@ class SqliteImport:
             db.execute(
                 "UPDATE sessions SET parent = ? WHERE parent = ?", (_number(db, session.id), old)
             )
-            remove_session(db, old)
+            self._store.delete(_LEAVING)
 
     def waiting(self, field: str) -> Sequence[tuple[str, str]]:
         with self._database.read() as db:
@@ -140,16 +147,6 @@ class SqliteImport:
         with self._database.read() as db:
             row: tuple[object, ...] | None = db.execute(query, parameters).fetchone()
             return row
-
-
-def remove_session(db: sqlite3.Connection, number: int) -> None:
-    """Take a session out of the database: its index entries, messages, routes and lease.
-
-    Its children stay and lose their parent. Inside a write transaction.
-    """
-    search_index.forget(db, number)  # the reference before the data
-    db.execute("DELETE FROM messages WHERE session = ?", (number,))
-    db.execute("DELETE FROM sessions WHERE number = ?", (number,))
 
 
 @contextmanager

@@ -26,8 +26,9 @@ CREATE TABLE sessions (
     CHECK ((ended_at IS NULL) = (end_reason IS NULL))
 );
 
+CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
 -- Unique whatever the case: a transcript's file name may live on a file system that folds it.
-CREATE UNIQUE INDEX sessions_by_id ON sessions (id COLLATE NOCASE);
+CREATE UNIQUE INDEX sessions_by_folded_id ON sessions (id COLLATE NOCASE);
 CREATE INDEX sessions_by_activity ON sessions (last_active_at);
 CREATE INDEX sessions_by_source ON sessions (source, last_active_at);
 CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from holdfast.stores.sqlite.search_text import MATCH_ENDS, MATCH_STARTS, is_word, spaced, unspaced
 
-BATCH = 256
+BATCH = 128
 #: How text becomes words; schema_1.sql says the same of the index.
 TOKENIZER = "unicode61 remove_diacritics 2"
 
@@ -44,6 +44,12 @@ def catch_up(db: sqlite3.Connection, newest: int, *, batch: int = BATCH) -> None
         """,
         (indexed_to, newest),
     )
+
+
+def catch_up_all(db: sqlite3.Connection) -> None:
+    """Index everything that is not yet. Inside a write transaction."""
+    [newest] = db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()
+    catch_up(db, newest, batch=1)
 
 
 def forget(db: sqlite3.Connection, session: int) -> None:

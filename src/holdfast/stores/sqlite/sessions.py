@@ -6,21 +6,29 @@ import json
 import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from holdfast.errors import SessionEndedError, SessionExistsError, UnknownSessionError, UsageError
+from holdfast.errors import (
+    HoldfastError,
+    SessionEndedError,
+    SessionExistsError,
+    UnknownSessionError,
+    UsageError,
+)
 from holdfast.model.ids import check_id
 from holdfast.model.lease import Holder, Lease
-from holdfast.model.session import Hit, Message, Session, SessionFilter, SessionOrder, Tokens
+from holdfast.model.session import Addition, Hit, Message, Session, SessionFilter, SessionOrder
 from holdfast.model.stats import StoreStats
 from holdfast.stores.sqlite import content, leases, search, search_index, statistics
+from holdfast.stores.sqlite.content import storable
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.session_rows import COLUMNS, TABLES, order, session, where
 
 _PAGE = 500
 _MOST_TOKENS = 10**12
+_ONE = f"SELECT s.number, {COLUMNS} FROM {TABLES} WHERE s.id = ?"  # noqa: S608 - our own names
 
 
 class SqliteSessionStore:
@@ -30,6 +38,9 @@ class SqliteSessionStore:
         self.database = Database(path, create=create)
 
     def close(self) -> None:
+        """Close the store. What is not yet in the search index goes there, if nobody is writing."""
+        with suppress(HoldfastError):
+            self.database.when_free(search_index.catch_up_all)
         self.database.close()
 
     def transaction(self) -> AbstractContextManager[object]:
@@ -54,16 +65,16 @@ class SqliteSessionStore:
                 """,
                 (
                     new.id,
-                    new.source,
+                    storable(new.source),
                     parent,
                     new.relation.value if new.relation else None,
-                    new.title,
-                    new.cwd,
-                    new.model,
+                    storable(new.title),
+                    storable(new.cwd),
+                    storable(new.model),
                     new.started_at,
                     new.last_active_at,
                     new.ended_at,
-                    new.end_reason,
+                    storable(new.end_reason),
                     int(new.pinned),
                     content.dump_extra(new.extra),
                 ),
@@ -72,32 +83,22 @@ class SqliteSessionStore:
                 self.route(new.routing_key, new.id)
             return self.get(new.id)
 
-    def append(self, session_id: str, messages: Sequence[Message], *, now: float) -> Sequence[int]:
-        """Add messages to an open session; returns their numbers. Durable when it returns."""
+    def append(self, session_id: str, messages: Sequence[Message], *, now: float) -> Addition:
+        """Add messages to an open session. Durable when it returns."""
+        # Everything slow comes first: other writers wait for what is done with the lock.
         rows = [(_checked(message), content.encode(message)) for message in messages]
         with self.database.write() as db:
-            number, ended_at, last_active_at = self._row(db, session_id)
-            if ended_at is not None:
+            number, before = self._numbered(db, session_id)
+            if before.ended:
                 raise SessionEndedError(
                     f"Session {session_id} has ended.", hint="Reopen it before adding to it."
                 )
-            numbers = []
-            for message, row in rows:
-                timestamp = now if message.timestamp is None else message.timestamp
-                # Never beyond now: a clock that jumped ahead must not keep it alive for ever.
-                last_active_at = min(max(last_active_at, timestamp), now)
-                cursor = db.execute(
-                    """
-                    INSERT INTO messages (session, role, timestamp, form, body, fields)
-                    VALUES (?, ?, ?, ?, ?, ?)
-                    """,
-                    (number, message.role, timestamp, row.form, row.body, row.fields),
-                )
-                numbers.append(cursor.lastrowid or 0)
-            _add_totals(db, number, last_active_at, rows)
+            numbers = tuple(_insert(db, number, message, row, now) for message, row in rows)
+            after = _with_totals(before, rows, now)
+            _update_totals(db, number, after)
             if numbers:
                 search_index.catch_up(db, numbers[-1])
-            return numbers
+            return Addition(numbers=numbers, before=before, after=after)
 
     def end(self, session_id: str, reason: str, *, at: float) -> Session:
         """End a session. One that has ended keeps its first end."""
@@ -106,7 +107,7 @@ class SqliteSessionStore:
             if ended_at is None:
                 db.execute(
                     "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE number = ?",
-                    (at, reason, number),
+                    (at, storable(reason), number),
                 )
             return self.get(session_id)
 
@@ -124,7 +125,7 @@ class SqliteSessionStore:
             return self.get(session_id)
 
     def rename(self, session_id: str, title: str | None) -> Session:
-        return self._set(session_id, "title", title)
+        return self._set(session_id, "title", storable(title))
 
     def pin(self, session_id: str, pinned: bool) -> Session:
         return self._set(session_id, "pinned", int(pinned))
@@ -148,8 +149,8 @@ class SqliteSessionStore:
         return found[0] if found else None
 
     def get(self, session_id: str) -> Session:
-        row = self._one(session_id, COLUMNS)
-        return session(row)
+        with self.database.read() as db:
+            return self._numbered(db, session_id)[1]
 
     def resolve(self, prefix: str) -> str:
         """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
@@ -321,15 +322,11 @@ class SqliteSessionStore:
             raise self._unknown(session_id)
         return row
 
-    def _one(self, session_id: str, columns: str) -> Any:
-        with self.database.read() as db:
-            row = db.execute(
-                f"SELECT {columns} FROM {TABLES} WHERE s.id = ?",  # noqa: S608 - our own names
-                (session_id,),
-            ).fetchone()
+    def _numbered(self, db: sqlite3.Connection, session_id: str) -> tuple[int, Session]:
+        row = db.execute(_ONE, (session_id,)).fetchone()
         if row is None:
             raise self._unknown(session_id)
-        return row
+        return row[0], session(row[1:])
 
     def _unknown(self, session_id: str) -> UnknownSessionError:
         with self.database.read() as db:
@@ -369,37 +366,56 @@ def _checked(message: Message) -> Message:
     return message
 
 
-def _add_totals(
-    db: sqlite3.Connection,
-    number: int,
-    last_active_at: float,
-    rows: Sequence[tuple[Message, content.Row]],
-) -> None:
-    tokens = Tokens()
+def _insert(
+    db: sqlite3.Connection, session: int, message: Message, row: content.Row, now: float
+) -> int:
+    timestamp = now if message.timestamp is None else message.timestamp
+    cursor = db.execute(
+        "INSERT INTO messages (session, role, timestamp, form, body, fields) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (session, message.role, timestamp, row.form, row.body, row.fields),
+    )
+    return cursor.lastrowid or 0
+
+
+def _with_totals(
+    before: Session, rows: Sequence[tuple[Message, content.Row]], now: float
+) -> Session:
+    tokens = before.tokens
+    active = before.last_active_at
     for message, _ in rows:
         tokens = tokens.plus(message.usage)
+        timestamp = now if message.timestamp is None else message.timestamp
+        # Never beyond now: a clock that jumped ahead must not keep it alive for ever.
+        active = min(max(active, timestamp), now)
+    return replace(
+        before,
+        last_active_at=active,
+        message_count=before.message_count + len(rows),
+        tool_call_count=before.tool_call_count + sum(m.tool_call_count for m, _ in rows),
+        tokens=tokens,
+        cost=before.cost + sum(message.cost or 0.0 for message, _ in rows),
+        bytes=before.bytes + sum(row.size for _, row in rows),
+    )
+
+
+def _update_totals(db: sqlite3.Connection, number: int, after: Session) -> None:
     db.execute(
         """
         UPDATE sessions SET
-            last_active_at = ?,
-            message_count = message_count + ?,
-            tool_call_count = tool_call_count + ?,
-            tokens_in = tokens_in + ?,
-            tokens_out = tokens_out + ?,
-            tokens_cached = tokens_cached + ?,
-            cost = cost + ?,
-            bytes = bytes + ?
+            last_active_at = ?, message_count = ?, tool_call_count = ?, tokens_in = ?,
+            tokens_out = ?, tokens_cached = ?, cost = ?, bytes = ?
         WHERE number = ?
         """,
         (
-            last_active_at,
-            len(rows),
-            sum(message.tool_call_count for message, _ in rows),
-            tokens.input,
-            tokens.output,
-            tokens.cached,
-            sum(message.cost or 0.0 for message, _ in rows),
-            sum(row.size for _, row in rows),
+            after.last_active_at,
+            after.message_count,
+            after.tool_call_count,
+            after.tokens.input,
+            after.tokens.output,
+            after.tokens.cached,
+            after.cost,
+            after.bytes,
             number,
         ),
     )
