@@ -18,12 +18,18 @@ if TYPE_CHECKING:
     from holdfast.model.inventory import Inventory as Inventory
     from holdfast.model.plan import Plan as Plan
     from holdfast.model.report import Report as Report
+    from holdfast.model.session import EndReason as EndReason
+    from holdfast.model.session import Hit as Hit
     from holdfast.model.session import Message as Message
     from holdfast.model.session import Relation as Relation
     from holdfast.model.session import Session as Session
     from holdfast.model.session import SessionFilter as SessionFilter
     from holdfast.model.session import SessionOrder as SessionOrder
     from holdfast.model.session import Tokens as Tokens
+    from holdfast.policy.lifecycle import OnReset as OnReset
+    from holdfast.policy.lifecycle import SessionOptions as SessionOptions
+    from holdfast.policy.lifecycle import Transcript as Transcript
+    from holdfast.policy.limits import SessionLimits as SessionLimits
     from holdfast.policy.retention import plan as plan
     from holdfast.policy.rules import Caps as Caps
     from holdfast.policy.rules import Limits as Limits
@@ -38,10 +44,13 @@ _ROOMS = {
     "Alert": "holdfast.model.alert",
     "AsyncSessions": "holdfast.services.async_sessions",
     "Caps": "holdfast.policy.rules",
+    "EndReason": "holdfast.model.session",
+    "Hit": "holdfast.model.session",
     "HoldfastError": "holdfast.errors",
     "Inventory": "holdfast.model.inventory",
     "Limits": "holdfast.policy.rules",
     "Message": "holdfast.model.session",
+    "OnReset": "holdfast.policy.lifecycle",
     "Plan": "holdfast.model.plan",
     "Policy": "holdfast.policy.rules",
     "Relation": "holdfast.model.session",
@@ -49,9 +58,12 @@ _ROOMS = {
     "Rules": "holdfast.policy.rules",
     "Session": "holdfast.model.session",
     "SessionFilter": "holdfast.model.session",
+    "SessionLimits": "holdfast.policy.limits",
+    "SessionOptions": "holdfast.policy.lifecycle",
     "SessionOrder": "holdfast.model.session",
     "Sessions": "holdfast.services.sessions",
     "Tokens": "holdfast.model.session",
+    "Transcript": "holdfast.policy.lifecycle",
     "apply": "holdfast.services.apply",
     "open_home": "holdfast.homes.registry",
     "open_sessions": "holdfast.homes.embedded",
@@ -63,10 +75,13 @@ __all__ = [
     "Alert",
     "AsyncSessions",
     "Caps",
+    "EndReason",
+    "Hit",
     "HoldfastError",
     "Inventory",
     "Limits",
     "Message",
+    "OnReset",
     "Plan",
     "Policy",
     "Relation",
@@ -74,9 +89,12 @@ __all__ = [
     "Rules",
     "Session",
     "SessionFilter",
+    "SessionLimits",
+    "SessionOptions",
     "SessionOrder",
     "Sessions",
     "Tokens",
+    "Transcript",
     "__version__",
     "apply",
     "open_home",

@@ -184,6 +184,9 @@ class SessionStore(Protocol):
         substring: bool = False,
     ) -> Sequence[Hit]: ...
 
+    def close_words(self, text: str) -> Sequence[str]:
+        """Words of the store that are close to those of a query which found nothing."""
+
     def hold(self, session_id: str, holder: Holder, *, now: float) -> None: ...
 
     def release(self, session_id: str, holder: Holder) -> None: ...

@@ -106,7 +106,7 @@ def _wrong(words: str) -> str | None:
     options = _options(command, context)
     rest = iter(shlex.split(words.replace('"', "").replace("'", "")))
     for word in rest:
-        if word.startswith("-"):
+        if word.startswith("-") and word != "-":  # a lone dash is standard input
             option = options.get(word.partition("=")[0])
             if option is None:
                 return f"no option {word}"

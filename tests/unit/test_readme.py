@@ -1,30 +1,72 @@
-"""The Python in the README is run as it stands there."""
+"""The Python in the README and in the page on embedding is run as it stands there."""
 
 from __future__ import annotations
 
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from holdfast import HoldfastError
 from holdfast.homes.sample import build
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+EMBEDDING = ROOT / "docs/how-to/embed-sessions.md"
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_SESSIONS, _PRUNING = _PYTHON.findall(README.read_text(encoding="utf-8"))
 
 
-def test_the_python_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [code] = _PYTHON.findall(README.read_text(encoding="utf-8"))
+def _run(code: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "readme"}
+    exec(compile(code, str(README), "exec"), names)  # noqa: S102 - our own README
+    return names
+
+
+def test_the_sessions_in_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = _run(_SESSIONS)
+    [hit] = names["hits"]
+    assert hit.session.id == names["session"].id
+    assert hit.snippet == "Old [checkpoints]."
+    [listed] = names["recent"]
+    assert listed.title == "Disk clean-up"
+    assert (listed.message_count, listed.tokens.input, listed.tokens.output) == (2, 52, 4)
+    with pytest.raises(HoldfastError):
+        names["sessions"].get(listed.id)  # closed at the end of the block
+    assert [path.name for path in tmp_path.iterdir()] == ["agent-home"]
+
+
+def test_the_sessions_in_the_readme_are_ten_lines() -> None:
+    assert len([line for line in _SESSIONS.splitlines() if line]) == 10
+
+
+def test_the_pruning_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / ".holdfast"
     build(home, time.time())
     before = _names(home)
     monkeypatch.setenv("HOME", str(tmp_path))
-    names: dict[str, object] = {"__name__": "readme"}
-    exec(compile(code, str(README), "exec"), names)  # noqa: S102 - our own README
-    report = names["report"]
-    assert getattr(report, "removed", 0) > 0
+    names = _run(_PRUNING)
+    assert names["report"].removed > 0
+    assert names["undone"].brought_back == names["report"].removed
     assert _names(home) == before, "it ends with an undo, so everything is back"
+
+
+def test_the_page_on_embedding_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its blocks go on from each other."""
+    monkeypatch.chdir(tmp_path)
+    blocks = _PYTHON.findall(EMBEDDING.read_text(encoding="utf-8"))
+    names = _run("\n".join(blocks))
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "1 user What fills the disk?"
+    assert said[-1] == "hello"
+    assert names["fresh"].id != names["current"].id
+    assert {child.relation.value for child in names["children"]} == {"branch", "delegate"}
+    assert names["path"].name.startswith(f"request_dump_{names['branch'].id}_")
 
 
 def _names(home: Path) -> set[str]:

@@ -115,7 +115,7 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
     elif status.inventory.trash:
         say("Nothing more to remove by the policy. What was removed is still in the trash:")
         suggest(f"holdfast {home_flag}trash list")
-    elif status.inventory.items:
+    elif status.inventory.items or (status.store and status.store.sessions):
         say("Everything here is within the policy. To see the policy:")
         suggest(f"holdfast {home_flag}config show")
     else:

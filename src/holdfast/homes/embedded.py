@@ -10,13 +10,13 @@ from pathlib import Path
 
 from holdfast import config
 from holdfast.homes.holdfast import HoldfastHome
+from holdfast.homes.registry import create_home
 from holdfast.homes.session_files import HomeSessionFiles
 from holdfast.model.alert import Alert
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.ports import Clock
 from holdfast.services.sessions import Sessions
 from holdfast.stores import processes
-from holdfast.stores.files import make_private_dir, storage_errors
 
 _HOUR = 3600.0
 
@@ -34,8 +34,7 @@ def open_sessions(
     host that wants it to count passes options. `on_alert` hears of sessions near their limits.
     """
     root = Path(home)
-    with storage_errors(f"create {root}"):
-        make_private_dir(root)
+    create_home(root)
     root = root.resolve()
     settings = config.load(root / "config.toml", {})
     opened = HoldfastHome(root, clock=clock, idle=settings.sessions.idle_hours * _HOUR)

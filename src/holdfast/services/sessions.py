@@ -19,7 +19,7 @@ from typing import Self
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.alert import Alert
 from holdfast.model.ids import new_cron_id, new_id
-from holdfast.model.lease import Lease
+from holdfast.model.lease import Holder, Lease
 from holdfast.model.session import (
     EndReason,
     Hit,
@@ -72,7 +72,8 @@ class Sessions:
         self._clock = clock
         self._random_hex = random_hex
         self._on_alert = on_alert
-        self._held: dict[str, float] = {}
+        # By holder too: after a fork the child is another one.
+        self._held: dict[tuple[str, Holder], float] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -87,12 +88,13 @@ class Sessions:
 
     def close(self) -> None:
         """Give the leases back and close the store. Open sessions stay open."""
-        holder = self._processes.this_process()
-        if self._held:
+        here = self._processes.this_process()
+        mine = [session_id for session_id, holder in self._held if holder == here]
+        if mine:
             with self._store.transaction():
-                for session_id in self._held:
-                    self._store.release(session_id, holder)
-            self._held.clear()
+                for session_id in mine:
+                    self._store.release(session_id, here)
+        self._held.clear()
         self._store.close()
 
     def create(  # noqa: PLR0913 - all but one are optional, and named
@@ -308,15 +310,17 @@ class Sessions:
 
     def _hold(self, session_id: str, now: float) -> None:
         """Say that this process holds the session; again only after a while."""
-        last = self._held.get(session_id)
+        holder = self._processes.this_process()
+        last = self._held.get((session_id, holder))
         if last is not None and 0 <= now - last < _HEARTBEAT_SECONDS:
             return
-        self._store.hold(session_id, self._processes.this_process(), now=now)
-        self._held[session_id] = now
+        self._store.hold(session_id, holder, now=now)
+        self._held[session_id, holder] = now
 
     def _release(self, session_id: str) -> None:
-        if self._held.pop(session_id, None) is not None:
-            self._store.release(session_id, self._processes.this_process())
+        holder = self._processes.this_process()
+        if self._held.pop((session_id, holder), None) is not None:
+            self._store.release(session_id, holder)
 
     def _is_dead(self, lease: Lease) -> bool:
         return lease.released or self._processes.is_dead(lease.holder)
@@ -339,8 +343,12 @@ class Sessions:
 
     def _tell(self, alert: Alert) -> None:
         _log.warning("%s", alert.message)
-        if self._on_alert is not None:
+        if self._on_alert is None:
+            return
+        try:
             self._on_alert(alert)
+        except Exception:  # noqa: BLE001 - a host that saw it would send what is stored again
+            _log.exception("the callback for alerts failed")
 
 
 @contextlib.contextmanager

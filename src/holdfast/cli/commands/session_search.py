@@ -72,7 +72,8 @@ def command(
 
         print_json({"hits": [_document(hit) for hit in found]})
     else:
-        _show(words, found, part=part, home_flag=invocation.home_flag)
+        close = store.close_words(query) if store is not None and not found and not part else ()
+        _show(words, found, close, part=part, home_flag=invocation.home_flag)
     return 0
 
 
@@ -90,7 +91,12 @@ def _document(hit: Hit) -> dict[str, Any]:
 
 
 def _show(
-    words: tuple[str, ...], found: Sequence[Hit], *, part: bool, home_flag: str
+    words: tuple[str, ...],
+    found: Sequence[Hit],
+    close: Sequence[str],
+    *,
+    part: bool,
+    home_flag: str,
 ) -> None:
     import shlex
 
@@ -100,6 +106,8 @@ def _show(
 
     if not found:
         say(Text.assemble("Nothing was found for ", name(" ".join(words), "bold"), "."))
+        if close:
+            say(name(f"Words like it that do occur: {', '.join(close)}."))
         if not part:
             say("To look for a part of a word:")
             dashes = "-- " if words[0].startswith("-") else ""

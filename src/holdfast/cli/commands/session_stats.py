@@ -26,7 +26,13 @@ def command(invocation: Invocation) -> int:
 
     home, settings = invocation.open_home()
     with progress() as shown:
-        seen = status(home, settings.policy(), now=invocation.now, progress=shown)
+        seen = status(
+            home,
+            settings.policy(),
+            now=invocation.now,
+            limits=settings.session_options().limits,
+            progress=shown,
+        )
     store = home.session_store()
     largest: list[Session] = []
     if store is not None:

@@ -259,6 +259,9 @@ class SqliteSessionStore:
             substring=substring,
         )
 
+    def close_words(self, text: str) -> Sequence[str]:
+        return search.suggestion(self.database, text)
+
     def hold(self, session_id: str, holder: Holder, *, now: float) -> None:
         leases.hold(self.database, session_id, holder, now=now)
 
