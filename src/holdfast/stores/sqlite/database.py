@@ -19,6 +19,7 @@ from pathlib import Path
 from holdfast.errors import BusyError, DamageError, SchemaError, StorageError
 from holdfast.stores.files import PRIVATE_FILE, make_private_dir, storage_errors
 from holdfast.stores.sqlite import migrations
+from holdfast.stores.sqlite.gate import Gate
 from holdfast.stores.sqlite.search_text import search_text
 
 #: Long enough for any transaction of ours behind which another process may wait.
@@ -38,7 +39,7 @@ class Database:
         self.path = path
         self._busy_seconds = busy_seconds
         self._local = threading.local()
-        self._all: list[tuple[int, sqlite3.Connection]] = []
+        self._all: list[tuple[int, sqlite3.Connection | Gate]] = []
         self._guard = threading.Lock()
         self._writes = 0
         if create:
@@ -56,6 +57,7 @@ class Database:
             self._local.connection = self._connect()
             self._local.process = os.getpid()
             self._local.depth = 0
+            self._local.gate = None
         connection: sqlite3.Connection = self._local.connection
         return connection
 
@@ -84,9 +86,9 @@ class Database:
         """Close the connections of this process; those from before a fork are the parent's."""
         self._closed = True
         with self._guard:
-            for process, connection in self._all:
+            for process, resource in self._all:
                 if process == os.getpid():
-                    connection.close()
+                    resource.close()
             self._all.clear()
 
     def __del__(self) -> None:
@@ -101,7 +103,8 @@ class Database:
                 raise AssertionError("a write inside a read would deadlock with other writers")
             yield connection
             return
-        with sqlite_errors(self.path):
+        gate = self._gate().passed(patience) if writes else contextlib.nullcontext()
+        with sqlite_errors(self.path), gate:
             _patiently(lambda: self._begin(connection, begin), patience)
             self._local.depth, self._local.writing = 1, writes
             try:
@@ -156,6 +159,15 @@ class Database:
         with self._guard:
             self._all.append((os.getpid(), connection))
         return connection
+
+    def _gate(self) -> Gate:
+        """This thread's place in the queue of writers; readers never make one."""
+        if self._local.gate is None:
+            self._local.gate = Gate(self.path)
+            with self._guard:
+                self._all.append((os.getpid(), self._local.gate))
+        gate: Gate = self._local.gate
+        return gate
 
     def _create(self) -> None:
         """Make the file itself, private from its first moment; SQLite's own would not be."""

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from holdfast.stores.sqlite.search_text import MATCH_ENDS, MATCH_STARTS, is_word, spaced, unspaced
 
-BATCH = 128
+BATCH = 256
 #: How text becomes words; schema_1.sql says the same of the index.
 TOKENIZER = "unicode61 remove_diacritics 2"
 

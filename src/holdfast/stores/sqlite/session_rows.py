@@ -67,6 +67,11 @@ def where(wanted: SessionFilter) -> tuple[str, list[Any]]:
     return condition, [value for _, values in parts for value in values]
 
 
+def uses_joins(wanted: SessionFilter) -> bool:
+    """Whether the condition speaks of parents or routes, and not of sessions alone."""
+    return wanted.routing_key is not None or wanted.parent_id is not None
+
+
 _Part = tuple[str, Sequence[Any]]
 
 

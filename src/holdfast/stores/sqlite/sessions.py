@@ -24,7 +24,14 @@ from holdfast.model.stats import StoreStats
 from holdfast.stores.sqlite import content, leases, search, search_index, statistics
 from holdfast.stores.sqlite.content import storable
 from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.session_rows import COLUMNS, TABLES, order, session, where
+from holdfast.stores.sqlite.session_rows import (
+    COLUMNS,
+    TABLES,
+    order,
+    session,
+    uses_joins,
+    where,
+)
 
 _PAGE = 500
 _MOST_TOKENS = 10**12
@@ -182,9 +189,14 @@ class SqliteSessionStore:
     ) -> Sequence[Session]:
         condition, parameters = where(wanted)
         with self.database.read() as db:
+            # The numbers first: what is joined to a session is looked up for its page only.
+            chosen = (
+                f"SELECT s.number FROM {TABLES if uses_joins(wanted) else 'sessions s'} "  # noqa: S608 - no user text
+                f"WHERE {condition} ORDER BY {order(order_by)} LIMIT ? OFFSET ?"
+            )
             rows = db.execute(
-                f"SELECT {COLUMNS} FROM {TABLES} WHERE {condition} "  # noqa: S608 - no user text
-                f"ORDER BY {order(order_by)} LIMIT ? OFFSET ?",
+                f"SELECT {COLUMNS} FROM {TABLES} WHERE s.number IN ({chosen}) "  # noqa: S608 - no user text
+                f"ORDER BY {order(order_by)}",
                 [*parameters, -1 if limit is None else limit, offset],
             )
             return [session(row) for row in rows]
