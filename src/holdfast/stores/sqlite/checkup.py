@@ -59,7 +59,13 @@ def _check(path: Path, progress: Progress, *, unchanging: bool) -> Iterator[Find
     if not path.exists():
         yield Finding(check=STORE, message="there is none yet")
         return
-    with contextlib.closing(open_to_look(path, unchanging=unchanging)) as db:
+    try:
+        with sqlite_errors(path):
+            opened = open_to_look(path, unchanging=unchanging)
+    except HoldfastError as error:
+        yield _damage(STORE, error.message, error.hint or "", repairable=False)
+        return
+    with contextlib.closing(opened) as db:
         for number, (name, look) in enumerate(_LOOKS.items()):
             _show(progress, name, number, db)
             found = _carefully(name, look, db, path, progress)

@@ -7,6 +7,7 @@ lost page said. It is written into a copy; only a copy that then shows its table
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sqlite3
 import struct
 from collections.abc import Iterator
@@ -41,12 +42,23 @@ def mend(copy: Path) -> None:
             for place, data in pages:
                 file.seek(place)
                 file.write(data)
-        if opens(copy):
+        if opens(copy) and _shows_rows(copy):
             return
     raise DamageError(
-        f"Nothing can be read of {copy.name.partition('.repair-')[0]}: its first page is lost.",
-        hint="It was left as it is. Restore the home from a backup, or move the file away.",
+        f"Nothing can be read of {copy.name.partition('.repair-')[0]}; it was left as it is.",
+        hint="Restore the home from a backup, or move the file away to begin a new store.",
     )
+
+
+def _shows_rows(copy: Path) -> bool:
+    """Whether one end of a table can be read: that page was one, then, and the table is there."""
+    with contextlib.closing(tolerant(copy)) as db:
+        for table, order in itertools.product(("sessions", "messages"), ("", "DESC")):
+            with contextlib.suppress(sqlite3.DatabaseError):
+                query = f"SELECT number FROM {table} ORDER BY number {order} LIMIT 1"  # noqa: S608 - our own names
+                if db.execute(query).fetchone():
+                    return True
+    return False
 
 
 def _schema_pages(new: bytes) -> Iterator[tuple[int, bytes]]:

@@ -1,7 +1,9 @@
 """Where writers queue up before SQLite's write lock, at a lock that is cheap to ask for.
 
 SQLite's own waiting sleeps longer than our transactions last, and each of its tries costs more
-than a transaction leaves free. Measured with four writers: a third more messages a second.
+than a transaction leaves free. A pause of two milliseconds lets whoever is through go on for a few
+transactions: measured with four writers, that is half as many messages again as asking ten times
+as often.
 
 It is a courtesy between processes of ours: the lock that counts is SQLite's. Whoever does not get
 through in time, or has no gate to queue at, asks there all the same.
@@ -18,7 +20,7 @@ from pathlib import Path
 
 from holdfast.stores.files import PRIVATE_FILE
 
-_PAUSE = 0.0001
+_PAUSE = 0.002
 _PATIENCE = 2.0
 
 

@@ -27,18 +27,20 @@ _BESIDE = (
 _KNOWN = (
     "CREATE TEMP TABLE known (number INTEGER PRIMARY KEY, session INTEGER)",
     "CREATE TEMP TABLE known_id (number INTEGER PRIMARY KEY, id TEXT)",
-    "CREATE TEMP TABLE known_source (number INTEGER PRIMARY KEY, source TEXT, active REAL)",
+    "CREATE TEMP TABLE known_source (number INTEGER PRIMARY KEY, source TEXT)",
+    "CREATE TEMP TABLE known_active (number INTEGER PRIMARY KEY, active REAL)",
     "CREATE TEMP TABLE known_parent (number INTEGER PRIMARY KEY, parent INTEGER)",
 )
 _INDEXES = (
     ("known", "messages", "messages_by_session", ("number", "session"), ("session", "number")),
-    ("known_id", "sessions", "sessions_by_id", ("number", "id"), ("id COLLATE NOCASE",)),
+    ("known_id", "sessions", "sessions_by_id", ("number", "id"), ("id",)),
+    ("known_source", "sessions", "sessions_by_source", ("number", "source"), ("source",)),
     (
-        "known_source",
+        "known_active",
         "sessions",
-        "sessions_by_source",
-        ("number", "source", "last_active_at"),
-        ("source", "last_active_at"),
+        "ended_by_activity WHERE ended_at IS NOT NULL",
+        ("number", "last_active_at"),
+        ("last_active_at",),
     ),
     (
         "known_parent",
@@ -109,11 +111,12 @@ class Rescue:
 
     def _copy_messages(self) -> None:
         columns = self._columns("messages")
+        highest = self._highest("SELECT max(number) FROM temp.known", table="messages")
         found = by_number(
             self._old,
             ", ".join(columns),
             "messages",
-            self._highest("SELECT max(number) FROM temp.known", table="messages"),
+            highest,
             suspect=self._suspect,
             narrow=self._narrow if self._whole["known"] else None,
         )
@@ -150,7 +153,8 @@ class Rescue:
     def _recreate_session(self, number: int) -> None:
         known = self._new.execute(
             """
-            SELECT (SELECT id FROM temp.known_id WHERE number = :number), source, active,
+            SELECT (SELECT id FROM temp.known_id WHERE number = :number), source,
+                   (SELECT active FROM temp.known_active WHERE number = :number),
                    (SELECT parent FROM temp.known_parent WHERE number = :number),
                    (SELECT min(timestamp) FROM messages WHERE session = :number),
                    (SELECT max(timestamp) FROM messages WHERE session = :number)
@@ -159,8 +163,7 @@ class Rescue:
             {"number": number},
         ).fetchone()
         session_id, source, active, parent, first, last = known
-        times = [time for time in (active, last, first) if time is not None]
-        latest = times[0] if times else 0.0
+        latest = next((time for time in (active, last) if time is not None), 0.0)
         start = latest if first is None else min(first, latest)
         for wanted in (session_id, f"recovered_{number}", f"recovered_{number}_again"):
             if (

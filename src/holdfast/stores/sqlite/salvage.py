@@ -1,8 +1,8 @@
 """Reading what can be read of damaged tables.
 
-A damaged page stops every walk over it. So a table is read from both ends towards the damage, and
-what lies between is halved and tried again, down to single rows. Indexes, which lie on other pages,
-say what should have been there.
+A damaged page stops every walk over it. So the walk goes on a little further, and the part that it
+left out is read from both its ends, halved and tried again, down to single rows. Indexes, which lie
+on other pages, say what should have been there.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ Range = tuple[int, int]
 Narrow = Callable[[int, int], Range | None]
 #: Narrower than this, every number is tried: an index may have lost rows as well.
 _WIDE = 10_000
+#: How far a walk jumps ahead over damage at first; further each time that this does not help.
+_STEP = 64
 
 
 class Walk:
@@ -68,48 +70,68 @@ def by_number(
     suspect: list[Range],
     narrow: Narrow | None = None,
 ) -> Iterator[Row]:
-    """The rows of a table by number, which is the first of `columns`.
+    """The rows of a table by number, which is the first of `columns`; rising but for the damage,
+    so that a table made of them fills its pages.
 
-    Between the numbers that it adds to `suspect` some may be missing; elsewhere none is.
+    In the ranges that it adds to `suspect` some may be missing; elsewhere none is.
     """
-    query = (
-        f"SELECT {columns} FROM {table} NOT INDEXED WHERE number BETWEEN ? AND ? ORDER BY number"  # noqa: S608 - our own names
-    )
-    pending = [(1, highest)]
-    while pending:
-        low, high = pending.pop()
-        up = Walk(db, query, (low, high))
-        for row in _rising(up, low, high):
+    every = f"SELECT {columns} FROM {table} NOT INDEXED WHERE number"  # noqa: S608 - our own names
+    low, step = 1, _STEP
+    while low <= highest:
+        start, walk = low, Walk(db, f"{every} >= ? ORDER BY number", (low,))
+        for row in _believable(walk, low, highest):
+            if low == start > 1:
+                suspect.append((start, row[0] - 1))  # a page out of order can hide its rows
             yield row
             low = row[0] + 1
-        if up.whole or low > high:
-            continue
-        for row in _falling(Walk(db, f"{query} DESC", (low, high)), low, high):
+        if walk.whole:
+            suspect.append((start, highest if low == start > 1 else start - 1))
+            return
+        step = _STEP if low > start else 4 * step
+        last = min(highest, low + step - 1)
+        suspect.append((low, last))
+        yield from _halved(db, f"{every} BETWEEN ? AND ? ORDER BY number", low, last, narrow)
+        low = last + 1
+
+
+def _believable(walk: Walk, low: int, highest: int) -> Iterator[Row]:
+    """Rows in order. The last one before the walk stops, if it jumped ahead, may be the damage:
+    its number would hide everything between."""
+    held: Row | None = None
+    before = low - 1
+    for row in walk:
+        if not (before if held is None else held[0]) < row[0] <= highest:
+            break
+        if held is not None:
+            yield held
+            before = held[0]
+        held = row
+    if held is not None and (walk.whole or held[0] == before + 1):
+        yield held
+
+
+def _halved(
+    db: sqlite3.Connection, query: str, low: int, high: int, narrow: Narrow | None
+) -> Iterator[Row]:
+    """What can be read of a range with damage in it, from its ends and in ever smaller parts: a
+    walk in it that comes to its end may have been led past rows."""
+    pending = [(low, high)]
+    while pending:
+        low, high = pending.pop()
+        for row in Walk(db, query, (low, high)):
+            if row[0] != low:
+                break
             yield row
-            high = row[0] - 1
-        if not suspect:
-            suspect.append((low, high))
+            low += 1
+        for row in Walk(db, f"{query} DESC", (low, high)):
+            if row[0] != high:
+                break
+            yield row
+            high -= 1
         within = narrow(low, high) if narrow is not None and high - low > _WIDE else (low, high)
         if within is not None and within[0] < within[1]:
             middle = (within[0] + within[1]) // 2
             pending += [(middle + 1, within[1]), (within[0], middle)]
-
-
-def _rising(walk: Walk, low: int, high: int) -> Iterator[Row]:
-    """Until a number is out of order: from there on the page is not to be believed."""
-    for row in walk:
-        if not low <= row[0] <= high:
-            return
-        yield row
-        low = row[0] + 1
-
-
-def _falling(walk: Walk, low: int, high: int) -> Iterator[Row]:
-    for row in walk:
-        if not low <= row[0] <= high:
-            return
-        yield row
-        high = row[0] - 1
 
 
 def without(first: int, last: int, numbers: Iterable[int]) -> Iterator[Range]:

@@ -1,0 +1,171 @@
+"""`holdfast doctor`: is everything in a home as it should be, and if not, what to do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.errors import print_error
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.progress import progress
+from holdfast.cli.removal import _confirmed
+from holdfast.errors import (
+    ConfigError,
+    DamageError,
+    DeclinedError,
+    NotAHomeError,
+    StorageError,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from holdfast.model.finding import Finding
+    from holdfast.model.repair import Repair
+    from holdfast.ports import Home
+    from holdfast.services.doctor import Diagnosis
+
+_STYLES = {"ok": "green", "warning": "yellow", "damage": "bold red"}
+_IDLE = 86_400.0  # the default: a check-up does not ask for it
+
+
+@click.command(cls=Command, example="holdfast doctor\nholdfast doctor --repair")
+@click.option("--repair", is_flag=True, help="Mend what can be mended, after a backup.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
+    """Check a home and say what to do: configuration, permissions, sessions, log, trash.
+
+    Looks at every page and every message of the session store, at its totals and its search
+    index. It only reads; programs that use the home need not be closed. Ends with 5 when it
+    found damage.
+
+    With --repair it asks, makes a backup beside the store, and mends what it can: the search
+    index and the totals are made anew, what belongs to nothing is taken out, files become
+    private. A store with damaged pages is made anew from every row that can be read; programs
+    that use it must be closed for that. What could not be saved is reported.
+    """
+    home, found = _examine(invocation)
+    mended = None
+    declined = None
+    if repair and found.repairable:
+        if not invocation.json:
+            _show(found)
+        declined = None if yes else _ask(found)
+        if declined is None:
+            mended = _mend(invocation, home, found)
+            home, found = _examine(invocation)
+    _tell(invocation, found, mended, shown=declined is not None, repair=repair)
+    if declined is not None:
+        print_error(declined, as_json=False)
+        return declined.exit_code
+    return 0 if found.ok else DamageError.exit_code
+
+
+def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
+    from holdfast.services.doctor import CheckedHome, Diagnosis, examine
+
+    home, settings = _open(invocation)
+    if not isinstance(home, CheckedHome):
+        raise UsageError(f"A home of kind {home.kind} cannot be checked yet.")
+    with progress() as shown:
+        found = examine(home, progress=shown)
+    return home, Diagnosis(findings=(settings, *found.findings))
+
+
+def _open(invocation: Invocation) -> tuple[Home, Finding]:
+    """The home, though its settings may be wrong or nothing be in it yet."""
+    from holdfast.homes.holdfast import HoldfastHome
+    from holdfast.homes.registry import check_folder, open_home
+    from holdfast.model.finding import Finding, Severity
+
+    root = check_folder(invocation.home_path)
+    settings = Finding(check="configuration")
+    try:
+        invocation.settings(root)
+    except (ConfigError, StorageError) as error:
+        settings = Finding(
+            check="configuration",
+            severity=Severity.WARNING,
+            message=error.message,
+            advice="Until it is mended, other commands refuse to run. See `holdfast config check`.",
+        )
+    try:
+        return open_home(root, clock=invocation.clock, idle=_IDLE), settings
+    except NotAHomeError:
+        if any(root.iterdir()):
+            raise
+        return HoldfastHome(root, clock=invocation.clock, idle=_IDLE), settings
+
+
+def _ask(found: Diagnosis) -> DeclinedError | None:
+    """None when a person said yes."""
+    if not sys.stdin.isatty():
+        return DeclinedError(
+            "Nothing was changed: there is no terminal to ask on.", hint="Pass --yes to repair."
+        )
+    checks = ", ".join(dict.fromkeys(finding.check for finding in found.repairable))
+    click.echo(err=True)
+    if _confirmed(f"Mend this: {checks}? A backup is made first."):
+        return None
+    return DeclinedError("Nothing was changed.")
+
+
+def _mend(invocation: Invocation, home: Home, found: Diagnosis) -> Repair:
+    from holdfast.services.doctor import mend
+
+    with progress() as shown:
+        return mend(home, found, clock=invocation.clock, progress=shown)
+
+
+def _tell(
+    invocation: Invocation, found: Diagnosis, mended: Repair | None, *, shown: bool, repair: bool
+) -> None:
+    """What is true now, and what was done to get there."""
+    if invocation.json:
+        from holdfast.cli.output import print_json
+
+        document: dict[str, Any] = found.to_json()
+        if repair:
+            document["repair"] = mended.to_json() if mended else None
+        print_json(document)
+        return
+    if mended is not None:
+        _show_repair(mended)
+    if not shown:
+        _show(found)
+
+
+def _show(found: Diagnosis) -> None:
+    from rich.text import Text
+
+    from holdfast.cli.output import name, say, table
+
+    rows = table("check", "", "found")
+    rows.columns[0].no_wrap = True
+    for finding in found.findings:
+        word = finding.severity.value
+        rows.add_row(finding.check, Text(word, style=_STYLES[word]), name(finding.message))
+    say(rows)
+    say()
+    advice = dict.fromkeys(finding.advice for finding in found.findings if finding.advice)
+    for line in advice:
+        say(name(line))
+    if not advice:
+        say("Everything is as it should be." if found.ok else "Damage was found.")
+
+
+def _show_repair(mended: Repair) -> None:
+    from holdfast.cli.output import name, say
+
+    say()
+    for step in mended.steps:
+        say(name(f"Done: {step}."))
+    for loss in mended.losses:
+        say(name(f"Lost: {loss.describe()}.", "bold red"))
+    if mended.backup:
+        say(name(f"Backup: {Path(mended.backup)}"))
+    say()

@@ -1,0 +1,111 @@
+"""Looking a home over, and mending what can be mended: permissions, store, log, trash."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from holdfast.homes import permissions
+from holdfast.model.finding import Finding, Severity
+from holdfast.model.operation import LogView, OperationState
+from holdfast.model.repair import Repair
+from holdfast.model.units import format_count
+from holdfast.ports import OperationLog, Progress
+from holdfast.stores.sqlite import checkup as store_checkup
+from holdfast.stores.sqlite import repair as store_repair
+from holdfast.stores.trash_folder import TrashFolder
+
+UNFINISHED = "operations"
+
+
+class HomeCheckup:
+    """The check-up of one home. Looking creates and changes nothing."""
+
+    def __init__(self, root: Path, database: str, log: OperationLog, trash: TrashFolder) -> None:
+        self._root = root
+        self._database = database
+        self._log = log
+        self._trash = trash
+
+    def look(self, progress: Progress) -> Iterator[Finding]:
+        yield permissions.check(self._root, self._database)
+        yield from store_checkup.check(self._root / self._database, progress)
+        try:
+            view = self._log.read()
+        except OSError as error:
+            yield _damage("operation log", f"it cannot be read: {error.strerror or error}")
+            return
+        yield _log(view)
+        yield self._in_trash(view)
+        yield _unfinished(view)
+
+    def mend(
+        self, findings: Sequence[Finding], *, now: float, progress: Progress
+    ) -> Iterator[Repair]:
+        """Mend what these findings say can be; the caller has the home's lock."""
+        wanted = {finding.check for finding in findings if finding.repairable}
+        if "permissions" in wanted:
+            yield self._tighten()
+        of_store = wanted.intersection(store_checkup.CHECKS)
+        path = self._root / self._database
+        if of_store == {store_checkup.WAL}:
+            yield store_repair.fold_log(path)
+        elif of_store:
+            stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
+            yield store_repair.repair(path, stamp=stamp, progress=progress)
+
+    def _tighten(self) -> Repair:
+        changed, refused = permissions.tighten(self._root, self._database)
+        steps = [f"made {format_count(changed, 'file or folder', 'files and folders')} private"]
+        if refused:
+            steps.append(f"could not change {format_count(len(refused), 'other')}: {refused[0]}")
+        return Repair(steps=tuple(steps))
+
+    def _in_trash(self, view: LogView) -> Finding:
+        missing = [
+            entry.removal
+            for entry in view.trash
+            if not os.path.lexists(self._trash.path(entry.removal))
+        ]
+        if not missing:
+            return Finding(check="trash")
+        what = format_count(len(missing), "undo copy", "undo copies")
+        first = missing[0]
+        return _damage(
+            "trash",
+            f"{what} that the log knows of cannot be found, first {first.item.id} "
+            f"of operation {first.operation}",
+            "What is missing cannot be brought back from here. If you have a backup of the home, "
+            "copy its trash folder from there.",
+        )
+
+
+def _log(view: LogView) -> Finding:
+    if not view.problems:
+        return Finding(check="operation log")
+    what = format_count(len(view.problems), "operation")
+    return _damage(
+        "operation log",
+        f"the record of {what} cannot be read: {view.problems[0].reason}",
+        "Other operations are not affected. Keep the file: it is a receipt.",
+    )
+
+
+def _unfinished(view: LogView) -> Finding:
+    unfinished = [each.id for each in view.operations if each.state is OperationState.UNFINISHED]
+    if not unfinished:
+        return Finding(check=UNFINISHED)
+    return Finding(
+        check=UNFINISHED,
+        severity=Severity.WARNING,
+        message=f"interrupted, or still running: {', '.join(unfinished)}",
+        advice="The next command that changes the home settles it, and so does "
+        "`holdfast doctor --repair`.",
+        repairable=True,
+    )
+
+
+def _damage(check: str, message: str, advice: str = "") -> Finding:
+    return Finding(check=check, severity=Severity.DAMAGE, message=message, advice=advice)

@@ -1,0 +1,127 @@
+"""Killed at any point, a repair leaves the old store or the new one in place, and whole.
+
+Run as a program (`python -m tests.contract.test_doctor_killed KIND`) it forks, like the crash
+harness: each child repairs a fresh copy and dies at its n-th call or SQL statement.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.services.silent import Silent
+from holdfast.stores.sqlite.repair import repair
+from tests.contract.test_doctor_repair import (
+    ROOT,
+    build,
+    content,
+    execute,
+    numbers,
+    pages_of,
+    problems,
+)
+from tests.crash.harness import run_killed
+
+KINDS = ("in place", "pages", "first page", "first page and log")
+FEWEST_KILLS = 40
+
+
+class _Counted(sqlite3.Connection):
+    """Each statement is a call at which the child may die."""
+
+    def execute(self, *args: Any) -> sqlite3.Cursor:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+        return super().execute(*args)
+
+
+def mend(root: Path) -> None:
+    real = sqlite3.connect
+    sqlite3.connect = lambda *args, **options: real(*args, **options, factory=_Counted)  # type: ignore[assignment]
+    repair(root / "sessions.db", stamp="now", progress=Silent())
+
+
+def damage(path: Path, kind: str) -> None:
+    if kind == "in place":
+        execute(path, "UPDATE sessions SET bytes = 3", "DELETE FROM message_index_data")
+        return
+    data = path.read_bytes()
+    page = pages_of(data, *_short(path))[0] if kind == "pages" else 0
+    path.write_bytes(data[: page * 4096] + bytes(4096) + data[(page + 1) * 4096 :])
+
+
+def leave_log(path: Path) -> None:
+    """Messages that are in the log alone, as a killed program leaves them."""
+    code = (
+        "import os, sys; from tests.contract.test_doctor_repair import *\n"
+        "store = SqliteSessionStore(Path(sys.argv[1]))\n"
+        "store.append('s1', [Message(role='user', content='logged ' * 900)] * 9, now=NOW)\n"
+        "os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], cwd=ROOT, check=True)
+
+
+def _short(path: Path) -> list[int]:
+    messages = content(path)[1]
+    return [next(n for n in messages if n > 100 and len(str(messages[n][1].content)) < 200)]
+
+
+def main(kind: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="holdfast-doctor-") as folder:
+        damaged, root = Path(folder, "damaged"), Path(folder, "home")
+        damaged.mkdir(mode=0o700)
+        build(damaged / "sessions.db", 150)
+        expected = set(range(1, 151))
+        if kind == "first page and log":
+            leave_log(damaged / "sessions.db")
+            expected |= set(range(151, 160))
+        damage(damaged / "sessions.db", kind)
+        shutil.copytree(damaged, root)
+        expected -= numbers(repair(root / "sessions.db", stamp="now", progress=Silent()))
+        for kill_at in itertools.count(1):
+            shutil.rmtree(root)
+            shutil.copytree(damaged, root)
+            through = run_killed(mend, root, kill_at)
+            _verify(root / "sessions.db", expected, through=through, in_place=kind == "in place")
+            if through:
+                break
+    sys.stdout.write(json.dumps({"kills": kill_at - 1}) + "\n")
+
+
+def _verify(path: Path, expected: set[int], *, through: bool, in_place: bool) -> None:
+    found = problems(path)
+    assert not (through and found), found
+    if in_place:  # a backup has its name only when it is one
+        for backup in path.parent.glob("*.backup-now"):
+            assert content(backup)[1].keys() == expected
+    if found:  # the old one is still there: the next repair saves everything that can be saved
+        repair(path, stamp="later", progress=Silent())
+        assert problems(path) == []
+        assert not list(path.parent.glob("*.repair-*"))
+    assert content(path)[1].keys() == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_at_every_call(kind: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.contract.test_doctor_killed", kind],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["kills"] >= FEWEST_KILLS
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
