@@ -26,7 +26,7 @@ def session_line(session: Session, messages: Iterable[Message]) -> Iterator[str]
     yield f'{head[:-1]},"{MESSAGES}":['
     separator = ""
     for message in messages:
-        yield separator + _encode(_message_fields(message))
+        yield separator + _encode(message_fields(message))
         separator = ","
     yield "]}\n"
 
@@ -51,7 +51,7 @@ def _session_fields(session: Session) -> dict[str, Json]:
     return fields | session_extra_to_line(session)
 
 
-def _message_fields(message: Message) -> dict[str, Json]:
+def message_fields(message: Message) -> dict[str, Json]:
     fields: dict[str, Json] = {
         "role": message.role,
         "content": message.content,

@@ -147,8 +147,8 @@ class Rescue:
             self._recreate_session(number)
         if not missing:
             return None
-        ranges = joined((number, number) for (number,) in missing)
-        return Loss(what="session row", count=len(missing), ranges=ranges)
+        numbers = joined((number, number) for (number,) in missing)
+        return Loss(what="session row", count=len(missing), ranges=numbers)
 
     def _recreate_session(self, number: int) -> None:
         known = self._new.execute(
@@ -184,8 +184,7 @@ class Rescue:
         gone = [(number, number) for (number,) in self._new.execute(_GONE)]
         [unknown] = self._new.execute(_UNKNOWN).fetchone()
         if self._whole["known"] and not unknown:
-            ranges = joined(gone)
-            return Loss(what="message", count=len(gone), ranges=ranges) if gone else None
+            return Loss(what="message", count=len(gone), ranges=joined(gone)) if gone else None
         [missing] = self._new.execute(_MISSING).fetchone()
         ranges = joined([*gone, *self._unsound, *self._unsaved()])
         if not missing and not ranges:
@@ -270,11 +269,11 @@ def drop_dangling(db: sqlite3.Connection) -> int:
 
 
 def _is_session(row: Mapping[str, object]) -> bool:
-    times = (row["started_at"], row["last_active_at"])
     return (
         _is_id(row["id"])
         and isinstance(row["source"], str)
-        and all(isinstance(time, float) for time in times)
+        and isinstance(row["started_at"], float)
+        and isinstance(row["last_active_at"], float)
         and (row["extra"] is None or (isinstance(row["extra"], str) and _is_json(row["extra"])))
     )
 
