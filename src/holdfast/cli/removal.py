@@ -103,12 +103,12 @@ def _ask(plan: Plan) -> DeclinedError | None:
     elif final:
         warning = f" {amount(final)} of it cannot be undone."
     click.echo(err=True)
-    if _confirmed(f"Remove {amount(plan.removals)}?{warning}"):
+    if confirmed(f"Remove {amount(plan.removals)}?{warning}"):
         return None
     return DeclinedError("Nothing was removed.")
 
 
-def _confirmed(question: str) -> bool:
+def confirmed(question: str) -> bool:
     """Ask on stderr. Unlike click's, Ctrl-D is a no and only Ctrl-C an interrupt."""
     while True:
         click.echo(f"{question} [y/N]: ", nl=False, err=True)

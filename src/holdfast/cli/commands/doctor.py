@@ -12,7 +12,7 @@ from holdfast.cli.errors import print_error
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import _confirmed
+from holdfast.cli.removal import confirmed
 from holdfast.errors import (
     ConfigError,
     DamageError,
@@ -109,7 +109,7 @@ def _ask(found: Diagnosis) -> DeclinedError | None:
         )
     checks = ", ".join(dict.fromkeys(finding.check for finding in found.repairable))
     click.echo(err=True)
-    if _confirmed(f"Mend this: {checks}? A backup is made first."):
+    if confirmed(f"Mend this: {checks}? A backup is made first."):
         return None
     return DeclinedError("Nothing was changed.")
 

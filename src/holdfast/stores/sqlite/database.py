@@ -197,6 +197,11 @@ class Database:
                 self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's own code; errors of Python's module, such as undecodable text, have none."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
 def _patiently(work: Callable[[], None], seconds: float) -> None:
     """Try until nobody else has the lock, asking often at first.
 
@@ -209,7 +214,7 @@ def _patiently(work: Callable[[], None], seconds: float) -> None:
         try:
             work()
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                 raise
             time.sleep(next(pauses, _PAUSE))
         else:
@@ -222,7 +227,7 @@ def sqlite_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        code = error.sqlite_errorcode & 0xFF
+        code = _code(error)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise BusyError(
                 f"{path} is being written by another process.", hint="Try again in a moment."
@@ -241,7 +246,7 @@ def sqlite_errors(path: Path) -> Iterator[None]:
             raise StorageError(f"The disk refused {path}: {error}.") from error
         raise
     except sqlite3.DatabaseError as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        code = _code(error)
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise DamageError(
                 f"{path} is damaged: {error}.",
