@@ -30,7 +30,7 @@ def test_the_sessions_in_the_readme_run(tmp_path: Path, monkeypatch: pytest.Monk
     names = _run(_SESSIONS)
     [hit] = names["hits"]
     assert hit.session.id == names["session"].id
-    assert hit.snippet == "Old [checkpoints]."
+    assert hit.snippet == "[Checkpoints]."
     [listed] = names["recent"]
     assert listed.title == "Disk clean-up"
     assert (listed.message_count, listed.tokens.input, listed.tokens.output) == (2, 52, 4)
