@@ -156,15 +156,11 @@ def pin(store: SqliteSessionStore) -> None:
     store.pin("leaf", True)
 
 
-def hold(store: SqliteSessionStore) -> None:
-    store.hold("leaf", processes.this_process(), now=NOW)
-
-
 def delete(store: SqliteSessionStore) -> None:
     store.delete("leaf")
 
 
-@pytest.mark.parametrize("change", [add_message, reopen, rename, pin, hold, delete])
+@pytest.mark.parametrize("change", [add_message, reopen, rename, pin, delete])
 def test_what_changed_or_lives_is_skipped(
     home: HoldfastHome, change: Callable[[SqliteSessionStore], None]
 ) -> None:
@@ -176,6 +172,17 @@ def test_what_changed_or_lives_is_skipped(
     assert [outcome.result for outcome in report.outcomes] == [Result.SKIPPED]
     assert everything(home) == before
     assert not list(home.root.glob("trash/*/*"))
+
+
+def test_an_ended_session_that_a_process_holds_is_skipped(home: HoldfastHome) -> None:
+    store = store_of(home)
+    store.reopen("leaf", at=NOW)
+    store.hold("leaf", processes.this_process(), now=NOW)
+    store.end("leaf", "done", at=NOW)
+    [outcome] = remove(home, "leaf").outcomes
+    assert (outcome.result, outcome.reason) == (Result.SKIPPED, "in use: a process holds it")
+    store.release("leaf", processes.this_process())
+    assert remove(home, "leaf").removed == 1
 
 
 def test_a_taken_place_and_a_damaged_copy_stay_in_the_trash(home: HoldfastHome) -> None:

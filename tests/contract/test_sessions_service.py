@@ -318,3 +318,14 @@ def test_real_time_is_used_when_nothing_else_is_said(tmp_path: Path) -> None:
     with open_sessions(tmp_path) as sessions:
         session = sessions.create(source="cli")
         assert abs(session.started_at - time.time()) < 60
+
+
+def test_two_processes_past_a_limit_go_on_in_one_session(open_: Open, moment: Time) -> None:
+    """Both stored their message before either ended the session: the second joins the first."""
+    one, two = (open_(limits=SessionLimits(max_messages=1)) for _ in range(2))
+    full = one.create(source="cli", routing_key="key")
+    fresh = one.append(full.id, said("the last")).continued_as
+    joined = two._continue_full(full.id, moment.now)
+    assert fresh is not None
+    assert joined is not None
+    assert joined.id == fresh.id

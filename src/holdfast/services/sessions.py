@@ -140,21 +140,23 @@ class Sessions:
         routing key: see `continued_as`.
         """
         now = self._clock()
-        with self._store.transaction():
-            added = self._store.append(session_id, messages, now=now)
-            after = added.after
-            self._hold(session_id, now)
-            continued = None
-            if is_over(self._options.limits, after):
-                continued = self._continue(after, EndReason.LIMIT, now)
-                after = self._store.get(session_id)
-        self._write_transcript(after, messages, now)
+        # No transaction around these: the store prepares messages before it takes its lock, and
+        # what a kill in between leaves undone, the next append does.
+        self._hold(session_id, now)
+        added = self._store.append(session_id, messages, now=now)
+        self._write_transcript(added.after, messages, now)
         raised = alerts(self._options.limits, added.before, added.after)
         for alert in raised:
             self._tell(alert)
-        if continued is not None:
-            self._clear_files(after)
-        return Appended(session=after, numbers=added.numbers, alerts=raised, continued_as=continued)
+        if not is_over(self._options.limits, added.after):
+            return Appended(session=added.after, numbers=added.numbers, alerts=raised)
+        continued = self._continue_full(session_id, now)
+        return Appended(
+            session=self._store.get(session_id),
+            numbers=added.numbers,
+            alerts=raised,
+            continued_as=continued,
+        )
 
     def end(self, session_id: str, reason: str = EndReason.ENDED) -> Session:
         """End a session; the first end is the one that counts."""
@@ -306,6 +308,21 @@ class Sessions:
             )
         )
         self._hold(fresh.id, now)
+        return fresh
+
+    def _continue_full(self, session_id: str, now: float) -> Session | None:
+        """The session that goes on for one that has passed a limit; another process may have been
+        first to open it."""
+        with self._store.transaction():
+            full = self._store.get(session_id)
+            if not full.ended:
+                fresh = self._continue(full, EndReason.LIMIT, now)
+            else:
+                wanted = SessionFilter(parent_id=session_id)
+                found = self._store.find(wanted, order_by=SessionOrder.STARTED)
+                follows = [each for each in found if each.relation is Relation.CONTINUATION]
+                return follows[0] if follows else None
+        self._clear_files(self._store.get(session_id))
         return fresh
 
     def _hold(self, session_id: str, now: float) -> None:

@@ -9,12 +9,12 @@ from holdfast.stores.sqlite.database import Database
 
 
 def hold(database: Database, session_id: str, holder: Holder, *, now: float) -> None:
-    """Take a lease, or renew one. Several processes may hold one session."""
+    """Take a lease on an open session, or renew one. Several processes may hold the same."""
     with database.write() as db:
         db.execute(
             """
             INSERT INTO leases (session, host, boot, process, started, heartbeat)
-            SELECT number, ?, ?, ?, ?, ? FROM sessions WHERE id = ?
+            SELECT number, ?, ?, ?, ?, ? FROM sessions WHERE id = ? AND ended_at IS NULL
             ON CONFLICT DO UPDATE SET heartbeat = excluded.heartbeat, released = 0
             """,
             (holder.host, holder.boot, holder.process, holder.started, now, session_id),
