@@ -116,6 +116,8 @@ def _recent_hits(
     Each phrase weighs as it does in the whole store: among a few messages alone everything is
     rare, or nothing is.
     """
+    if db.execute("SELECT 1 FROM messages WHERE number > ?", (indexed(db),)).fetchone() is None:
+        return []
     terms = list(query.terms())
     needed = dict(zip(terms, words_of([clean(term.text) for term in terms]), strict=True))
 
