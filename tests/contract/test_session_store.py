@@ -391,3 +391,14 @@ def test_a_store_survives_a_fork(store: SqliteSessionStore) -> None:
     os.waitpid(pid, 0)
     store.append(ID, [said("parent")], now=NOW)
     assert contents(store) == ["child", "parent"]
+
+
+def test_fifty_megabytes_in_one_message(store: SqliteSessionStore) -> None:
+    """Stored and given back whole; searched by its beginning, so that nobody waits for long."""
+    store.create(a_session())
+    text = "needle " + "straw " * 8_500_000 + "thread"
+    store.append(ID, [said(text)] + [said("x")] * 300, now=NOW)
+    assert next(store.messages(ID)).content == text
+    assert store.get(ID).bytes > 50_000_000
+    assert len(store.search("needle", wanted=SessionFilter())) == 1
+    assert len(store.search("thread", wanted=SessionFilter())) == 0
