@@ -155,7 +155,7 @@ HARMLESS = [
     "password = get_password()\npassword: str = field()\nif password == other:",
     "connect(password=settings.password, token=self.token, api_key=os.environ['API_KEY'])",
     "password=$PASSWORD token=${TOKEN} api_key=<your key> secret=***",
-    "export API_KEY=OPENAI_API_KEY_2; PWD=/work/main; cd $PWD",
+    "export API_KEY=OPENAI_API_KEY_2; PWD=/srv/agent; cd $PWD",
     "interface Login { password: string; token?: string }",
     "postgres://me:$PASS@db/x, https://example.com:8080/a@b, git@github.com:a/b.git",
     "pip install sk-learn-contrib-something-rather-long-indeed",
@@ -217,7 +217,7 @@ def test_names_of_fields_count() -> None:
         "password": "a b",
         "user": "me",
         "nested": {"apiToken": KEY, "passwords": ["one", "two"], "count": 5, "none": None},
-        "pwd": "/work/main",
+        "pwd": "/srv/agent",
         "client_secret": "",
     }
     assert Redactor().value(value) == {
@@ -229,7 +229,7 @@ def test_names_of_fields_count() -> None:
             "count": 5,
             "none": None,
         },
-        "pwd": "/work/main",
+        "pwd": "/srv/agent",
         "client_secret": "",
     }
 

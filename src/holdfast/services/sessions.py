@@ -277,9 +277,10 @@ class Sessions:
             if not all(self._is_dead(lease) for lease in group):
                 continue
             with self._store.transaction():
-                # Once more inside the transaction: it may have come back to life.
+                # Once more inside the transaction: it may have come back to life, or to an end.
                 found = self._store.get(session_id)
-                if found.ended or found.last_active_at >= before:
+                held = not all(self._is_dead(lease) for lease in self._store.leases_of(session_id))
+                if held or found.ended or found.last_active_at >= before:
                     continue
                 at = found.last_active_at
                 ended.append(self._store.end(session_id, EndReason.ABANDONED, at=at))
