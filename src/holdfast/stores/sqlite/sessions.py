@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import (
@@ -21,7 +19,14 @@ from holdfast.model.ids import check_id
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.session import Addition, Hit, Message, Session, SessionFilter, SessionOrder
 from holdfast.model.stats import StoreStats
-from holdfast.stores.sqlite import content, leases, search, search_index, statistics
+from holdfast.stores.sqlite import (
+    appending,
+    content,
+    leases,
+    search,
+    search_index,
+    statistics,
+)
 from holdfast.stores.sqlite.content import storable
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.session_rows import (
@@ -34,7 +39,6 @@ from holdfast.stores.sqlite.session_rows import (
 )
 
 _PAGE = 500
-_MOST_TOKENS = 10**12
 _ONE = f"SELECT s.number, {COLUMNS} FROM {TABLES} WHERE s.id = ?"  # noqa: S608 - our own names
 
 
@@ -93,16 +97,18 @@ class SqliteSessionStore:
     def append(self, session_id: str, messages: Sequence[Message], *, now: float) -> Addition:
         """Add messages to an open session. Durable when it returns."""
         # Everything slow comes first: other writers wait for what is done with the lock.
-        rows = [(_checked(message), content.encode(message)) for message in messages]
+        rows = [(appending.checked(message), content.encode(message)) for message in messages]
         with self.database.write() as db:
             number, before = self._numbered(db, session_id)
             if before.ended:
                 raise SessionEndedError(
                     f"Session {session_id} has ended.", hint="Reopen it before adding to it."
                 )
-            numbers = tuple(_insert(db, number, message, row, now) for message, row in rows)
-            after = _with_totals(before, rows, now)
-            _update_totals(db, number, after)
+            numbers = tuple(
+                appending.insert(db, number, message, row, now) for message, row in rows
+            )
+            after = appending.with_totals(before, rows, now)
+            appending.update_totals(db, number, after)
             if numbers:
                 search_index.catch_up(db, numbers[-1])
             return Addition(numbers=numbers, before=before, after=after)
@@ -363,74 +369,4 @@ def _exists(wanted: str, taken: str) -> SessionExistsError:
         return SessionExistsError(f"There is a session {wanted} already.")
     return SessionExistsError(
         f"There is a session {taken} already, which differs from {wanted} only in case."
-    )
-
-
-def _checked(message: Message) -> Message:
-    """What a host gets wrong is said here, before anything is written."""
-    if not message.role or not isinstance(message.role, str):
-        raise UsageError("A message needs a role.")
-    usage = message.usage
-    for count in (usage.input, usage.output, usage.cached):
-        if not 0 <= count <= _MOST_TOKENS:
-            raise UsageError(f"A message cannot have used {count:,} tokens.")
-    if message.cost is not None and not message.cost >= 0:
-        raise UsageError("A message cannot have cost less than nothing.")
-    if message.timestamp is not None and not math.isfinite(message.timestamp):
-        raise UsageError("The time of a message must be a number of seconds.")
-    return message
-
-
-def _insert(
-    db: sqlite3.Connection, session: int, message: Message, row: content.Row, now: float
-) -> int:
-    timestamp = now if message.timestamp is None else message.timestamp
-    cursor = db.execute(
-        "INSERT INTO messages (session, role, timestamp, form, body, fields) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
-        (session, message.role, timestamp, row.form, row.body, row.fields),
-    )
-    return cursor.lastrowid or 0
-
-
-def _with_totals(
-    before: Session, rows: Sequence[tuple[Message, content.Row]], now: float
-) -> Session:
-    tokens = before.tokens
-    active = before.last_active_at
-    for message, _ in rows:
-        tokens = tokens.plus(message.usage)
-        timestamp = now if message.timestamp is None else message.timestamp
-        # Never beyond now: a clock that jumped ahead must not keep it alive for ever.
-        active = min(max(active, timestamp), now)
-    return replace(
-        before,
-        last_active_at=active,
-        message_count=before.message_count + len(rows),
-        tool_call_count=before.tool_call_count + sum(m.tool_call_count for m, _ in rows),
-        tokens=tokens,
-        cost=before.cost + sum(message.cost or 0.0 for message, _ in rows),
-        bytes=before.bytes + sum(row.size for _, row in rows),
-    )
-
-
-def _update_totals(db: sqlite3.Connection, number: int, after: Session) -> None:
-    db.execute(
-        """
-        UPDATE sessions SET
-            last_active_at = ?, message_count = ?, tool_call_count = ?, tokens_in = ?,
-            tokens_out = ?, tokens_cached = ?, cost = ?, bytes = ?
-        WHERE number = ?
-        """,
-        (
-            after.last_active_at,
-            after.message_count,
-            after.tool_call_count,
-            after.tokens.input,
-            after.tokens.output,
-            after.tokens.cached,
-            after.cost,
-            after.bytes,
-            number,
-        ),
     )

@@ -1,0 +1,84 @@
+"""What an append does to the rows: messages in, totals of their session right."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+
+from holdfast.errors import UsageError
+from holdfast.model.session import Message, Session
+from holdfast.stores.sqlite import content
+
+_MOST_TOKENS = 10**12
+
+
+def checked(message: Message) -> Message:
+    """What a host gets wrong is said here, before anything is written."""
+    if not message.role or not isinstance(message.role, str):
+        raise UsageError("A message needs a role.")
+    usage = message.usage
+    for count in (usage.input, usage.output, usage.cached):
+        if not 0 <= count <= _MOST_TOKENS:
+            raise UsageError(f"A message cannot have used {count:,} tokens.")
+    if message.cost is not None and not message.cost >= 0:
+        raise UsageError("A message cannot have cost less than nothing.")
+    if message.timestamp is not None and not math.isfinite(message.timestamp):
+        raise UsageError("The time of a message must be a number of seconds.")
+    return message
+
+
+def insert(
+    db: sqlite3.Connection, session: int, message: Message, row: content.Row, now: float
+) -> int:
+    timestamp = now if message.timestamp is None else message.timestamp
+    cursor = db.execute(
+        "INSERT INTO messages (session, role, timestamp, form, body, fields) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (session, message.role, timestamp, row.form, row.body, row.fields),
+    )
+    return cursor.lastrowid or 0
+
+
+def with_totals(
+    before: Session, rows: Sequence[tuple[Message, content.Row]], now: float
+) -> Session:
+    tokens = before.tokens
+    active = before.last_active_at
+    for message, _ in rows:
+        tokens = tokens.plus(message.usage)
+        timestamp = now if message.timestamp is None else message.timestamp
+        # Never beyond now: a clock that jumped ahead must not keep it alive for ever.
+        active = min(max(active, timestamp), now)
+    return replace(
+        before,
+        last_active_at=active,
+        message_count=before.message_count + len(rows),
+        tool_call_count=before.tool_call_count + sum(m.tool_call_count for m, _ in rows),
+        tokens=tokens,
+        cost=before.cost + sum(message.cost or 0.0 for message, _ in rows),
+        bytes=before.bytes + sum(row.size for _, row in rows),
+    )
+
+
+def update_totals(db: sqlite3.Connection, number: int, after: Session) -> None:
+    db.execute(
+        """
+        UPDATE sessions SET
+            last_active_at = ?, message_count = ?, tool_call_count = ?, tokens_in = ?,
+            tokens_out = ?, tokens_cached = ?, cost = ?, bytes = ?
+        WHERE number = ?
+        """,
+        (
+            after.last_active_at,
+            after.message_count,
+            after.tool_call_count,
+            after.tokens.input,
+            after.tokens.output,
+            after.tokens.cached,
+            after.cost,
+            after.bytes,
+            number,
+        ),
+    )
