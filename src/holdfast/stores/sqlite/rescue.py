@@ -38,7 +38,7 @@ _INDEXES = (
     (
         "known_active",
         "sessions",
-        "ended_by_activity WHERE ended_at IS NOT NULL",
+        "sessions_by_activity",
         ("number", "last_active_at"),
         ("last_active_at",),
     ),

@@ -30,8 +30,7 @@ CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
 -- Unique whatever the case: a transcript's file name may live on a file system that folds it.
 CREATE UNIQUE INDEX sessions_by_folded_id ON sessions (id COLLATE NOCASE);
 CREATE INDEX sessions_by_source ON sessions (source);
--- Only of ended sessions: an append moves the activity of an open one, and must not pay for an index.
-CREATE INDEX ended_by_activity ON sessions (last_active_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX sessions_by_activity ON sessions (last_active_at);
 CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;
 
 -- A gateway's key, and the session that it leads to now.
