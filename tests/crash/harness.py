@@ -202,6 +202,8 @@ def after_prune(root: Path, original: dict[str, Seen]) -> None:
 def then_prune(root: Path, original: dict[str, Seen]) -> None:
     """The next run is another prune: it settles first, then finishes the work."""
     prune(root)
+    operations = opened(root).log.read().operations
+    assert all(operation.finished_at is not None for operation in operations), "left open"
     assert look(root / "sessions").keys() == {"sessions.json"}
     assert files_in_trash(root).keys() == original.keys() - {"sessions.json"}
     after_prune(root, original)

@@ -53,7 +53,13 @@ def remove(
         show_plan(plan, all_items=all_items)
     if plan_out is not None:
         _save(invocation, plan, plan_out)
-    if dry_run or plan_out is not None or not plan.removals:
+    if dry_run or plan_out is not None:
+        _document(invocation, plan, None)
+        return 0
+    from holdfast.services.apply import apply
+
+    if not plan.removals:
+        apply(plan, home, clock=invocation.clock)  # settles what a killed run left, if one did
         _document(invocation, plan, None)
         return 0
     declined = None if yes else _ask(plan)
@@ -61,8 +67,6 @@ def remove(
         _document(invocation, plan, None)
         print_error(declined, as_json=False)
         return declined.exit_code
-    from holdfast.services.apply import apply
-
     with progress(stoppable=True) as shown:
         report = apply(plan, home, clock=invocation.clock, progress=shown)
     _document(invocation, plan, report)

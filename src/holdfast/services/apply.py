@@ -11,18 +11,19 @@ from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.ports import Clock, Home, Progress
 from holdfast.services.carry_out import carry_out
-from holdfast.services.settle import settle
+from holdfast.services.settle import settle, settle_if_needed
 from holdfast.services.silent import Silent
 
 
 def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = None) -> Report:
-    """Remove what the plan removes. Nothing is written when that is nothing."""
+    """Remove what the plan removes. When that is nothing, only a killed run is settled."""
     if plan.home != str(home.root):
         raise PlanFileError(
             f"This plan was made for {plan.home}, not for {home.root}.",
             hint=f"Pick its home with --home {plan.home}, or make a new plan.",
         )
     if not plan.removals:
+        settle_if_needed(home, clock=clock)
         return Report(operation=None)
     with home.log.writing(plan.command) as log:
         settle(log, home, clock=clock)

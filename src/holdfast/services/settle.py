@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
+from holdfast.errors import BusyError
 from holdfast.model.operation import OperationAction
 from holdfast.ports import Clock, Home, LogWriter
 from holdfast.services.carry_out import batches
 
 INTERRUPTED = "interrupted; settled by a later run"
+
+
+def settle_if_needed(home: Home, *, clock: Clock) -> None:
+    """Settle what a killed run left; nothing is written, and nobody waited for, without need."""
+    if all(operation.finished_at is not None for operation in home.log.read().operations):
+        return
+    with contextlib.suppress(BusyError), home.log.writing("settle") as log:
+        settle(log, home, clock=clock)
 
 
 def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
