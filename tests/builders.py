@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.model.inventory import Inventory
-from holdfast.model.item import TRANSCRIPT, TRASH, Item
+from holdfast.model.item import SESSION, SPACE, TRANSCRIPT, TRASH, Item
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy.rules import Caps, Limits, Policy, Rules
 
@@ -33,8 +33,28 @@ def a_trash_item(name: str = "op1/0", /, **fields: Any) -> Item:
     return an_item(name, kind=TRASH, **fields)
 
 
-def an_inventory(*items: Item, trash: Iterable[Item] = ()) -> Inventory:
-    return Inventory(home="/home/of/agent", scanned_at=NOW, items=items, trash=tuple(trash))
+def a_session_item(name: str = "s1", /, **fields: Any) -> Item:
+    """A stored session that ended, substantial and without a title."""
+    return an_item(name, **{"kind": SESSION, "session": name, "messages": 20} | fields)
+
+
+def a_file_of(session: str, name: str = "", /, **fields: Any) -> Item:
+    """A file of a stored session."""
+    return an_item(name or f"sessions/{session}.json", session=session, owned=True, **fields)
+
+
+def a_space_item(name: str = "sessions.db", /, **fields: Any) -> Item:
+    return an_item(name, kind=SPACE, **fields)
+
+
+def an_inventory(*items: Item, trash: Iterable[Item] = (), space: Iterable[Item] = ()) -> Inventory:
+    return Inventory(
+        home="/home/of/agent",
+        scanned_at=NOW,
+        items=items,
+        trash=tuple(trash),
+        space=tuple(space),
+    )
 
 
 def limits(*, max_bytes: int | None = None, max_count: int | None = None, **rules: Any) -> Limits:
@@ -47,6 +67,7 @@ def a_policy(
     pins: tuple[str, ...] = (),
     trash_age: float | None = None,
     use_trash: bool = True,
+    trivial_max: int = 5,
     **everywhere: Any,
 ) -> Policy:
     """Everything that is not named here is a rule or a cap for all sources."""
@@ -56,6 +77,7 @@ def a_policy(
         pins=pins,
         trash_age=trash_age,
         use_trash=use_trash,
+        trivial_max=trivial_max,
     )
 
 

@@ -12,10 +12,13 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from holdfast.errors import HoldfastError as HoldfastError
+    from holdfast.homes.background import maintain_in_background as maintain_in_background
     from holdfast.homes.embedded import open_sessions as open_sessions
+    from holdfast.homes.maintenance import maintain as maintain
     from holdfast.homes.registry import open_home as open_home
     from holdfast.model.alert import Alert as Alert
     from holdfast.model.inventory import Inventory as Inventory
+    from holdfast.model.maintenance import MaintenanceResult as MaintenanceResult
     from holdfast.model.plan import Plan as Plan
     from holdfast.model.report import Report as Report
     from holdfast.model.session import EndReason as EndReason
@@ -49,6 +52,7 @@ _ROOMS = {
     "HoldfastError": "holdfast.errors",
     "Inventory": "holdfast.model.inventory",
     "Limits": "holdfast.policy.rules",
+    "MaintenanceResult": "holdfast.model.maintenance",
     "Message": "holdfast.model.session",
     "OnReset": "holdfast.policy.lifecycle",
     "Plan": "holdfast.model.plan",
@@ -65,6 +69,8 @@ _ROOMS = {
     "Tokens": "holdfast.model.session",
     "Transcript": "holdfast.policy.lifecycle",
     "apply": "holdfast.services.apply",
+    "maintain": "holdfast.homes.maintenance",
+    "maintain_in_background": "holdfast.homes.background",
     "open_home": "holdfast.homes.registry",
     "open_sessions": "holdfast.homes.embedded",
     "plan": "holdfast.policy.retention",
@@ -80,6 +86,7 @@ __all__ = [
     "HoldfastError",
     "Inventory",
     "Limits",
+    "MaintenanceResult",
     "Message",
     "OnReset",
     "Plan",
@@ -97,6 +104,8 @@ __all__ = [
     "Transcript",
     "__version__",
     "apply",
+    "maintain",
+    "maintain_in_background",
     "open_home",
     "open_sessions",
     "plan",

@@ -10,9 +10,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.model.inventory import Inventory
+from holdfast.model.archived import ArchivedSession, ArchiveHits
+from holdfast.model.event import Event
+from holdfast.model.inventory import Inventory, Problem
+from holdfast.model.item import Item
 from holdfast.model.lease import Holder, Lease
+from holdfast.model.maintenance import Marker
 from holdfast.model.operation import LogView, OperationAction, Removal
+from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome
 from holdfast.model.session import (
     Addition,
@@ -23,7 +28,7 @@ from holdfast.model.session import (
     SessionFilter,
     SessionOrder,
 )
-from holdfast.model.stats import StoreStats
+from holdfast.model.stats import Share, StoreStats
 
 Clock = Callable[[], float]
 
@@ -37,11 +42,17 @@ class Progress(Protocol):
 
 
 class Keeper(Protocol):
-    """Holds one kind of item. It removes and brings back; it never decides.
+    """Does one kind of thing to one kind of item, and takes it back; it never decides.
 
     Each call is safe to repeat after a kill at any point inside it. Outcomes come back in the
     order of the batch.
     """
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """All that a run is about to remove, told once before its first batch.
+
+        Nothing is removed here; what is cheaper to make anew than to keep in step may be dropped.
+        """
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         """Re-check version and life, make the undo copy, drop the item.
@@ -122,13 +133,24 @@ class Home(Protocol):
     @property
     def log(self) -> OperationLog: ...
 
-    def scan(self, now: float, progress: Progress | None = None) -> Inventory: ...
+    def scan(
+        self,
+        now: float,
+        progress: Progress | None = None,
+        *,
+        wanted: SessionFilter | None = None,
+    ) -> Inventory:
+        """Everything, or of the stored sessions and their files only those that are wanted."""
+
+    @property
+    def archive(self) -> Archive:
+        """The sessions that left the store for the archive."""
 
     def session_store(self) -> SessionStore | None:
         """The sessions of this home; None when it has no store. Creates nothing."""
 
-    def keeper(self, kind: str) -> Keeper:
-        """Who holds items of this kind; raises `UsageError` for a kind this home has not."""
+    def keeper(self, kind: str, action: Action = Action.REMOVE) -> Keeper:
+        """Who does this to items of this kind; raises `UsageError` for what cannot be here."""
 
 
 class SessionStore(Protocol):
@@ -167,6 +189,8 @@ class SessionStore(Protocol):
 
     def count(self, wanted: SessionFilter) -> int: ...
 
+    def sources(self) -> Sequence[str]: ...
+
     def messages(
         self, session_id: str, *, after: int = 0, limit: int | None = None
     ) -> Iterator[Message]: ...
@@ -195,9 +219,54 @@ class SessionStore(Protocol):
 
     def leases_of_open(self, *, idle_before: float) -> Sequence[Lease]: ...
 
+    def weigh(self, wanted: SessionFilter) -> Share:
+        """How many sessions these are, and what they take on the disk. Looks at none of them."""
+
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats: ...
 
     def close(self) -> None: ...
+
+
+class Archive(Protocol):
+    """Sessions that left the store, to be seen, read and searched. Creates nothing."""
+
+    def check(self) -> None:
+        """Raise `StorageError` when nothing can be archived: its folder is not to be had."""
+
+    def find(
+        self,
+        wanted: SessionFilter,
+        *,
+        order_by: SessionOrder = ...,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Sequence[ArchivedSession]: ...
+
+    def count(self, wanted: SessionFilter) -> int: ...
+
+    def problems(self) -> Sequence[Problem]: ...
+
+    def resolve(self, prefix: str) -> str: ...
+
+    def get(self, session_id: str) -> ArchivedSession: ...
+
+    def messages(self, session_id: str) -> Iterator[Message]: ...
+
+    def search(
+        self,
+        text: str,
+        *,
+        wanted: SessionFilter,
+        roles: tuple[str, ...] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 20,
+        offset: int = 0,
+        substring: bool = False,
+    ) -> ArchiveHits: ...
+
+    def items(self) -> Sequence[Item]:
+        """The bundles as items of a plan; their age is their time in the archive."""
 
 
 class Processes(Protocol):
@@ -225,3 +294,21 @@ class SessionFiles(Protocol):
 
     def remove_whole(self, session: Session, reason: str) -> None:
         """Move an ended session and its files to the trash."""
+
+
+class MaintenanceGate(Protocol):
+    """Lets one process at a time look after a home, and knows when that was last done."""
+
+    def entered(self, holder: str) -> AbstractContextManager[None]:
+        """Be that process; raises `BusyError` at once when another one is."""
+
+    def read(self) -> Marker:
+        """When it was last done; what cannot be read says never. Creates nothing."""
+
+    def write(self, marker: Marker) -> None: ...
+
+
+class Notifier(Protocol):
+    """Somebody who wants to hear of events. Never raises, whatever becomes of it."""
+
+    def tell(self, event: Event, stop: Callable[[], bool] = ...) -> None: ...

@@ -131,11 +131,27 @@ def test_final_removal_leaves_nothing(home: HoldfastHome) -> None:
 
 def test_emptied_from_the_trash(home: HoldfastHome) -> None:
     remove(home, "leaf")
-    [copy] = home.root.glob("trash/1/*")
-    assert copy.name == "0-leaf"
+    [copy] = home.root.glob("trash/1/sessions/*")
     report = apply(plan_empty(home, now=NOW, command="empty"), home, clock=clock)
     assert report.bytes_freed > 0
     assert not copy.exists()
+    assert not list(home.root.glob("trash/*"))
+
+
+def test_emptied_in_part_the_rest_still_comes_back(home: HoldfastHome) -> None:
+    before = everything(home)
+    report = remove(home, "leaf", "middle", "root")
+    [entry] = [each for each in home.log.read().trash if each.removal.item.id == "middle"]
+    items = [entry.as_item()]
+    plan = plan_all(items, str(home.root), NOW, command="trash empty", reason="asked")
+    emptied = apply(plan, home, clock=clock)
+    assert (emptied.removed, emptied.failed) == (1, 0)
+    assert 0 < emptied.bytes_freed <= report.bytes_in_trash
+    _, back = undo(home, "1", clock=clock)
+    assert (back.brought_back, back.failed) == (2, 0)
+    assert everything(home).keys() == {"leaf", "root"}
+    assert everything(home)["root"] == before["root"]
+    assert not list(home.root.glob("trash/*"))
 
 
 def add_message(store: SqliteSessionStore) -> None:
@@ -189,13 +205,33 @@ def test_a_taken_place_and_a_damaged_copy_stay_in_the_trash(home: HoldfastHome) 
     remove(home, "leaf", "middle")
     store = store_of(home)
     store.create(Session(id="leaf", source="cli", started_at=NOW, last_active_at=NOW))
-    damaged = home.root / "trash/1/1-middle"
-    damaged.write_bytes(damaged.read_bytes()[:-20])
+    [copy] = home.root.glob("trash/1/sessions/*")
     _, report = undo(home, None, clock=clock)
-    assert [outcome.result for outcome in report.outcomes] == [Result.FAILED, Result.DAMAGED]
+    assert {outcome.id: outcome.result for outcome in report.outcomes} == {
+        "leaf": Result.FAILED,
+        "middle": Result.BROUGHT_BACK,
+    }
     assert store.get("leaf").message_count == 0
-    assert (home.root / "trash/1/0-leaf").exists()
-    assert damaged.exists()
+    [copy] = home.root.glob("trash/1/sessions/*")
+    whole = copy.read_bytes()
+    store.delete("leaf")
+    copy.write_bytes(whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:])
+    _, report = undo(home, "1", clock=clock)
+    assert [outcome.result for outcome in report.outcomes] == [Result.DAMAGED]
+    assert copy.exists()
+    copy.write_bytes(whole)
+    _, report = undo(home, "1", clock=clock)
+    assert [outcome.result for outcome in report.outcomes] == [Result.BROUGHT_BACK]
+    assert store.get("leaf").message_count == 301
+
+
+def test_lineage_comes_back_in_any_order(home: HoldfastHome) -> None:
+    before = everything(home)
+    for name in ("leaf", "root", "middle"):
+        remove(home, name)
+    for operation in ("1", "3", "2"):
+        undo(home, operation, clock=clock)
+    assert everything(home) == before
 
 
 @pytest.mark.parametrize("configured", [True, False])

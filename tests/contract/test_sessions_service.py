@@ -23,7 +23,8 @@ from holdfast.model.lease import Holder
 from holdfast.model.session import EndReason, Message, Relation, SessionFilter
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
 from holdfast.policy.limits import SessionLimits
-from holdfast.policy.rules import DAY
+from holdfast.policy.retention import plan
+from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.async_sessions import AsyncSessions
 from holdfast.services.sessions import Sessions
 from holdfast.services.silent import Silent
@@ -282,8 +283,11 @@ def test_the_files_of_a_stored_session_are_no_orphans(
     sessions.end(session.id)
     moment.now += 400 * DAY
     home = HoldfastHome(tmp_path / "home", clock=moment, idle=DAY)
-    [item] = home.scan(moment.now).items
-    assert item.alive == "its session is in the store"
+    stored, file = home.scan(moment.now).items
+    assert (stored.kind, stored.alive, file.owned) == ("session", None, True)
+    policy = Policy(everywhere=Limits(rules=Rules(max_age=90 * DAY)), pins=(session.id,))
+    made = plan(policy, home.scan(moment.now), moment.now, command="sessions prune")
+    assert not made.steps  # old as it is, the file stays with its session
 
 
 def test_asyncio_has_the_same_sessions_and_keeps_the_loop_free(open_: Open) -> None:

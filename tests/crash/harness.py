@@ -8,11 +8,13 @@ verified; the first violated promise ends it with an AssertionError.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
 import shutil
 import signal
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable
@@ -33,7 +35,18 @@ from holdfast.services.undo import undo
 from holdfast.stores import journal
 
 NOW = 1_800_000_000.0
-_CALLS = ("open", "write", "fsync", "ftruncate", "rename", "link", "unlink", "mkdir", "rmdir")
+_CALLS = (
+    "open",
+    "write",
+    "fsync",
+    "ftruncate",
+    "rename",
+    "replace",
+    "link",
+    "unlink",
+    "mkdir",
+    "rmdir",
+)
 _DONE = 0
 _SESSIONS = ("20260325_112518_6995d1", "20260101_000000_abcdef", "cron_job_20260325_112518")
 
@@ -154,6 +167,15 @@ def _die_at(kill_at: int) -> None:
 
     for name in _CALLS:
         setattr(os, name, wrapped(name, getattr(os, name)))
+
+    class Mortal(sqlite3.Connection):
+        """Every statement is a call too: SQLite writes past Python."""
+
+        execute = wrapped("execute", sqlite3.Connection.execute)
+        executemany = wrapped("executemany", sqlite3.Connection.executemany)
+        executescript = wrapped("executescript", sqlite3.Connection.executescript)
+
+    sqlite3.connect = functools.partial(sqlite3.connect, factory=Mortal)  # type: ignore[assignment]
 
 
 def files_in_trash(root: Path) -> dict[str, Seen]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash import session_harness
 from tests.crash.harness import SCENARIOS
 
 ROOT = Path(__file__).parents[2]
@@ -36,9 +37,11 @@ def test_killed_at_every_call(scenario: str) -> None:
     assert tally["states"] == tally["kills"] + 1
 
 
-@pytest.mark.parametrize("what", ["remove", "undo"])
-def test_a_session_is_killed_at_every_call(what: str) -> None:
-    assert harness(what, module="session_harness")["kills"] >= FEWEST_KILLS / 2
+@pytest.mark.parametrize("scenario", session_harness.SCENARIOS)
+def test_sessions_are_killed_at_every_call(scenario: str) -> None:
+    tally = harness(scenario, module="session_harness")
+    assert tally["kills"] >= FEWEST_KILLS
+    assert tally["states"] == tally["kills"] + 1
 
 
 @pytest.mark.deep

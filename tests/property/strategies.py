@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from holdfast.model.inventory import Inventory
-from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, TRASH, Item
+from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT, TRASH, Item
+from holdfast.policy.gc import GcRules
 from holdfast.policy.rules import DAY, Caps, Limits, Policy, Rules
-from tests.builders import NOW, an_inventory, moment
+from tests.builders import NOW, a_file_of, a_space_item, an_inventory, moment
 
 HOUR = 3_600.0
 SOURCES = ("cli", "cron", "unknown")
@@ -132,3 +134,91 @@ def policies(*, empty: bool = False, **fields: SearchStrategy[Any]) -> SearchStr
     }
     drawn = st.builds(Policy, **(knobs | fields))
     return drawn if empty else drawn.filter(lambda policy: not policy.empty)
+
+
+# --- Stored sessions ------------------------------------------------------------------------------
+
+#: Few, so that parents are often there; loops are nonsense, and must not hang anything.
+SESSION_IDS = tuple(f"s{n}" for n in range(8))
+RARELY = st.sampled_from([False, False, False, False, True])
+SESSION_PINS = st.lists(
+    st.sampled_from(["s1", "s[23]", "sessions/s4*", "sessions/*1.json", "a*"]), max_size=2
+).map(tuple)
+
+
+def session_items(**fields: SearchStrategy[Any]) -> SearchStrategy[Item]:
+    """Sessions of every lineage; a field that is given replaces the one here."""
+    drawn: dict[str, SearchStrategy[Any]] = {
+        "id": st.sampled_from(SESSION_IDS),
+        "kind": st.just(SESSION),
+        "messages": st.one_of(st.integers(0, 7), st.sampled_from([None, 0, 5, 6, 400])),
+        "titled": RARELY,
+        "parent": st.sampled_from(["", "elsewhere", *SESSION_IDS]),
+        "delegate": st.booleans(),
+        "abandoned": st.sampled_from([None, None, None, "its process is gone"]),
+    }
+    return items(**(drawn | fields)).map(_named_after_itself)
+
+
+def _named_after_itself(item: Item) -> Item:
+    return replace(item, session=item.id, delegate=item.delegate and item.parent != "")
+
+
+@st.composite
+def files_of(draw: st.DrawFn, sessions: list[Item]) -> list[Item]:
+    """Up to two files a session, and some of sessions that were not selected."""
+    owners = [*sessions, *draw(st.lists(session_items(id=st.just("filtered")), max_size=1))]
+    return [
+        a_file_of(
+            owner.id,
+            f"sessions/{owner.id}.{number}.json",
+            kind=draw(st.sampled_from(KINDS)),
+            source=owner.source,
+            bytes=draw(SIZES),
+            last_active_at=draw(MOMENTS),
+            pinned=draw(RARELY),
+            alive=draw(st.sampled_from([None] * 9 + ["open in another process"])),
+        )
+        for owner in owners
+        for number in range(draw(st.integers(0, 2)))
+    ]
+
+
+@st.composite
+def stored_inventories(draw: st.DrawFn, /, **fields: SearchStrategy[Any]) -> Inventory:
+    """Sessions with their files, orphans, trash, and space; fields are those of sessions."""
+    sessions = draw(several(session_items(**fields), most=8))
+    owned = draw(files_of(sessions))
+    orphans = draw(several(items(), most=3))
+    scanned = draw(st.permutations([*sessions, *owned, *orphans]))
+    trash = items(**(UNPROTECTED | {"kind": st.just(TRASH)}))
+    sizes = st.lists(st.sampled_from([0, 1_048_575, 1_048_576]), max_size=1)
+    free = [a_space_item(bytes=size) for size in draw(sizes)]
+    return an_inventory(*scanned, trash=draw(several(trash, most=3)), space=free)
+
+
+def families() -> SearchStrategy[Inventory]:
+    """Few parents, many delegates, most of them of the size where trivial ends."""
+    return stored_inventories(
+        **UNPROTECTED,
+        source=st.sampled_from(SOURCES),
+        parent=st.sampled_from(["", "s0", "s1", "s2"]),
+        delegate=st.sampled_from([True, True, False]),
+        messages=st.integers(0, 3),
+        abandoned=st.none(),
+        bytes=st.sampled_from([0, 10, 100]),
+        last_active_at=st.integers(0, 100).map(lambda days: NOW - days * DAY),
+    )
+
+
+def session_policies(**fields: SearchStrategy[Any]) -> SearchStrategy[Policy]:
+    knobs = {"pins": st.one_of(st.just(()), SESSION_PINS), "trivial_max": st.integers(0, 6)}
+    return policies(**(knobs | fields))
+
+
+GC_RULES = st.builds(
+    GcRules,
+    empty_after=st.sampled_from([0.0, HOUR, DAY]),
+    trivial_after=st.sampled_from([0.0, HOUR, 7 * DAY]),
+    trivial_max=st.integers(0, 6),
+)

@@ -61,6 +61,26 @@ GOOD: dict[str, dict[str, Value]] = {
         'transcripts."a.b"': "jsonl-synced",
     },
     "cron.after_delivery = 'remove'": {"cron.after_delivery": "remove"},
+    "[maintenance]\n[archive]\n[notify]": {},
+    "[sessions]\nauto_prune = true\nauto_gc = false": {
+        "sessions.auto_prune": True,
+        "sessions.auto_gc": False,
+    },
+    "[sessions]\nempty_hours = 0.5\ntrivial_days = 0.5\ntrivial_max = 0": {
+        "sessions.empty_hours": 0.5,
+        "sessions.trivial_days": 0.5,
+        "sessions.trivial_max": 0,
+    },
+    "[maintenance]\nmin_interval_hours = 0.001": {"maintenance.min_interval_hours": 0.001},
+    "[archive]\nfolder = '/mnt/my archive'\ncodec = 'gzip'\nretention_days = 365": {
+        "archive.folder": "/mnt/my archive",
+        "archive.codec": "gzip",
+        "archive.retention_days": 365,
+    },
+    "[notify]\ncommand = 'mail -s \"two words\" me'\nnear_percent = 100": {
+        "notify.command": 'mail -s "two words" me',
+        "notify.near_percent": 100,
+    },
     "[sessions.source.'a.b']\nkeep_last = 1": {'sessions.source."a.b".keep_last': 1},
 }
 
@@ -271,6 +291,65 @@ BAD_LIFECYCLE = {
 }
 
 
+BAD_MAINTENANCE = {
+    "[sessions]\nauto_prune = 'true'": (
+        ':2: sessions.auto_prune: expected true or false, found "true" (text);'
+        " write it without quotes"
+    ),
+    "[sessions]\nauto_prune = 'yes'": (
+        ':2: sessions.auto_prune: expected true or false, found "yes" (text)'
+    ),
+    "[sessions]\nauto_gc = 1": ":2: sessions.auto_gc: expected true or false, found 1",
+    "[sessions]\nempty_hours = -1": (
+        ":2: sessions.empty_hours: expected a number from 0 to 8760, found -1"
+    ),
+    "[sessions]\ntrivial_max = 2.5": (
+        ":2: sessions.trivial_max: expected a whole number from 0 to 1000000, found 2.5"
+    ),
+    "[maintenance]\nmin_interval_hours = 0": (
+        ":2: maintenance.min_interval_hours: expected a number above 0, up to 8760, found 0"
+    ),
+    "[maintenance]\nauto_prune = true": (
+        ":2: maintenance.auto_prune: unknown key; it belongs in [sessions]"
+    ),
+    "[maintenance]\nmin_intervall_hours = 1": (
+        ':2: maintenance.min_intervall_hours: unknown key; did you mean "min_interval_hours"?'
+    ),
+    "[maintenance]\nretention_days = 1": (
+        ":2: maintenance.retention_days: unknown key; it belongs in [sessions]"
+    ),
+    "[archive]\ncodec = 'zst'": (
+        ':2: archive.codec: expected "zstd" or "gzip", found "zst" (text); did you mean "zstd"?'
+    ),
+    "[archive]\nfolder = 3": ":2: archive.folder: expected a folder, found 3",
+    "[archive]\nfolder = '~/archive'": (
+        ':2: archive.folder: expected a folder; "~" means nothing here, write the whole path'
+    ),
+    '[archive]\nfolder = "a\\u0000b"': (
+        ':2: archive.folder: expected a folder in printable characters, found "a\\x00b" (text)'
+    ),
+    "[notify]\ncommand = ['mail', 'me']": (
+        ":2: notify.command: expected a program with its arguments, found a list"
+    ),
+    "[notify]\ncommand = 'mail \"me'": (
+        ':2: notify.command: no closing quotation in "mail "me" (text)'
+    ),
+    "[notify]\ncommand = '  '": ':2: notify.command: names no program; write "" for none',
+    "[notify]\ncommand = '~/bin/tell'": (
+        ":2: notify.command: expected a program with its arguments;"
+        ' "~" means nothing here, write the whole path'
+    ),
+    "[notify]\nnear_percent = 101": (
+        ":2: notify.near_percent: expected a whole number from 1 to 100, found 101"
+    ),
+    "[notify]\ntimeout_seconds = 0": (
+        ":2: notify.timeout_seconds: expected a number above 0, up to 3600, found 0"
+    ),
+    "auto_prune = true": ":1: auto_prune: unknown key; it belongs in [sessions]",
+    "maintenance = true": ":1: maintenance: expected a table, found true (a boolean)",
+}
+
+
 @pytest.mark.parametrize("text", BAD_TOP)
 def test_bad_top(text: str) -> None:
     assert problems(text) == [BAD_TOP[text]]
@@ -284,6 +363,11 @@ def test_bad_sessions(text: str) -> None:
 @pytest.mark.parametrize("text", BAD_LIFECYCLE)
 def test_bad_transcripts_and_cron(text: str) -> None:
     assert problems(text) == [BAD_LIFECYCLE[text]]
+
+
+@pytest.mark.parametrize("text", BAD_MAINTENANCE)
+def test_bad_maintenance_archive_and_notify(text: str) -> None:
+    assert problems(text) == [BAD_MAINTENANCE[text]]
 
 
 def test_every_problem_is_found_in_order_of_lines() -> None:
@@ -343,7 +427,7 @@ def test_without_text_problems_have_no_line() -> None:
     assert values[0].origin == "config.toml"
 
 
-@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: ".".join(key.path))
 def test_a_key_has_a_default_that_holds_or_else_an_example(key: Key) -> None:
     shown = key.example if key.default is None else key.default
     assert shown is not None

@@ -23,6 +23,11 @@ GOOD: dict[str, tuple[str, str, Value]] = {
     "one-pin": ("HOLDFAST_SESSIONS_PINS", "a", ("a",)),
     "choice": ("HOLDFAST_SESSIONS_ON_RESET", "keep", "keep"),
     "choice-spaces": ("HOLDFAST_CRON_AFTER_DELIVERY", " remove\n", "remove"),
+    "flag": ("HOLDFAST_SESSIONS_AUTO_PRUNE", " True", True),
+    "flag-number": ("HOLDFAST_SESSIONS_AUTO_GC", "0", False),
+    "interval": ("HOLDFAST_MAINTENANCE_MIN_INTERVAL_HOURS", "0.5", 0.5),
+    "folder": ("HOLDFAST_ARCHIVE_FOLDER", "/mnt/my archive", "/mnt/my archive"),
+    "command": ("HOLDFAST_NOTIFY_COMMAND", "mail -s 'a b' me", "mail -s 'a b' me"),
     "no-default": ("HOLDFAST_SESSIONS_IDLE_MINUTES", "0.5", 0.5),
     "transcripts": ("HOLDFAST_TRANSCRIPTS_DEFAULT", "jsonl-synced", "jsonl-synced"),
     "pins": ("HOLDFAST_SESSIONS_PINS", "a, cron_* ,[b]", ("a", "cron_*", "[b]")),
@@ -84,6 +89,10 @@ BAD = {
         'cron.after_delivery: expected "keep" or "remove", found "Remove" (text);'
         ' did you mean "remove"?'
     ),
+    "HOLDFAST_SESSIONS_AUTO_PRUNE=yes": (
+        'sessions.auto_prune: expected true or false, found "yes" (text)'
+    ),
+    "HOLDFAST_NOTIFY_COMMAND='": 'notify.command: no closing quotation in "\'" (text)',
     "HOLDFAST_SESSIONS_PINS=a,,b": "sessions.pins: item 2 is empty",
     "HOLDFAST_SESSIONS_MAX_COUNT=\x1b\udc80": (
         "sessions.max_count: expected a whole number from 0 to 1000000000,"

@@ -15,6 +15,7 @@ from holdfast.config.keys import KEYS, TABLES
 from holdfast.config.settings import build
 from holdfast.errors import ConfigError
 
+FLAGS = ("sessions.auto_prune", "sessions.auto_gc")
 KNOWN = [*(key.name for key in KEYS), *TABLES, "source"]
 NAMES = st.one_of(st.sampled_from(KNOWN), st.text(max_size=70))
 SCALARS = st.one_of(
@@ -61,9 +62,12 @@ def sound(result: Settings) -> None:
     assert options.abandoned_after >= 3600
     assert 1 <= result.trash_days <= 3650
     assert result.sessions.idle_hours >= 1
-    for _, value, origin in result.entries():
+    assert result.maintenance.interval > 0
+    assert result.notify.timeout_seconds > 0
+    assert all(result.notify.program[:1])
+    for key, value, origin in result.entries():
         assert origin
-        assert not isinstance(value, bool)
+        assert not isinstance(value, bool) or key in FLAGS
         assert not isinstance(value, float) or math.isfinite(value)
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.config import (
+    ArchiveSettings,
     CronSettings,
+    MaintenanceSettings,
+    NotifySettings,
     SessionSettings,
     Settings,
     SourceSettings,
@@ -16,6 +19,7 @@ from holdfast.config import (
     load,
 )
 from holdfast.config.keys import BY_TABLE, KEYS, SOURCE_KEYS, TABLES
+from holdfast.policy.gc import GcRules
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
 from holdfast.policy.limits import SessionLimits
 from holdfast.policy.rules import DAY, Caps, Limits, Policy, Rules
@@ -36,6 +40,9 @@ def test_attributes_are_the_keys() -> None:
     assert names(SourceSettings) == ["name", *(key.name for key in SOURCE_KEYS)]
     assert names(TranscriptSettings) == [*BY_TABLE["transcripts"], "by_source"]
     assert names(CronSettings) == [*BY_TABLE["cron"]]
+    assert names(MaintenanceSettings) == [*BY_TABLE["maintenance"]]
+    assert names(ArchiveSettings) == [*BY_TABLE["archive"]]
+    assert names(NotifySettings) == [*BY_TABLE["notify"]]
     assert names(Settings) == [*BY_TABLE[""], *TABLES, "sources", "origins"]
 
 
@@ -66,6 +73,11 @@ def test_default_entries() -> None:
         ("sessions.max_total_size_mb", 0, "default"),
         ("sessions.max_count", 0, "default"),
         ("sessions.pins", (), "default"),
+        ("sessions.auto_prune", False, "default"),
+        ("sessions.auto_gc", False, "default"),
+        ("sessions.empty_hours", 24, "default"),
+        ("sessions.trivial_days", 7, "default"),
+        ("sessions.trivial_max", 5, "default"),
         ("sessions.on_reset", "archive", "default"),
         ("sessions.idle_minutes", None, "default"),
         ("sessions.max_messages", 1000, "default"),
@@ -74,6 +86,14 @@ def test_default_entries() -> None:
         ("sessions.abandoned_hours", 24, "default"),
         ("transcripts.default", "none", "default"),
         ("cron.after_delivery", "keep", "default"),
+        ("maintenance.min_interval_hours", 24, "default"),
+        ("archive.folder", "", "default"),
+        ("archive.codec", "zstd", "default"),
+        ("archive.retention_days", 0, "default"),
+        ("archive.max_total_size_mb", 0, "default"),
+        ("notify.command", "", "default"),
+        ("notify.near_percent", 90, "default"),
+        ("notify.timeout_seconds", 10, "default"),
     ]
 
 
@@ -231,3 +251,39 @@ def test_full_session_options(tmp_path: Path) -> None:
     assert type(options.on_reset) is OnReset
     assert type(options.transcript_of("cron")) is Transcript
     assert options.transcript_of("cli") is Transcript.JSONL
+
+
+def test_what_nobody_asked_for_does_not_happen() -> None:
+    value = load(None, {})
+    assert (value.sessions.auto_prune, value.sessions.auto_gc) == (False, False)
+    assert value.archive.limits().empty
+    assert value.notify.program == ()
+
+
+def test_maintenance_archive_and_notify_as_values(tmp_path: Path) -> None:
+    value = settings(
+        tmp_path,
+        """
+        [maintenance]
+        min_interval_hours = 0.5
+        [archive]
+        retention_days = 2
+        max_total_size_mb = 3
+        [notify]
+        command = "mail -s 'two words' me"
+        near_percent = 75
+        """,
+    )
+    assert value.maintenance.interval == 1800
+    assert value.archive.limits() == Limits(
+        rules=Rules(max_age=2 * DAY), caps=Caps(max_bytes=3_000_000)
+    )
+    assert value.notify.program == ("mail", "-s", "two words", "me")
+    assert value.notify.near_share == 0.75
+
+
+def test_what_gc_takes(tmp_path: Path) -> None:
+    assert load(None, {}).gc_rules() == GcRules()
+    value = settings(tmp_path, "[sessions]\nempty_hours = 2\ntrivial_days = 3\ntrivial_max = 4")
+    assert value.gc_rules() == GcRules(empty_after=7200, trivial_after=3 * DAY, trivial_max=4)
+    assert value.policy().trivial_max == 4

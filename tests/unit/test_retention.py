@@ -13,7 +13,6 @@ from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.policy import retention
 from holdfast.policy.retention import plan_all
 from holdfast.policy.rules import DAY, Limits, Policy
-from holdfast.policy.selection import Selection
 from tests.builders import NOW, a_policy, a_trash_item, an_inventory, an_item, limits, moment
 
 HOUR = 3_600.0
@@ -487,28 +486,3 @@ def test_plan_all_removes_just_these_for_good() -> None:
     assert [(item.kind, item.id) for item in made.items] == [(TRASH, "op/0"), (TRASH, "op/1")]
     for item in made.items:
         assert (item.action, item.reason, item.undoable) == (Action.REMOVE, "asked for", False)
-
-
-# --- Selection ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("selection", "selected"),
-    [
-        pytest.param(Selection(), ["t", "d", "cron", "op/0", "op/1"], id="all"),
-        pytest.param(
-            Selection(kinds=frozenset({REQUEST_DUMP})), ["d", "op/0", "op/1"], id="a kind"
-        ),
-        pytest.param(Selection(sources=frozenset({"cron"})), ["cron", "op/1"], id="a source"),
-        pytest.param(Selection(kinds=frozenset(), sources=frozenset()), [], id="nothing"),
-    ],
-)
-def test_selection(selection: Selection, selected: list[str]) -> None:
-    items = [
-        an_item("t"),
-        an_item("d", kind=REQUEST_DUMP),
-        an_item("cron", source="cron"),
-        a_trash_item("op/0"),
-        a_trash_item("op/1", source="cron"),
-    ]
-    assert [item.id for item in selection.of(items)] == selected

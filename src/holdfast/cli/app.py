@@ -15,6 +15,7 @@ from holdfast.cli.streams import OutputError
 COMMANDS = {
     "status": Lazy("holdfast.cli.commands.status", "What is here, what it costs, what would go."),
     "sessions": Lazy("holdfast.cli.commands.sessions", "See, find and bound sessions."),
+    "maintain": Lazy("holdfast.cli.commands.maintain", "Look after a home, once or for ever."),
     "apply": Lazy("holdfast.cli.commands.apply", "Carry out a saved plan."),
     "log": Lazy("holdfast.cli.commands.log", "List what was done to a home."),
     "undo": Lazy("holdfast.cli.commands.undo", "Bring back what an operation removed."),

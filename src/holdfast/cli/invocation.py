@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 DEFAULT_HOME = ".holdfast"
-_HOUR = 3600.0
 
 
 def quoted(path: Path) -> str:
@@ -104,21 +103,19 @@ class Invocation:
 
     def open_home(self, path: Path | None = None) -> tuple[Home, Settings]:
         """Open a home, by default the chosen one, with its settings."""
+        from holdfast.homes.options import HomeOptions
         from holdfast.homes.registry import check_folder, open_home
 
         root = check_folder(path or self.home_path)
         settings = self.settings(root)
-        idle = settings.sessions.idle_hours * _HOUR
-        return open_home(root, clock=self.clock, idle=idle), settings
+        return open_home(root, clock=self.clock, options=HomeOptions.of(settings)), settings
 
     def create_store(self) -> SqliteSessionStore:
         """The session store of the chosen home; home and store are made when there are none."""
         from holdfast.homes.registry import create_home
 
         create_home(self.home_path)
-        settings = self.settings(self.home_path)
-        idle = settings.sessions.idle_hours * _HOUR
+        self.settings(self.home_path)  # whatever is wrong in them is said before anything is made
         from holdfast.homes.holdfast import HoldfastHome
 
-        home = HoldfastHome(self.home_path.resolve(), clock=self.clock, idle=idle)
-        return home.create_session_store()
+        return HoldfastHome(self.home_path.resolve(), clock=self.clock).create_session_store()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,27 @@ from holdfast.model.report import Report, Result
 from holdfast.ports import Home
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalFlags:
+    """What the flags of a command that removes say."""
+
+    dry_run: bool
+    yes: bool
+    plan_out: Path | None = None
+    all_items: bool = False
+
+
 def removal_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The flags of every command that removes."""
+    """The flags of every command that removes; it gets them as one value, `how`."""
+
+    @functools.wraps(function)
+    def with_flags(
+        *args: Any, dry_run: bool, yes: bool, plan_out: Path | None, all_items: bool, **rest: Any
+    ) -> Any:
+        how = RemovalFlags(dry_run=dry_run, yes=yes, plan_out=plan_out, all_items=all_items)
+        return function(*args, how=how, **rest)
+
+    decorated: Callable[..., Any] = with_flags
     for option in (
         click.option("--all", "all_items", is_flag=True, help="List every item with its reason."),
         click.option(
@@ -32,37 +53,28 @@ def removal_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--yes", "-y", is_flag=True, help="Do not ask."),
         click.option("--dry-run", "-n", is_flag=True, help="Show the plan and stop there."),
     ):
-        function = option(function)
-    return function
+        decorated = option(decorated)
+    return decorated
 
 
-def remove(
-    invocation: Invocation,
-    home: Home,
-    plan: Plan,
-    *,
-    dry_run: bool,
-    yes: bool,
-    plan_out: Path | None = None,
-    all_items: bool = False,
-) -> int:
+def remove(invocation: Invocation, home: Home, plan: Plan, how: RemovalFlags) -> int:
     """Show, ask, apply, report. Returns the exit code."""
     if not invocation.json:
         from holdfast.cli.show_plan import show_plan
 
-        show_plan(plan, all_items=all_items)
-    if plan_out is not None:
-        _save(invocation, plan, plan_out)
-    if dry_run or plan_out is not None:
+        show_plan(plan, all_items=how.all_items)
+    if how.plan_out is not None:
+        _save(invocation, plan, how.plan_out)
+    if how.dry_run or how.plan_out is not None:
         _document(invocation, plan, None)
         return 0
     from holdfast.services.apply import apply
 
-    if not plan.removals:
+    if not plan.steps:
         apply(plan, home, clock=invocation.clock)  # settles what a killed run left, if one did
         _document(invocation, plan, None)
         return 0
-    declined = None if yes else _ask(plan)
+    declined = None if how.yes or not plan.removals else _ask(plan)
     if declined is not None:
         _document(invocation, plan, None)
         print_error(declined, as_json=False)
@@ -85,7 +97,7 @@ def exit_code(report: Report) -> int:
         return INTERRUPTED
     if report.count(Result.DAMAGED):
         return DamageError.exit_code
-    nothing_done = not report.removed and not report.brought_back
+    nothing_done = not (report.removed or report.brought_back or report.ended)
     if report.failed or (report.skipped and nothing_done):
         return HoldfastError.exit_code
     return 0

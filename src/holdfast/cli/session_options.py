@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,8 +19,22 @@ _COUNT = click.IntRange(min=0)
 _COST = click.FloatRange(min=0)
 
 
-def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
+_Function = Callable[..., Any]
+
+
+def filter_options(function: _Function) -> _Function:
     """Flags for every field of a filter; they combine."""
+    for option in (
+        click.option("--pinned/--not-pinned", default=None, help="Pinned ones, or the others."),
+        click.option("--open/--ended", "is_open", default=None, help="Without an end, or with."),
+        click.option("--older-than", metavar="WHEN", help="Last active before: 5h, 2d, a date."),
+    ):
+        function = option(function)
+    return ended_options(function)
+
+
+def ended_options(function: _Function) -> _Function:
+    """The flags that still say something of sessions which have ended and are not pinned."""
     for option in (
         click.option("--max-cost", type=_COST, metavar="X", help="Cost at most X."),
         click.option("--min-cost", type=_COST, metavar="X", help="Cost at least X."),
@@ -27,14 +42,11 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--min-tokens", type=_COUNT, metavar="N", help="At least N tokens."),
         click.option("--max-messages", type=_COUNT, metavar="N", help="At most N messages."),
         click.option("--min-messages", type=_COUNT, metavar="N", help="At least N messages."),
-        click.option("--pinned/--not-pinned", default=None, help="Pinned ones, or the others."),
-        click.option("--open/--ended", "is_open", default=None, help="Without an end, or with."),
         click.option("--end-reason", multiple=True, metavar="WORD", help="Ended for this reason."),
         click.option("--cwd", metavar="DIR", help="Worked in this folder or below it."),
         click.option("--model", metavar="TEXT", help="Model contains this."),
         click.option("--title", metavar="TEXT", help="Title contains this."),
         click.option("--newer-than", metavar="WHEN", help="Last active after: 5h, 2d, a date."),
-        click.option("--older-than", metavar="WHEN", help="Last active before: 5h, 2d, a date."),
         click.option("--source", multiple=True, metavar="NAME", help="From this source."),
     ):
         function = option(function)
@@ -58,7 +70,7 @@ def is_given(flags: dict[str, Any]) -> bool:
 def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilter:
     """What the flags ask for; a window in which nothing can lie is an error."""
     before, after = (
-        None if flags[name] is None else invocation.moment(flags[name])
+        None if flags.get(name) is None else invocation.moment(flags[name])
         for name in ("older_than", "newer_than")
     )
     if before is not None and after is not None and before <= after:
@@ -69,7 +81,8 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
     for name in ("title", "model", "cwd"):
         if flags[name] is not None:
             stored_text(flags[name], f"--{name}")
-    is_open = flags["is_open"]
+    _check_bounds(flags)
+    is_open = flags.get("is_open")
     return SessionFilter(
         sources=flags["source"] or None,
         active_before=before,
@@ -79,7 +92,7 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
         cwd=flags["cwd"],
         end_reasons=flags["end_reason"] or None,
         ended=None if is_open is None else not is_open,
-        pinned=flags["pinned"],
+        pinned=flags.get("pinned"),
         min_messages=flags["min_messages"],
         max_messages=flags["max_messages"],
         min_tokens=flags["min_tokens"],
@@ -87,6 +100,26 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
         min_cost=flags["min_cost"],
         max_cost=flags["max_cost"],
     )
+
+
+def _check_bounds(flags: dict[str, Any]) -> None:
+    for what in ("messages", "tokens", "cost"):
+        low, high = flags[f"min_{what}"], flags[f"max_{what}"]
+        if low is not None and high is not None and low > high:
+            raise UsageError(
+                f"--min-{what} {low} and --max-{what} {high} leave nothing in between."
+            )
+
+
+def tell_unknown_sources(sources: Sequence[str], known: Collection[str]) -> None:
+    """A source that nothing comes from is as a rule a typing error."""
+    from holdfast.cli.output import note
+
+    for source in sources:
+        if source not in known:
+            near = get_close_matches(source, known, n=1)
+            also = f"; did you mean {near[0]!r}?" if near else "."
+            note(f"note: nothing here comes from {source!r}{also}")
 
 
 def store_of(invocation: Invocation) -> SessionStore | None:

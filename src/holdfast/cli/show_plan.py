@@ -9,8 +9,8 @@ from typing import TypeVar
 from rich.text import Text
 
 from holdfast.cli.output import name, say, suggest, table
-from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT, TRASH
-from holdfast.model.plan import Plan, PlanItem, Shortfall
+from holdfast.model.item import ARCHIVED, REQUEST_DUMP, SESSION, TRANSCRIPT, TRASH
+from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, Result
 from holdfast.model.units import format_bytes, format_count, format_duration
 
@@ -19,8 +19,10 @@ _KIND_NAMES = {
     TRANSCRIPT: "transcripts",
     REQUEST_DUMP: "request dumps",
     TRASH: "trash",
+    ARCHIVED: "archived sessions",
 }
 _EXAMPLES = 5
+_WORTH_A_LINE = 1024 * 1024
 K = TypeVar("K")
 
 
@@ -51,9 +53,22 @@ def show_plan(plan: Plan, *, all_items: bool) -> None:
         if all_items:
             say()
             show_items(plan.kept, plan.made_at, all_items=True)
+    _show_beside(plan)
     for shortfall in plan.shortfalls:
         say()
         say(Text(_in_words(shortfall), style="yellow"))
+
+
+def _show_beside(plan: Plan) -> None:
+    """What a run does beside removing."""
+    ended = [item for item in plan.steps if item.action is Action.END]
+    space = [item for item in plan.steps if item.action is Action.RECLAIM]
+    if ended:
+        say()
+        say(f"It ends {format_count(len(ended), 'abandoned session')}, whose process is gone.")
+    if sum(item.bytes for item in space) >= _WORTH_A_LINE:
+        say()
+        say(f"It gives back {format_bytes(sum(item.bytes for item in space))} of unused space.")
 
 
 def _show_groups(items: Sequence[PlanItem]) -> None:
@@ -123,7 +138,7 @@ def show_report(report: Report, *, home_flag: str) -> None:
     _show_outcomes(
         "Failed", [o for o in report.outcomes if o.result in (Result.FAILED, Result.DAMAGED)]
     )
-    if report.removed:
+    if report.removed or report.bytes_freed:
         _show_freed(report, home_flag)
     if report.stopped:
         say(Text(f"The run was {report.stopped}; the rest was left as it was.", style="yellow"))
@@ -132,6 +147,7 @@ def show_report(report: Report, *, home_flag: str) -> None:
 def _summary(report: Report) -> Text:
     parts = [
         (report.removed, "removed", "bold"),
+        (report.ended, "ended", "bold"),
         (report.brought_back, "brought back", "bold green"),
         (report.skipped, "skipped", "yellow"),
         (report.failed, "failed", "bold red"),

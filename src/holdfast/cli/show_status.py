@@ -29,26 +29,22 @@ def show_status(status: HomeStatus, *, home_flag: str) -> None:
     say()
     show_shares("what", _what(status), "number")
     if inventory.items:
-        show_shares("last active", status.by_age)
-        show_shares("source", _main_sources(status.by_source))
-    elif status.store is not None and status.store.sessions:
-        show_shares("last active", status.store.by_age, "sessions")
-        show_shares("source", _main_sources(status.store.by_source), "sessions")
+        show_shares("last active", status.by_age, "items")
+        show_shares("source", _main_sources(status.by_source), "items")
     _show_troubles(status, home_flag)
     show_next(status, home_flag)
 
 
 def _what(status: HomeStatus) -> list[Share]:
     """The bytes of a home on the disk, by what they are."""
-    inventory, store = status.inventory, status.store
-    database = store.database_bytes + store.wal_bytes if store else 0
+    inventory = status.inventory
     trash_bytes = sum(item.bytes for item in inventory.trash)
-    other = max(0, inventory.other_bytes - database)
+    unused = sum(item.bytes for item in inventory.space)
     return [
-        Share(name="sessions", count=store.sessions if store else 0, bytes=database),
         *(Share(name=kind_name(s.name), count=s.count, bytes=s.bytes) for s in status.by_kind),
         Share(name="trash", count=len(inventory.trash), bytes=trash_bytes),
-        Share(name="everything else", count=0, bytes=other),
+        Share(name="unused space", count=0, bytes=unused),
+        Share(name="everything else", count=0, bytes=inventory.other_bytes),
     ]
 
 
@@ -115,11 +111,11 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
     elif status.inventory.trash:
         say("Nothing more to remove by the policy. What was removed is still in the trash:")
         suggest(f"holdfast {home_flag}trash list")
-    elif status.inventory.items or (status.store and status.store.sessions):
+    elif status.inventory.items:
         say("Everything here is within the policy. To see the policy:")
         suggest(f"holdfast {home_flag}config show")
     else:
-        say("There are no loose session files here. To see how Holdfast works:")
+        say("There are no sessions here yet. To see how Holdfast works:")
         suggest("holdfast demo")
 
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from holdfast.config.environment import warnings
 from holdfast.config.loading import load
+from holdfast.config.maintenance_settings import (
+    ArchiveSettings,
+    MaintenanceSettings,
+    NotifySettings,
+)
 from holdfast.config.session_settings import SessionSettings, SourceSettings
 from holdfast.config.settings import CronSettings, Settings, TranscriptSettings
 from holdfast.config.template import template
 
 __all__ = [
+    "ArchiveSettings",
     "CronSettings",
+    "MaintenanceSettings",
+    "NotifySettings",
     "SessionSettings",
     "Settings",
     "SourceSettings",

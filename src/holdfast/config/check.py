@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import TypeAlias
 
 from holdfast.config.finding import Given, Problem
-from holdfast.config.key import CRON, SESSIONS, SOURCE, SOURCE_NAME, TOP, TRANSCRIPTS, Key
+from holdfast.config.key import SESSIONS, SOURCE, SOURCE_NAME, TOP, TRANSCRIPTS, Key
 from holdfast.config.keys import BY_TABLE, SOURCE_BY_NAME, TABLES
 from holdfast.config.keys_lifecycle import TRANSCRIPT
 from holdfast.config.kinds import Kind, Value, WrongValueError
@@ -57,10 +57,10 @@ def check(
 
 
 def _check_top(path: _Path, table: _Table) -> _Findings:
-    inside = {SESSIONS: _check_sessions, TRANSCRIPTS: _check_transcripts, CRON: _check_cron}
+    special = {SESSIONS: _check_sessions, TRANSCRIPTS: _check_transcripts}
     for name, value in table.items():
-        if name in inside:
-            yield from _check_table((*path, name), value, inside[name])
+        if name in TABLES:
+            yield from _check_table((*path, name), value, special.get(name, _check_plain))
         else:
             yield from _check_key((*path, name), value, BY_TABLE[TOP], tables=TABLES)
 
@@ -91,9 +91,10 @@ def _check_transcripts(path: _Path, table: _Table) -> _Findings:
         yield from _check_value((*path, name), value, TRANSCRIPT)
 
 
-def _check_cron(path: _Path, table: _Table) -> _Findings:
+def _check_plain(path: _Path, table: _Table) -> _Findings:
+    """A table of keys and nothing else."""
     for name, value in table.items():
-        yield from _check_key((*path, name), value, BY_TABLE[CRON])
+        yield from _check_key((*path, name), value, BY_TABLE[path[-1]])
 
 
 def _check_table(
@@ -138,7 +139,9 @@ def _advice(name: str, choices: Iterable[str]) -> str:
     """A key in the wrong table is sent to the right one; a mistyped one gets its neighbour."""
     if name in BY_TABLE[TOP]:
         return "; it belongs at the top, before any [table]"
-    homes = {key: table for table in TABLES for key in BY_TABLE[table]} | {SOURCE: SESSIONS}
+    # Of a name that several tables know, the first one is meant: [sessions] as a rule.
+    homes = {key: table for table in reversed(TABLES) for key in BY_TABLE[table]}
+    homes[SOURCE] = SESSIONS
     if name in homes:
         return f"; it belongs in [{homes[name]}]"
     if close := nearest(name, choices):

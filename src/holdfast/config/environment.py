@@ -11,7 +11,7 @@ from holdfast.config.kinds import WrongValueError
 from holdfast.config.shown import cut, nearest
 
 # Variables that are read elsewhere and are no key.
-_OTHERS = ("HOLDFAST_HOME", "HOLDFAST_DEBUG")
+_OTHERS = ("HOLDFAST_HOME", "HOLDFAST_DEBUG", "HOLDFAST_EVENT")
 
 
 def overrides(environ: Mapping[str, str]) -> tuple[tuple[Given, ...], tuple[Problem, ...]]:
@@ -46,7 +46,14 @@ def warnings(environ: Mapping[str, str]) -> list[str]:
 
 def _warning(name: str, known: set[str]) -> str:
     # Without the prefix, which would make every name look close to every other.
-    bare = {variable.removeprefix(VARIABLE_PREFIX) for variable in sorted(known)}
-    close = nearest(name.removeprefix(VARIABLE_PREFIX), sorted(bare))
+    bare = name.removeprefix(VARIABLE_PREFIX)
+    others = sorted(variable.removeprefix(VARIABLE_PREFIX) for variable in known)
+    close = _without_table(bare) or nearest(bare, others)
     advice = f"; did you mean {VARIABLE_PREFIX}{close}?" if close else ""
     return f"{cut(name)}: unknown environment variable, ignored{advice}"
+
+
+def _without_table(bare: str) -> str | None:
+    """The key that was named without its table; of several, the first."""
+    named = (key.variable for key in KEYS if key.name.upper() == bare)
+    return next((variable.removeprefix(VARIABLE_PREFIX) for variable in named), None)

@@ -13,6 +13,9 @@ SESSIONS = "sessions"
 SOURCE = "source"
 TRANSCRIPTS = "transcripts"
 CRON = "cron"
+MAINTENANCE = "maintenance"
+ARCHIVE = "archive"
+NOTIFY = "notify"
 SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from holdfast.config.key import CRON, SESSIONS, TOP, TRANSCRIPTS, Key
+from holdfast.config.key import (
+    ARCHIVE,
+    CRON,
+    MAINTENANCE,
+    NOTIFY,
+    SESSIONS,
+    TOP,
+    TRANSCRIPTS,
+    Key,
+)
 from holdfast.config.keys_lifecycle import LIFECYCLE
+from holdfast.config.keys_maintenance import CLEANING, UPKEEP
 from holdfast.config.keys_retention import RETENTION
 from holdfast.config.kinds import Number
 
@@ -18,13 +28,15 @@ KEYS: tuple[Key, ...] = (
         ),
     ),
     *RETENTION,
+    *CLEANING,
     *LIFECYCLE,
+    *UPKEEP,
 )
 
 SOURCE_KEYS: tuple[Key, ...] = tuple(key for key in KEYS if key.per_source)
 SOURCE_BY_NAME = {key.name: key for key in SOURCE_KEYS}
 
-TABLES = (SESSIONS, TRANSCRIPTS, CRON)
+TABLES = (SESSIONS, TRANSCRIPTS, CRON, MAINTENANCE, ARCHIVE, NOTIFY)
 BY_TABLE = {
     table: {key.name: key for key in KEYS if key.table == table} for table in (TOP, *TABLES)
 }

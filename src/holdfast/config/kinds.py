@@ -10,7 +10,7 @@ from holdfast.config.shown import cut, found, nearest
 from holdfast.errors import UsageError
 from holdfast.model.units import parse_duration
 
-Value: TypeAlias = int | float | str | tuple[str, ...]
+Value: TypeAlias = bool | int | float | str | tuple[str, ...]
 
 # More digits than any bound has; a longer number stays text and is refused as such.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -75,6 +75,21 @@ class Number:
         bounds = f"above {self.low}, up to" if self.above else f"from {self.low} to"
         reason = f"expected {kind} {bounds} {self.high}, found {found(value)}"
         return WrongValueError(f"{reason}; {hint}" if hint else reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """Yes or no."""
+
+    def read(self, value: object) -> Value:
+        if isinstance(value, bool):
+            return value
+        quoted = isinstance(value, str) and isinstance(self.parse(value), bool)
+        hint = "; write it without quotes" if quoted else ""
+        raise WrongValueError(f"expected true or false, found {found(value)}{hint}")
+
+    def parse(self, text: str) -> object:
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.strip().lower(), text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,11 @@ from typing import Any
 from holdfast.config.keys import SOURCE_KEYS
 from holdfast.config.kinds import Value
 from holdfast.model.units import parse_duration
+from holdfast.policy.gc import GcRules
 from holdfast.policy.limits import SessionLimits
 from holdfast.policy.rules import DAY, Caps, Limits, Rules
 
+_HOUR = 3_600.0
 _MEGABYTE = 1_000_000
 
 
@@ -31,6 +33,11 @@ class SessionSettings:
     max_total_size_mb: int
     max_count: int
     pins: tuple[str, ...]
+    auto_prune: bool
+    auto_gc: bool
+    empty_hours: float
+    trivial_days: float
+    trivial_max: int
     on_reset: str
     idle_minutes: float | None
     max_messages: int
@@ -55,6 +62,14 @@ class SessionSettings:
             max_count=self.max_count or None,
         )
         return Limits(rules=rules, caps=caps)
+
+    def gc_rules(self) -> GcRules:
+        """Which sessions were never worth keeping."""
+        return GcRules(
+            empty_after=self.empty_hours * _HOUR,
+            trivial_after=self.trivial_days * DAY,
+            trivial_max=self.trivial_max,
+        )
 
     def session_limits(self) -> SessionLimits:
         """How large one session may get."""

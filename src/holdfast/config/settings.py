@@ -8,12 +8,27 @@ from types import MappingProxyType
 from typing import Any
 
 from holdfast.config.finding import Given
-from holdfast.config.key import CRON, SESSIONS, SOURCE, TOP, TRANSCRIPTS
+from holdfast.config.key import (
+    ARCHIVE,
+    CRON,
+    MAINTENANCE,
+    NOTIFY,
+    SESSIONS,
+    SOURCE,
+    TOP,
+    TRANSCRIPTS,
+)
 from holdfast.config.keys import BY_TABLE
 from holdfast.config.keys_lifecycle import REMOVE
 from holdfast.config.kinds import Value
+from holdfast.config.maintenance_settings import (
+    ArchiveSettings,
+    MaintenanceSettings,
+    NotifySettings,
+)
 from holdfast.config.session_settings import SessionSettings, SourceSettings
 from holdfast.config.shown import dotted
+from holdfast.policy.gc import GcRules
 from holdfast.policy.lifecycle import DEFAULT_SOURCE, OnReset, SessionOptions, Transcript
 from holdfast.policy.rules import DAY, Policy
 
@@ -43,6 +58,9 @@ class Settings:
     sessions: SessionSettings
     transcripts: TranscriptSettings
     cron: CronSettings
+    maintenance: MaintenanceSettings
+    archive: ArchiveSettings
+    notify: NotifySettings
     sources: tuple[SourceSettings, ...] = ()
     origins: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
@@ -65,7 +83,12 @@ class Settings:
             pins=self.sessions.pins,
             trash_age=self.trash_days * DAY,
             use_trash=use_trash,
+            trivial_max=self.sessions.trivial_max,
         )
+
+    def gc_rules(self) -> GcRules:
+        """What gc takes."""
+        return self.sessions.gc_rules()
 
     def session_options(self) -> SessionOptions:
         """How sessions live."""
@@ -115,6 +138,9 @@ def build(given: Iterable[Given]) -> Settings:
         sessions=SessionSettings(**tables[SESSIONS]),
         transcripts=TranscriptSettings(default=default, by_source=by_source),
         cron=CronSettings(**tables[CRON]),
+        maintenance=MaintenanceSettings(**tables[MAINTENANCE]),
+        archive=ArchiveSettings(**tables[ARCHIVE]),
+        notify=NotifySettings(**tables[NOTIFY]),
         sources=tuple(SourceSettings(name=name, **sources[name]) for name in sorted(sources)),
         origins=MappingProxyType(origins),
     )

@@ -16,6 +16,7 @@ from holdfast.model.units import format_duration
 from holdfast.ports import Progress
 from holdfast.stores.files import allocated_bytes, open_dir, storage_errors, version_of
 from holdfast.stores.liveness import open_elsewhere
+from holdfast.stores.sqlite.survey import Owner
 
 FOLDER = "sessions"
 _TELL_EVERY = 500
@@ -30,11 +31,20 @@ class Scan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """How to tell whether a file is in use. `ended` answers for a session that has a row: has it
-    ended? None when there is no row."""
+    """How to tell whether a file is in use. `owner` is the session that a file belongs to, if it
+    is in the store."""
 
     idle: float
-    ended: Callable[[str], bool | None] = field(default=lambda _: None)
+    owner: Callable[[str], Owner | None] = field(default=lambda _: None)
+
+
+def sessions_with_files(root: Path) -> set[str]:
+    """The sessions that files in `sessions/` name, whether they are in a store or not."""
+    try:
+        names = [path.name for path in (root / FOLDER).iterdir()]
+    except OSError:
+        return set()
+    return {parsed.session for name in names if (parsed := artifact_names.parse(name))}
 
 
 def scan(root: Path, now: float, life: Life, progress: Progress | None) -> Scan:
@@ -87,20 +97,24 @@ def _entries(dir_fd: int) -> Iterator[tuple[str, os.stat_result]]:
 def _item(
     parsed: ArtifactName, name: str, status: os.stat_result, dir_fd: int, now: float, life: Life
 ) -> Item | None:
+    owner = life.owner(parsed.session)
     head = b""
-    if parsed.kind != REQUEST_DUMP and stat.S_ISREG(status.st_mode):
-        head = _head(name, dir_fd)
-    if not parsed.certain and not parsed.claimed_by(head):
-        return None
+    if owner is None:
+        if parsed.kind != REQUEST_DUMP and stat.S_ISREG(status.st_mode):
+            head = _head(name, dir_fd)
+        if not parsed.certain and not parsed.claimed_by(head):
+            return None
+    source = owner.source if owner else parsed.source or artifact_names.source_in(head)
     return Item(
         kind=parsed.kind,
         id=f"{FOLDER}/{name}",
-        source=parsed.source or artifact_names.source_in(head) or UNKNOWN_SOURCE,
+        source=source or UNKNOWN_SOURCE,
         session=parsed.session,
         bytes=allocated_bytes(status),
         last_active_at=status.st_mtime,
         version=version_of(status),
-        alive=_owned(parsed, life) or signs_of_life(parsed, status, dir_fd, name, now, life),
+        alive=signs_of_life(parsed, status, dir_fd, name, now, life),
+        owned=owner is not None,
     )
 
 
@@ -132,26 +146,25 @@ def _dumps_inherit_source(items: list[Item]) -> Iterator[Item]:
             yield item
 
 
-def _owned(parsed: ArtifactName, life: Life) -> str | None:
-    """Rules for orphans do not reach the file of a session that has a row."""
-    return None if life.ended(parsed.session) is None else "its session is in the store"
-
-
 def signs_of_life(
     parsed: ArtifactName, status: os.stat_result, dir_fd: int, name: str, now: float, life: Life
 ) -> str | None:
     """Any one sign protects, and so does a sign that cannot be read.
 
-    The end of its session proves that a file is done with; only then its age says nothing.
+    Of a session in the store, its own life says whether a file is done with; of an orphan only
+    its age can.
     """
-    ended = life.ended(parsed.session)
-    if ended is False:
-        return "its session is open"
-    age = now - status.st_mtime
-    if ended is None and age < 0:
-        return "its time lies in the future"
-    if ended is None and age < life.idle:
-        return f"touched {format_duration(age)} ago"
+    if life.owner(parsed.session) is None:
+        age = now - status.st_mtime
+        if age < 0:
+            return "its time lies in the future"
+        if age < life.idle:
+            return f"touched {format_duration(age)} ago"
+    return in_use(status, dir_fd, name)
+
+
+def in_use(status: os.stat_result, dir_fd: int, name: str) -> str | None:
+    """The signs of life of a file itself, whatever its age."""
     if os.geteuid() not in (0, status.st_uid):
         return "it belongs to another user"
     if stat.S_ISREG(status.st_mode):

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from holdfast.homes import artifact_names
 from holdfast.homes.artifact_names import ArtifactName
-from holdfast.homes.artifact_scan import FOLDER, Life, signs_of_life
+from holdfast.homes.artifact_scan import FOLDER, Life, in_use, signs_of_life
 from holdfast.model.operation import Removal
+from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.ports import Clock
 from holdfast.stores.files import (
@@ -84,6 +85,9 @@ class ArtifactKeeper:
         self._clock = clock
         self._life = life
 
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """Files need nothing."""
+
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._each(batch, self._remove, create_trash=True)
 
@@ -110,15 +114,29 @@ class ArtifactKeeper:
         before = places.original()
         if before is None:
             return places.end(Result.SKIPPED, "already gone")
-        obstacle = self._changed(places, before) or signs_of_life(
-            places.parsed, before, places.sessions, places.name, self._clock(), self._life
-        )
+        obstacle = self._changed(places, before) or self._protected(places, before)
         if obstacle:
             return places.end(Result.SKIPPED, obstacle)
         if places.undo_copy() is not None:  # a rename would replace it
             return places.end(Result.FAILED, "its place in the trash is taken")
         os.rename(places.name, places.copy, src_dir_fd=places.sessions, dst_dir_fd=places.trash)
         return self._confirm(places)
+
+    def _protected(self, places: _Places, status: os.stat_result) -> str | None:
+        """Why a file must stay as things are now with its session."""
+        item = places.removal.item
+        owner = self._life.owner(places.parsed.session)
+        if item.goes_with or item.owned:
+            if item.goes_with and owner is not None:
+                return "its session is in the store"
+            if owner is not None and not owner.ended:
+                return "its session is open"
+            return in_use(status, places.sessions, places.name)
+        if owner is not None:
+            return "its session is in the store now"
+        return signs_of_life(
+            places.parsed, status, places.sessions, places.name, self._clock(), self._life
+        )
 
     def _confirm(self, places: _Places) -> Outcome:
         """The second, final look: what lies in the trash must be what the plan judged."""

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast.homes import permissions
+from holdfast.homes.session_keeper import bundles
 from holdfast.model.finding import Finding, Severity
-from holdfast.model.operation import LogView, OperationState
+from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
+from holdfast.model.operation import LogView, OperationState, Removal
 from holdfast.model.repair import Repair
 from holdfast.model.units import format_count
 from holdfast.ports import OperationLog, Progress
 from holdfast.stores.sqlite import checkup as store_checkup
 from holdfast.stores.sqlite import repair as store_repair
+from holdfast.stores.sqlite.bundle import BundleFolder
 from holdfast.stores.trash_folder import TrashFolder
 
 UNFINISHED = "operations"
+_IN_TRASH_BY_NAME = (TRANSCRIPT, REQUEST_DUMP)
 
 
 class HomeCheckup:
@@ -64,11 +69,7 @@ class HomeCheckup:
         return Repair(steps=tuple(steps))
 
     def _in_trash(self, view: LogView) -> Finding:
-        missing = [
-            entry.removal
-            for entry in view.trash
-            if not os.path.lexists(self._trash.path(entry.removal))
-        ]
+        missing = list(self._without_copy(view))
         if not missing:
             return Finding(check="trash")
         what = format_count(len(missing), "undo copy", "undo copies")
@@ -80,6 +81,21 @@ class HomeCheckup:
             "What is missing cannot be brought back from here. If you have a backup of the home, "
             "copy its trash folder from there.",
         )
+
+    def _without_copy(self, view: LogView) -> Iterator[Removal]:
+        sessions: dict[str, list[Removal]] = defaultdict(list)
+        for entry in view.trash:
+            if entry.removal.item.kind == SESSION:
+                sessions[entry.removal.operation].append(entry.removal)
+            elif entry.removal.item.kind in _IN_TRASH_BY_NAME and not os.path.lexists(
+                self._trash.path(entry.removal)
+            ):
+                yield entry.removal
+        for operation, removals in sessions.items():
+            folder = BundleFolder(bundles(self._trash, operation))
+            held = folder.holding([removal.number for removal in removals])
+            there = {number for numbers in held.values() for number in numbers}
+            yield from (removal for removal in removals if removal.number not in there)
 
 
 def _log(view: LogView) -> Finding:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from holdfast import config
 from holdfast.homes.holdfast import HoldfastHome
+from holdfast.homes.maintenance import alerting
+from holdfast.homes.options import HomeOptions
 from holdfast.homes.registry import create_home
 from holdfast.homes.session_files import HomeSessionFiles
 from holdfast.model.alert import Alert
@@ -17,8 +19,6 @@ from holdfast.policy.lifecycle import SessionOptions
 from holdfast.ports import Clock
 from holdfast.services.sessions import Sessions
 from holdfast.stores import processes
-
-_HOUR = 3600.0
 
 
 def open_sessions(
@@ -37,7 +37,7 @@ def open_sessions(
     create_home(root)
     root = root.resolve()
     settings = config.load(root / "config.toml", {})
-    opened = HoldfastHome(root, clock=clock, idle=settings.sessions.idle_hours * _HOUR)
+    opened = HoldfastHome(root, clock=clock, options=HomeOptions.of(settings))
     return Sessions(
         opened.create_session_store(),
         HomeSessionFiles(opened, clock),
@@ -45,5 +45,5 @@ def open_sessions(
         options=options or settings.session_options(),
         clock=clock,
         random_hex=lambda: secrets.token_hex(3),
-        on_alert=on_alert,
+        on_alert=alerting(root, settings, clock, on_alert),
     )

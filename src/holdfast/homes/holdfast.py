@@ -9,23 +9,32 @@ trash/               undo copies, by operation
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.errors import UsageError
 from holdfast.homes import artifact_scan
+from holdfast.homes.abandoned_keeper import AbandonedKeeper
+from holdfast.homes.archive import HomeArchive
+from holdfast.homes.archive_rows import StoreRows
 from holdfast.homes.artifact_scan import Life
 from holdfast.homes.artifacts import ArtifactKeeper
 from holdfast.homes.checkup import HomeCheckup
-from holdfast.homes.session_keeper import SessionKeeper
+from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.homes.session_keeper import SessionKeeper, bundles
+from holdfast.homes.space_keeper import SpaceKeeper
 from holdfast.homes.trash_keeper import TrashKeeper
 from holdfast.model.inventory import Inventory, Problem
-from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT, TRASH
+from holdfast.model.item import REQUEST_DUMP, SESSION, SPACE, TRANSCRIPT, TRASH, Item
+from holdfast.model.plan import Action
+from holdfast.model.session import SessionFilter
 from holdfast.ports import Clock, Keeper, Progress
 from holdfast.stores import processes
 from holdfast.stores.files import allocated_bytes
 from holdfast.stores.operation_log import FileOperationLog
+from holdfast.stores.sqlite import survey
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.survey import LifeSigns, Owner
 from holdfast.stores.trash_folder import TrashFolder
 
 KIND = "holdfast"
@@ -43,40 +52,64 @@ class HoldfastHome:
 
     kind = KIND
 
-    def __init__(self, root: Path, *, clock: Clock, idle: float) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        clock: Clock,
+        idle: float | None = None,
+        options: HomeOptions = USUAL,
+    ) -> None:
         self.root = root
         self._clock = clock
         self._store: SqliteSessionStore | None = None
         trash = root / "trash"
         self.log = FileOperationLog(root / "operations", trash)
-        self._idle = idle
-        artifacts = ArtifactKeeper(
-            root, TrashFolder(trash), clock, Life(idle=idle, ended=self._session_ended)
-        )
-        sessions = SessionKeeper(self.session_store, TrashFolder(trash), clock, processes.is_dead)
-        self._keepers: dict[str, Keeper] = {
-            SESSION: sessions,
-            TRANSCRIPT: artifacts,
-            REQUEST_DUMP: artifacts,
+        self._idle = options.idle if idle is None else idle
+        self._life = LifeSigns(is_dead=processes.is_dead, abandoned_after=options.abandoned_after)
+        archive = HomeArchive(root, options.archive, self._rows, clock)
+        self.archive = archive.reader
+        self._keepers = {**self._make_keepers(TrashFolder(trash)), **archive.keepers}
+
+    def _make_keepers(self, trash: TrashFolder) -> Mapping[tuple[str, Action], Keeper]:
+        clock, store, life = self._clock, self.session_store, self._life
+        files = ArtifactKeeper(self.root, trash, clock, Life(idle=self._idle, owner=self._owner))
+        return {
+            (SESSION, Action.REMOVE): SessionKeeper(store, trash, clock, life),
+            (SESSION, Action.END): AbandonedKeeper(store, clock, life),
+            (SPACE, Action.RECLAIM): SpaceKeeper(store, lambda name: bundles(trash, name)),
+            (TRANSCRIPT, Action.REMOVE): files,
+            (REQUEST_DUMP, Action.REMOVE): files,
+            (TRASH, Action.REMOVE): TrashKeeper(lambda: self.log.read().trash, self.keeper),
         }
-        self._keepers[TRASH] = TrashKeeper(lambda: self.log.read().trash, self.keeper)
 
-    def keeper(self, kind: str) -> Keeper:
+    def keeper(self, kind: str, action: Action = Action.REMOVE) -> Keeper:
         try:
-            return self._keepers[kind]
+            return self._keepers[kind, action]
         except KeyError:
-            raise UsageError(f"{self.root} holds no items of kind {kind!r}.") from None
+            raise UsageError(
+                f"{self.root} has nothing of kind {kind!r} to {action.value}."
+            ) from None
 
-    def scan(self, now: float, progress: Progress | None = None) -> Inventory:
-        known = self._known_sessions()
-        found = artifact_scan.scan(self.root, now, Life(idle=self._idle, ended=known.get), progress)
+    def scan(
+        self,
+        now: float,
+        progress: Progress | None = None,
+        *,
+        wanted: SessionFilter | None = None,
+    ) -> Inventory:
+        known = self._owners(sorted(artifact_scan.sessions_with_files(self.root)))
+        life = Life(idle=self._idle, owner=known.get)
+        found = artifact_scan.scan(self.root, now, life, progress)
         log = self.log.read()
         beside, problems = _beside(self.root)
+        store = self.session_store()
         return Inventory(
             home=str(self.root),
             scanned_at=now,
-            items=found.items,
+            items=(*self._stored(store, wanted, now), *found.items),
             trash=tuple(entry.as_item() for entry in log.trash),
+            space=() if store is None else (survey.space(store.database, DATABASE),),
             problems=(*found.problems, *problems, *log.problems),
             other_bytes=found.other_bytes + beside,
         )
@@ -98,17 +131,29 @@ class HoldfastHome:
         """How to look this home over, and to mend it."""
         return HomeCheckup(self.root, DATABASE, self.log, TrashFolder(self.root / "trash"))
 
-    def _session_ended(self, session_id: str) -> bool | None:
-        return self._known_sessions((session_id,)).get(session_id)
-
-    def _known_sessions(self, ids: tuple[str, ...] | None = None) -> Mapping[str, bool]:
-        """Whether sessions with a row have ended, by id."""
+    def _rows(self) -> StoreRows | None:
         store = self.session_store()
-        return {} if store is None else store.ends(ids)
+        return None if store is None else StoreRows(store, self._clock, self._life)
+
+    def _stored(
+        self, store: SqliteSessionStore | None, wanted: SessionFilter | None, now: float
+    ) -> Sequence[Item]:
+        if store is None:
+            return ()
+        return store.survey(wanted or SessionFilter(), now=now, life=self._life)
+
+    def _owner(self, session_id: str) -> Owner | None:
+        store = self.session_store()
+        return None if store is None else survey.owner(store.database, session_id)
+
+    def _owners(self, ids: Sequence[str]) -> Mapping[str, Owner]:
+        """The sessions in the store among those that files name."""
+        store = self.session_store()
+        return {} if store is None or not ids else survey.owners(store.database, ids)
 
 
 def _beside(root: Path) -> tuple[int, list[Problem]]:
-    """The bytes of everything that is neither a session file nor trash."""
+    """The bytes of everything that no item stands for."""
     total = 0
     problems: list[Problem] = []
 
@@ -119,6 +164,7 @@ def _beside(root: Path) -> tuple[int, list[Problem]]:
         if Path(folder) == root:
             # Counted by their own scans; a link of that name is not followed.
             folders[:] = [name for name in folders if name not in (artifact_scan.FOLDER, "trash")]
+            files[:] = [name for name in files if name not in (DATABASE, f"{DATABASE}-wal")]
         for name in files:
             try:
                 total += allocated_bytes(Path(folder, name).lstat())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.errors import NotAHomeError, StorageError
 from holdfast.homes import holdfast
+from holdfast.homes.holdfast import HoldfastHome
+from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.ports import Clock, Home
 from holdfast.stores.files import make_private_dir, storage_errors
 
@@ -19,7 +21,7 @@ class Kind:
     name: str
     default_folder: str
     recognise: Callable[[Path], bool]
-    open: Callable[[Path, Clock, float], Home]
+    open: Callable[[Path, Clock, HomeOptions], Home]
 
 
 KINDS: tuple[Kind, ...] = (
@@ -27,7 +29,7 @@ KINDS: tuple[Kind, ...] = (
         name=holdfast.KIND,
         default_folder=holdfast.DEFAULT_FOLDER,
         recognise=holdfast.recognise,
-        open=lambda root, clock, idle: holdfast.HoldfastHome(root, clock=clock, idle=idle),
+        open=lambda root, clock, options: HoldfastHome(root, clock=clock, options=options),
     ),
 )
 
@@ -44,8 +46,13 @@ _FOREIGN = {
 }
 
 
-def open_home(path: Path, *, clock: Clock, idle: float) -> Home:
-    """Open the home at `path`, whatever its kind; raises `NotAHomeError` when it is none."""
+def open_home(
+    path: Path, *, clock: Clock, idle: float | None = None, options: HomeOptions = USUAL
+) -> Home:
+    """Open the home at `path`, whatever its kind; raises `NotAHomeError` when it is none.
+
+    `idle` is a short way to say `HomeOptions(idle=…)`.
+    """
     root = check_folder(path)
     with storage_errors(f"read {root}"):
         names = {entry.name for entry in root.iterdir()}
@@ -57,7 +64,7 @@ def open_home(path: Path, *, clock: Clock, idle: float) -> Home:
             f"{root} is not the home of an agent: it has none of {wanted}.",
             hint="Pick another folder with --home, or make it one with `holdfast config init`.",
         )
-    return kind.open(root, clock, idle)
+    return kind.open(root, clock, options if idle is None else replace(options, idle=idle))
 
 
 def _refuse_foreign(root: Path, names: Collection[str]) -> None:

@@ -76,6 +76,7 @@ class HomeSessionFiles:
                     bytes=allocated_bytes(status),
                     last_active_at=status.st_mtime,
                     version=version_of(status),
+                    owned=True,
                 )
             )
         return found

@@ -1,37 +1,55 @@
-"""Sessions of the store as items: taken out into a bundle, and put back from it.
+"""Sessions of the store as items: taken out into bundles, and put back from them.
 
-The undo copy is a gzip file of two JSON lines: the session as an export writes it, and what an
-export leaves out (who its children were, when it was last active).
+A batch is worked off in runs of some sessions, each in a transaction of its own, so that nobody who
+writes to the store waits long.
 
 Write-order rule: the bundle is on the disk before the rows go, and goes after they are back.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
-import json
-import zlib
-from collections.abc import Callable, Sequence
+import itertools
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from sqlite3 import Error as SqliteError
 
-from holdfast.errors import HoldfastError, UnknownSessionError
+from holdfast.errors import DamageError, HoldfastError
 from holdfast.model.item import SESSION, Item
-from holdfast.model.lease import Holder
 from holdfast.model.operation import Removal
+from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.model.session import Session
 from holdfast.ports import Clock
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.exchange.jsonl import session_line
-from holdfast.stores.files import allocated_bytes, make_private_dir, replace
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.services.exchange.fields import AWAITED_PARENT
+from holdfast.stores.files import storage_errors
+from holdfast.stores.sqlite import bundle, removing, space
+from holdfast.stores.sqlite.bundle import BundleFolder, Copied
+from holdfast.stores.sqlite.removing import Found
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.survey import LifeSigns
 from holdfast.stores.trash_folder import TrashFolder
 
-_LEVEL = 6
-_UNREADABLE = (OSError, EOFError, zlib.error, ValueError, KeyError)
+#: Where bundles lie in the trash of an operation.
+FOLDER = "sessions"
+#: Messages in one transaction: some tens of milliseconds, also where each leaves the index.
+_MOST_MESSAGES = 800
+#: Between two transactions, so that whoever waits gets a turn: the lock itself is not fair.
+_PAUSE = 0.003
+#: The search index is begun anew when more than this share of the messages goes, and what stays
+#: is indexed again in a moment.
+_MOST_GOES = 2 / 3
+_FEW_STAY = 20_000
+
+_NOT_REACHED = "the run ended before its turn"
+_NO_STORE = "there is no session store in this home"
+
+
+def bundles(trash: TrashFolder, operation: str) -> Path:
+    """Where the sessions that an operation removed lie."""
+    return trash.folder(operation) / FOLDER
 
 
 def as_item(session: Session) -> Item:
@@ -43,16 +61,12 @@ def as_item(session: Session) -> Item:
         session=session.id,
         bytes=session.bytes,
         last_active_at=session.last_active_at,
-        version=version(session),
+        version=session.version,
         pinned=session.pinned,
         alive=None if session.ended else "it has not ended",
+        messages=session.message_count,
+        titled=session.title is not None,
     )
-
-
-def version(session: Session) -> str:
-    """Changes with every message, end, title and pin."""
-    facts = (session.message_count, session.last_active_at, session.ended_at, session.title)
-    return json.dumps([*facts, session.pinned])
 
 
 class SessionKeeper:
@@ -63,142 +77,303 @@ class SessionKeeper:
         store: Callable[[], SqliteSessionStore | None],
         trash: TrashFolder,
         clock: Clock,
-        is_dead: Callable[[Holder], bool],
+        life: LifeSigns,
     ) -> None:
         self._store = store
         self._trash = trash
         self._clock = clock
-        self._is_dead = is_dead
+        self._life = life
 
-    def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [self._guarded(self._remove_or_clean_up, removal) for removal in batch]
-
-    def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [self._guarded(self._settle, removal) for removal in batch]
-
-    def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [self._guarded(self._discard, removal) for removal in batch]
-
-    def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [self._guarded(self._bring_back, removal) for removal in batch]
-
-    def _remove(self, store: SqliteSessionStore, removal: Removal) -> Outcome:
-        with store.transaction():
-            try:
-                session = store.get(removal.item.id)
-            except UnknownSessionError:
-                return _end(removal, Result.SKIPPED, "already gone")
-            obstacle = self._obstacle(store, session, removal)
-            if obstacle:
-                return _end(removal, Result.SKIPPED, obstacle)
-            path = self._trash.path(removal)
-            make_private_dir(path.parent)
-            replace(path, _bundle(store, session))
-            store.delete(session.id)
-        return self._gone(removal, path)
-
-    def _remove_or_clean_up(self, store: SqliteSessionStore, removal: Removal) -> Outcome:
-        try:
-            return self._remove(store, removal)
-        except (OSError, HoldfastError):
-            if store.ends((removal.item.id,)):  # it kept its rows: the copy would only confuse
-                self._trash.path(removal).unlink(missing_ok=True)
-                self._trash.drop_if_empty(removal.operation)
-            raise
-
-    def _obstacle(
-        self, store: SqliteSessionStore, session: Session, removal: Removal
-    ) -> str | None:
-        """Asked inside the transaction that removes it: nobody can come in between."""
-        if version(session) != removal.item.version:
-            return "changed since the plan was made"
-        if not session.ended:
-            return "in use: it has not ended"
-        holders = [lease.holder for lease in store.leases_of(session.id) if not lease.released]
-        if any(not self._is_dead(holder) for holder in holders):
-            return "in use: a process holds it"
-        return None
-
-    def _gone(self, removal: Removal, path: Path) -> Outcome:
-        if not removal.item.undoable:
-            return self._drop(removal, path)
-        return _end(removal, Result.REMOVED, in_trash=allocated_bytes(path.stat()))
-
-    def _settle(self, store: SqliteSessionStore, removal: Removal) -> Outcome:
-        path = self._trash.path(removal)
-        if store.ends((removal.item.id,)):
-            path.unlink(missing_ok=True)  # killed before the rows went: as if it never began
-            return _end(removal, Result.SKIPPED, "the run ended before its turn")
-        if path.exists():
-            return self._gone(removal, path)
-        if removal.item.undoable:
-            return _end(removal, Result.FAILED, "gone, and not through Holdfast")
-        return _end(removal, Result.REMOVED)
-
-    def _discard(self, _: SqliteSessionStore, removal: Removal) -> Outcome:
-        path = self._trash.path(removal)
-        if not path.exists():
-            return _end(removal, Result.REMOVED, "its trash copy was gone already")
-        return self._drop(removal, path)
-
-    def _drop(self, removal: Removal, path: Path) -> Outcome:
-        freed = allocated_bytes(path.stat())
-        path.unlink()
-        self._trash.drop_if_empty(removal.operation)
-        return _end(removal, Result.REMOVED, freed=freed)
-
-    def _bring_back(self, store: SqliteSessionStore, removal: Removal) -> Outcome:
-        path = self._trash.path(removal)
-        is_there = bool(store.ends((removal.item.id,)))
-        if not path.exists():
-            if is_there and version(store.get(removal.item.id)) == removal.item.version:
-                return _end(removal, Result.BROUGHT_BACK)  # a killed undo had come this far
-            return _end(removal, Result.DAMAGED, "its copy is no longer in the trash")
-        try:
-            line, beside = _unpack(path)
-        except _UNREADABLE:
-            return _end(removal, Result.DAMAGED, f"its copy in the trash was changed: {path}")
-        if is_there and version(store.get(removal.item.id)) != removal.item.version:
-            return _end(removal, Result.FAILED, "its place is taken; the copy stays in the trash")
-        if not is_there:
-            with store.transaction():
-                report = import_sessions(
-                    SqliteImport(store), io.BytesIO(line), replace=False, now=self._clock()
-                )
-                if report.refused:
-                    return _end(removal, Result.DAMAGED, report.refused[0].text)
-                store.adopt(removal.item.id, beside["children"], beside["last_active_at"])
-        path.unlink()
-        self._trash.drop_if_empty(removal.operation)
-        return _end(removal, Result.BROUGHT_BACK)
-
-    def _guarded(
-        self, step: Callable[[SqliteSessionStore, Removal], Outcome], removal: Removal
-    ) -> Outcome:
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """Begin the search index anew where nearly everything goes."""
         store = self._store()
         if store is None:
-            return _end(removal, Result.FAILED, "there is no session store in this home")
+            return
+        messages, used = store.extent()
+        share = sum(item.bytes for item in items) / max(1, used)
+        if share > _MOST_GOES and messages * (1 - share) < _FEW_STAY:
+            space.renew_index(store.database)
+
+    def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._worked_off(batch, self._remove)
+
+    def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._worked_off(batch, self._settle)
+
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._worked_off(batch, self._discard)
+
+    def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._worked_off(batch, self._bring_back)
+
+    # --- Out --------------------------------------------------------------------------------------
+
+    def _remove(self, store: SqliteSessionStore, batch: Sequence[Removal]) -> Iterator[Outcome]:
+        with store.database.read() as db:
+            found = removing.look(db, _ids(batch), now=self._clock(), life=self._life)
+        for run in _runs(batch, found):
+            yield from self._remove_run(store, run, found)
+            time.sleep(_PAUSE)
+
+    def _remove_run(
+        self, store: SqliteSessionStore, run: Sequence[Removal], found: Mapping[str, Found]
+    ) -> Iterator[Outcome]:
+        going = [each for each in run if _obstacle(each, found) is None]
+        copied = [each for each in going if each.item.undoable]
+        kept_in = self._copy(store, copied, found) if copied else None
         try:
-            return step(store, removal)
-        except (OSError, HoldfastError) as error:
-            reason = error.message if isinstance(error, HoldfastError) else str(error.strerror)
-            return _end(removal, Result.FAILED, reason)
+            obstacles = self._delete(store, going)
+        except (SqliteError, HoldfastError):
+            if kept_in is not None:
+                kept_in.unlink(missing_ok=True)  # the rows are there: a copy would only confuse
+                self._drop_if_empty(run[0])
+            raise
+        stayed = {name for name, obstacle in obstacles.items() if obstacle}
+        if kept_in is not None and stayed:
+            kept_in = self._folder(run[0]).without(kept_in, stayed)
+        gone = [each.item.id for each in copied if each.item.id not in stayed]
+        in_trash = _shared(kept_in, {name: found[name].bytes for name in gone})
+        for each in run:
+            name = each.item.id
+            obstacle = obstacles[name] if name in obstacles else _obstacle(each, found)
+            if obstacle:
+                yield _end(each, Result.SKIPPED, obstacle)
+            else:
+                yield _end(each, Result.REMOVED, in_trash=in_trash.get(name, 0))
+
+    def _copy(
+        self, store: SqliteSessionStore, going: Sequence[Removal], found: Mapping[str, Found]
+    ) -> Path:
+        numbers = [found[each.item.id].number for each in going]
+        with store.database.read() as db, storage_errors("write an undo copy to the trash"):
+            return self._folder(going[0]).write(db, numbers, going[0].number, going[-1].number)
+
+    def _delete(
+        self, store: SqliteSessionStore, going: Sequence[Removal]
+    ) -> Mapping[str, str | None]:
+        """Why each of these stayed, or None. Asked again inside the transaction that removes them:
+        nobody can come in between."""
+        if not going:
+            return {}
+        with store.database.write() as db:
+            found = removing.look(db, _ids(going), now=self._clock(), life=self._life)
+            obstacles = {each.item.id: _obstacle(each, found) for each in going}
+            removing.delete(
+                db, [found[name].number for name, obstacle in obstacles.items() if not obstacle]
+            )
+        return obstacles
+
+    # --- After a kill -----------------------------------------------------------------------------
+
+    def _settle(self, store: SqliteSessionStore, batch: Sequence[Removal]) -> Iterator[Outcome]:
+        """A row that is there was not reached, unless another session has taken its id since."""
+        self._folder(batch[0]).clear_unfinished()
+        copies, in_trash = self._copies(batch)
+        with store.database.read() as db:
+            found = removing.look(db, _ids(batch), now=self._clock(), life=self._life)
+            untouched = {
+                name
+                for name, there in found.items()
+                if name not in copies or _is_copied(db, there, copies[name])
+            }
+        for path in self._folder(batch[0]).holding(_numbers(batch)):
+            self._folder(batch[0]).without(path, untouched)
+        self._drop_if_empty(batch[0])
+        for each in batch:
+            name = each.item.id
+            if name in untouched:
+                yield _end(each, Result.SKIPPED, _NOT_REACHED)
+            elif name in copies or not each.item.undoable:
+                yield _end(each, Result.REMOVED, in_trash=in_trash.get(name, 0))
+            else:
+                yield _end(each, Result.FAILED, "gone, and not through Holdfast")
+
+    def _copies(self, batch: Sequence[Removal]) -> tuple[Mapping[str, Copied], Mapping[str, int]]:
+        """What the bundles of a batch hold, and what each session takes there."""
+        copies: dict[str, Copied] = {}
+        in_trash: dict[str, int] = {}
+        for path in self._folder(batch[0]).holding(_numbers(batch)):
+            with suppress(DamageError, SqliteError), bundle.opened(path) as opened:
+                inside = {copied.id: copied for copied in bundle.contents(opened)}
+                copies |= inside
+                in_trash |= _shared(path, dict.fromkeys(inside, 1))
+        return copies, in_trash
+
+    # --- For good ---------------------------------------------------------------------------------
+
+    def _discard(self, _: SqliteSessionStore, batch: Sequence[Removal]) -> Iterator[Outcome]:
+        folder = self._folder(batch[0])
+        gone = {each.item.id for each in batch}
+        freed: dict[str, int] = {}
+        for path in folder.holding(_numbers(batch)):
+            freed |= _freed(folder, path, gone)
+        self._drop_if_empty(batch[0])
+        for each in batch:
+            why = "" if each.item.id in freed else "its trash copy was gone already"
+            yield _end(each, Result.REMOVED, why, freed=freed.get(each.item.id, 0))
+
+    # --- Back -------------------------------------------------------------------------------------
+
+    def _bring_back(self, store: SqliteSessionStore, batch: Sequence[Removal]) -> Iterator[Outcome]:
+        outcomes: dict[str, Outcome] = {}
+        by_number = {each.number: each for each in batch}
+        for path, numbers in self._folder(batch[0]).holding(_numbers(batch)).items():
+            for outcome in self._from_bundle(store, path, [by_number[each] for each in numbers]):
+                outcomes[outcome.id] = outcome
+            time.sleep(_PAUSE)
+        nowhere = [each for each in batch if each.item.id not in outcomes]
+        outcomes |= {each.id: each for each in self._put_back(store, None, nowhere, ())}
+        self._drop_if_empty(batch[0])
+        for each in batch:
+            yield outcomes[each.item.id]
+
+    def _from_bundle(
+        self, store: SqliteSessionStore, path: Path, removals: Sequence[Removal]
+    ) -> Sequence[Outcome]:
+        try:
+            bundle.check(path)
+            with bundle.opened(path) as copies:
+                inside = {copied.id for copied in bundle.contents(copies)}
+        except (DamageError, SqliteError, OSError):
+            why = f"its copy in the trash was changed: {path}"
+            return [_end(each, Result.DAMAGED, why) for each in removals]
+        outcomes = self._put_back(store, path, removals, inside)
+        back = {each.id for each in outcomes if each.result is Result.BROUGHT_BACK}
+        if back & inside:
+            self._folder(removals[0]).without(path, back)  # after the rows are back
+        return outcomes
+
+    def _put_back(
+        self,
+        store: SqliteSessionStore,
+        path: Path | None,
+        removals: Sequence[Removal],
+        inside: Collection[str],
+    ) -> Sequence[Outcome]:
+        with store.database.write() as db:
+            found = removing.look(db, _ids(removals), now=self._clock(), life=self._life)
+            outcomes = [_back(each, found, inside) for each in removals]
+            missing = [
+                each.id
+                for each in outcomes
+                if each.result is Result.BROUGHT_BACK and each.id not in found
+            ]
+            if path is not None and missing:
+                with bundle.opened(path) as copies:
+                    removing.put_back(db, copies, missing, awaiting=AWAITED_PARENT)
+        return outcomes
+
+    # --- Together ---------------------------------------------------------------------------------
+
+    def _folder(self, removal: Removal) -> BundleFolder:
+        return BundleFolder(bundles(self._trash, removal.operation))
+
+    def _drop_if_empty(self, removal: Removal) -> None:
+        self._folder(removal).drop_if_empty()
+        self._trash.drop_if_empty(removal.operation)
+
+    def _worked_off(
+        self,
+        batch: Sequence[Removal],
+        step: Callable[[SqliteSessionStore, Sequence[Removal]], Iterator[Outcome]],
+    ) -> Sequence[Outcome]:
+        """What a step says of each; what it did not come to has failed, for the reason it gave."""
+        store = self._store()
+        if store is None:
+            return [_end(each, Result.FAILED, _NO_STORE) for each in batch]
+        outcomes: list[Outcome] = []
+        for _, alike in itertools.groupby(batch, key=lambda each: each.operation):
+            group = list(alike)
+            done: list[Outcome] = []
+            try:
+                done.extend(step(store, group))
+            except (HoldfastError, OSError, SqliteError) as error:
+                done += [_end(each, Result.FAILED, _words(error)) for each in group[len(done) :]]
+            outcomes += done
+        return outcomes
 
 
-def _bundle(store: SqliteSessionStore, session: Session) -> bytes:
-    line = "".join(session_line(session, store.messages(session.id)))
-    beside = {
-        "children": [child.id for child in store.children(session.id)],
-        "last_active_at": session.last_active_at,
-    }
-    text = line + json.dumps(beside) + "\n"
-    return gzip.compress(text.encode("utf-8"), _LEVEL, mtime=0)
+def _is_copied(db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
+    return removing.is_same(db, found, started_at=copied.started_at, first=copied.first_message)
 
 
-def _unpack(path: Path) -> tuple[bytes, dict[str, Any]]:
-    line, beside = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
-    facts = json.loads(beside)
-    return line, {"children": list(facts["children"]), "last_active_at": facts["last_active_at"]}
+def _words(error: Exception) -> str:
+    if isinstance(error, HoldfastError):
+        return error.message if error.hint is None else f"{error.message} {error.hint}"
+    return str(getattr(error, "strerror", None) or error)
+
+
+def _shared(path: Path | None, weights: Mapping[str, int]) -> Mapping[str, int]:
+    """The size of a bundle, shared out by weight; the parts make up the whole."""
+    if path is None or not weights:
+        return {}
+    return _parts(bundle.size(path), weights)
+
+
+def _parts(whole: int, weights: Mapping[str, int]) -> Mapping[str, int]:
+    total = sum(weights.values()) + len(weights)
+    parts = {name: whole * (weight + 1) // total for name, weight in weights.items()}
+    parts[next(iter(parts))] += whole - sum(parts.values())
+    return parts
+
+
+def _back(removal: Removal, found: Mapping[str, Found], inside: Collection[str]) -> Outcome:
+    """What a look says becomes of a session that is to come back."""
+    there = found.get(removal.item.id)
+    if there is not None and there.version == removal.item.version:
+        return _end(removal, Result.BROUGHT_BACK)  # a killed undo had come this far
+    if removal.item.id not in inside:
+        return _end(removal, Result.DAMAGED, "its copy is no longer in the trash")
+    if there is not None:
+        return _end(removal, Result.FAILED, "its place is taken; the copy stays in the trash")
+    return _end(removal, Result.BROUGHT_BACK)
+
+
+def _freed(folder: BundleFolder, path: Path, gone: Collection[str]) -> Mapping[str, int]:
+    """Take copies out of a bundle; what that freed, shared out among them."""
+    before = bundle.size(path)
+    try:
+        with bundle.opened(path) as copies:
+            leaving = [copied.id for copied in bundle.contents(copies) if copied.id in gone]
+    except (DamageError, SqliteError):
+        leaving = list(gone)  # nothing can be saved in it
+        path.unlink()
+        left = None
+    else:
+        if not leaving:
+            return {}
+        left = folder.without(path, leaving)
+    freed = before - (bundle.size(left) if left else 0)
+    return _parts(max(0, freed), dict.fromkeys(leaving, 1))
+
+
+def _runs(batch: Sequence[Removal], found: Mapping[str, Found]) -> Iterator[Sequence[Removal]]:
+    """Cut a batch so that each part has few messages enough for one transaction."""
+    run: list[Removal] = []
+    messages = 0
+    for each in batch:
+        there = found.get(each.item.id)
+        more = there.messages if there else 0
+        if run and messages + more > _MOST_MESSAGES:
+            yield run
+            run, messages = [], 0
+        run.append(each)
+        messages += more
+    if run:
+        yield run
+
+
+def _obstacle(removal: Removal, found: Mapping[str, Found]) -> str | None:
+    there = found.get(removal.item.id)
+    return "already gone" if there is None else there.obstacle(removal.item.version)
+
+
+def _numbers(batch: Sequence[Removal]) -> list[int]:
+    return [each.number for each in batch]
+
+
+def _ids(batch: Sequence[Removal]) -> list[str]:
+    return [each.item.id for each in batch]
 
 
 def _end(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from holdfast.model.operation import Removal, TrashEntry
+from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.ports import Keeper
 
@@ -19,6 +20,9 @@ class TrashKeeper:
     ) -> None:
         self._entries = entries
         self._keeper = keeper
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """The trash needs nothing."""
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         known = {entry.as_item().id: entry.removal for entry in self._entries()}

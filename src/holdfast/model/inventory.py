@@ -19,19 +19,21 @@ class Problem:
 class Inventory:
     """Everything seen, and everything that could not be seen.
 
-    `other_bytes` is what lies in the home beside the items: state files, the operation log.
+    `space` is what stores could give back without losing anything; `other_bytes` what lies in the
+    home beside all of these: state files, the archive, the operation log.
     """
 
     home: str
     scanned_at: float
     items: tuple[Item, ...]
     trash: tuple[Item, ...] = ()
+    space: tuple[Item, ...] = ()
     problems: tuple[Problem, ...] = ()
     other_bytes: int = 0
 
     @property
     def everything(self) -> tuple[Item, ...]:
-        return self.items + self.trash
+        return self.items + self.trash + self.space
 
     @property
     def total_bytes(self) -> int:

@@ -8,6 +8,9 @@ SESSION = "session"
 TRANSCRIPT = "transcript"
 REQUEST_DUMP = "request_dump"
 TRASH = "trash"
+ARCHIVED = "archived_session"
+#: What a store could give back to the file system: free pages, its write-ahead log.
+SPACE = "space"
 
 #: The source of an item that does not say where it came from.
 UNKNOWN_SOURCE = "unknown"
@@ -18,7 +21,12 @@ class Item:
     """What a scan saw of one thing: its size, its age, its version, its signs of life.
 
     `version` changes whenever the thing changes; a removal goes ahead only while it is
-    still the version that was judged. `alive` is the evidence of life in words, or None.
+    still the version that was judged. `alive` is the evidence of life in words, or None;
+    `abandoned` that of a death without an end: such a session is not alive.
+
+    `owned` says of a file that its session is in the store: it has no life of its own, it stays
+    and goes with that. `messages` is None for what is no session. `parent` is the id of the session
+    that this one came from, `delegate` that it came as its delegate.
     """
 
     kind: str
@@ -30,6 +38,12 @@ class Item:
     version: str
     pinned: bool = False
     alive: str | None = None
+    abandoned: str | None = None
+    owned: bool = False
+    messages: int | None = None
+    titled: bool = False
+    parent: str = ""
+    delegate: bool = False
 
     @property
     def group(self) -> tuple[str, str]:

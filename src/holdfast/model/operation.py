@@ -14,6 +14,7 @@ from holdfast.model.plan import PlanItem
 class OperationAction(StrEnum):
     REMOVE = "remove"
     UNDO = "undo"
+    RESTORE = "restore"
 
 
 class OperationState(StrEnum):
@@ -121,8 +122,12 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogView:
-    """The whole log at one moment: operations and trash, oldest first, and unreadable records."""
+    """The whole log at one moment: operations and trash, oldest first, and unreadable records.
+
+    `archived` is what undo can bring back from the archive. It is no trash: it does not expire.
+    """
 
     operations: tuple[Operation, ...]
     trash: tuple[TrashEntry, ...]
+    archived: tuple[TrashEntry, ...]
     problems: tuple[Problem, ...]

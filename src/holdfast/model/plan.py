@@ -12,13 +12,23 @@ from holdfast.model.read import Reader
 
 
 class Action(StrEnum):
+    """`ARCHIVE` moves a session into the archive, `END` gives one that was abandoned its end,
+    `RECLAIM` gives space back that nothing uses."""
+
     KEEP = "keep"
     REMOVE = "remove"
+    ARCHIVE = "archive"
+    END = "end"
+    RECLAIM = "reclaim"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanItem:
-    """One decision. `undoable` removals go to the trash; the others are gone at once."""
+    """One decision. `undoable` removals go to the trash; the others are gone at once.
+
+    `goes_with` is the id of a session in the same plan: a file goes only after that has gone.
+    `owned` says of a file that its session was in the store when it was judged.
+    """
 
     kind: str
     id: str
@@ -30,6 +40,8 @@ class PlanItem:
     action: Action
     reason: str
     undoable: bool = False
+    goes_with: str = ""
+    owned: bool = False
 
     @property
     def rule(self) -> str:
@@ -48,6 +60,8 @@ class PlanItem:
             "last_active_at": self.last_active_at,
             "version": self.version,
             "reason": self.reason,
+            "goes_with": self.goes_with,
+            "owned": self.owned,
         }
 
     @classmethod
@@ -64,6 +78,8 @@ class PlanItem:
             action=read.choice("action", Action),
             reason=read.text("reason"),
             undoable=read.flag("undoable"),
+            goes_with=read.text("goes_with") if "goes_with" in read else "",
+            owned=read.flag("owned") if "owned" in read else False,
         )
 
 
@@ -107,8 +123,15 @@ class Plan:
     shortfalls: tuple[Shortfall, ...] = ()
 
     @property
+    def steps(self) -> tuple[PlanItem, ...]:
+        """Everything that a run would touch."""
+        return tuple(item for item in self.items if item.action is not Action.KEEP)
+
+    @property
     def removals(self) -> tuple[PlanItem, ...]:
-        return tuple(item for item in self.items if item.action is Action.REMOVE)
+        """What would leave its place, for the trash, for the archive or for good."""
+        leaving = (Action.REMOVE, Action.ARCHIVE)
+        return tuple(item for item in self.items if item.action in leaving)
 
     @property
     def kept(self) -> tuple[PlanItem, ...]:

@@ -11,6 +11,8 @@ class Result(StrEnum):
     """How one item ended. `SKIPPED` is no failure: it changed, or turned out to be alive."""
 
     REMOVED = "removed"
+    ENDED = "ended"
+    RECLAIMED = "reclaimed"
     BROUGHT_BACK = "brought_back"
     SKIPPED = "skipped"
     FAILED = "failed"
@@ -55,6 +57,10 @@ class Report:
         return self.count(Result.REMOVED)
 
     @property
+    def ended(self) -> int:
+        return self.count(Result.ENDED)
+
+    @property
     def brought_back(self) -> int:
         return self.count(Result.BROUGHT_BACK)
 
@@ -78,6 +84,7 @@ class Report:
         return {
             "operation": self.operation,
             "removed": self.removed,
+            "ended": self.ended,
             "brought_back": self.brought_back,
             "skipped": self.skipped,
             "failed": self.failed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -118,6 +119,12 @@ class Session:
     def ended(self) -> bool:
         return self.ended_at is not None
 
+    @property
+    def version(self) -> str:
+        return session_version(
+            self.message_count, self.last_active_at, self.ended_at, self.title, self.pinned
+        )
+
     def to_json(self) -> dict[str, Any]:
         return {
             "id": self.id,
@@ -142,6 +149,18 @@ class Session:
             "bytes": self.bytes,
             "extra": dict(self.extra),
         }
+
+
+def session_version(
+    message_count: int,
+    last_active_at: float,
+    ended_at: float | None,
+    title: str | None,
+    pinned: bool,
+) -> str:
+    """A short text that changes with every message, end, reopening, title and pin."""
+    facts = repr((last_active_at, ended_at, title, bool(pinned)))
+    return f"{message_count}.{zlib.crc32(facts.encode(errors='surrogatepass')):08x}"
 
 
 class SessionOrder(StrEnum):

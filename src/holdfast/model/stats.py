@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.model.usage import UsageTotals
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
@@ -20,10 +22,12 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """What a session store holds, and what it takes on the disk.
+    """What a session store holds now, what it takes on the disk, and what was ever used.
 
-    The bytes of `by_source`, `by_age` and `by_size` are those of messages before compression;
-    `by_size` counts sessions by their number of messages.
+    `tokens` and `cost` are those of the sessions in the store; `usage` counts those that left it
+    too. The bytes of the other fields that begin with `by` are those of messages before
+    compression. `by_size` counts sessions by their number of messages, `by_average_message` by
+    what their messages take on average.
     """
 
     sessions: int
@@ -38,6 +42,8 @@ class StoreStats:
     by_source: tuple[Share, ...]
     by_age: tuple[Share, ...]
     by_size: tuple[Share, ...]
+    by_average_message: tuple[Share, ...]
+    usage: UsageTotals
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -53,4 +59,6 @@ class StoreStats:
             "by_source": [share.to_json() for share in self.by_source],
             "by_age": [share.to_json() for share in self.by_age],
             "by_size": [share.to_json() for share in self.by_size],
+            "by_average_message": [share.to_json() for share in self.by_average_message],
+            "usage": self.usage.to_json(),
         }

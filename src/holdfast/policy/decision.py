@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from holdfast.model.item import Item
 from holdfast.model.plan import Action, PlanItem
+from holdfast.policy.rules import Policy
+
+PINNED = "pinned"
+IN_USE = "in use"
+
+#: How many different reasons are remembered, so that equal ones are one string: a plan of 200,000
+#: sessions has a few hundred.
+REASONS = 4_096
 
 
 @dataclass(slots=True)
 class Decision:
-    """`held` says why nothing may take this item; `newest` that it leads its group."""
+    """What becomes of one item, and with a session of all that is a part of it.
+
+    `held` says why nothing may take this item; `newest` that it leads its group. `bytes` are what
+    goes when it goes: its own, and those of the files that go with it, `files` in number.
+    """
 
     item: Item
     action: Action
@@ -18,6 +32,11 @@ class Decision:
     undoable: bool = False
     held: str | None = None
     newest: bool = False
+    files: int = 0
+    bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.bytes = self.item.bytes
 
     @property
     def kept(self) -> bool:
@@ -26,7 +45,7 @@ class Decision:
     @property
     def holds_space(self) -> bool:
         """True while its bytes stay on the disk: kept, or about to move to the trash."""
-        return self.kept or self.undoable
+        return self.action is Action.KEEP or self.undoable
 
     @property
     def holder(self) -> str | None:
@@ -39,15 +58,43 @@ class Decision:
         self.undoable = undoable
 
     def as_plan_item(self) -> PlanItem:
-        return PlanItem(
-            kind=self.item.kind,
-            id=self.item.id,
-            source=self.item.source,
-            session=self.item.session,
-            bytes=self.item.bytes,
-            last_active_at=self.item.last_active_at,
-            version=self.item.version,
-            action=self.action,
-            reason=self.reason,
-            undoable=self.undoable,
-        )
+        return plan_item(self.item, self.action, self.reason, undoable=self.undoable)
+
+
+def hold(policy: Policy, item: Item, in_use: Mapping[str, str]) -> Decision | None:
+    """Pinned and living items stay, whatever the rules say; None when it is neither."""
+    if policy.pins_item(item):
+        return Decision(item, Action.KEEP, PINNED, held=PINNED)
+    return spare_living(item, in_use)
+
+
+def spare_living(item: Item, in_use: Mapping[str, str]) -> Decision | None:
+    """`in_use` are the sessions whose files show that they live: the evidence, by id."""
+    alive = in_use.get(item.id) if item.alive is None else item.alive
+    if alive is None:
+        return None
+    return Decision(item, Action.KEEP, in_use_because(alive), held=IN_USE)
+
+
+@lru_cache(REASONS)
+def in_use_because(evidence: str) -> str:
+    return f"{IN_USE}: {evidence}"
+
+
+def plan_item(
+    item: Item, action: Action, reason: str, *, undoable: bool = False, goes_with: str = ""
+) -> PlanItem:
+    return PlanItem(
+        kind=item.kind,
+        id=item.id,
+        source=item.source,
+        session=item.session,
+        bytes=item.bytes,
+        last_active_at=item.last_active_at,
+        version=item.version,
+        action=action,
+        reason=reason,
+        undoable=undoable,
+        goes_with=goes_with,
+        owned=item.owned,
+    )

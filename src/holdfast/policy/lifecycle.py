@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.model.session import Session
+from holdfast.model.units import format_duration
 from holdfast.policy.limits import SessionLimits
 
 DEFAULT_SOURCE = "default"
+HELD = "a process holds it"
 
 
 class OnReset(StrEnum):
@@ -51,3 +53,29 @@ def is_idle(options: SessionOptions, session: Session, now: float) -> bool:
     """Idle for so long that the next message begins a new session."""
     minutes = options.idle_minutes
     return minutes is not None and now - session.last_active_at > minutes * 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLife:
+    """Whether a session lives, in words: `alive` says why it does, `abandoned` why it does not
+    although it has no end."""
+
+    alive: str | None = None
+    abandoned: str | None = None
+
+
+def session_life(
+    *, ended: bool, idle: float, leases: int, holders: int, abandoned_after: float
+) -> SessionLife:
+    """Judge by its end, by how long ago it was active, and by its leases: `holders` are those
+    that were not given back and whose process is not provably gone.
+
+    A session without an end that nobody ever held may be anybody's: its death cannot be proved.
+    """
+    if holders:
+        return SessionLife(alive=HELD)
+    if ended:
+        return SessionLife()
+    if not leases or idle < abandoned_after:
+        return SessionLife(alive="it has not ended")
+    return SessionLife(abandoned=f"its process is gone, idle for {format_duration(idle)}")

@@ -4,48 +4,71 @@ Order of the decisions, each of which can only be overruled by the next:
 
 1. pinned and living items stay, whatever the rules say;
 2. the rules of the item's source decide about the rest, group by group;
-3. trash that has been there long enough goes;
-4. caps take the fewest, oldest items on top, trash first, and never a group's newest.
+3. delegates that only their parent needed go with it;
+4. trash that has been there long enough goes;
+5. caps take the fewest, oldest items on top, trash first, and never a group's newest.
 
-Only `max_age` can empty a group: a keep rule always keeps the newest, and caps spare it.
+The files of a stored session are not judged: they follow it. Only `max_age`, or the end of a
+parent, can empty a group: a keep rule always keeps the newest, and caps spare it.
 
 A reason reads "rule" or "rule: detail", so that reasons can be counted by rule.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from operator import attrgetter
 
-from holdfast.errors import EmptyPolicyError
+from holdfast.errors import EmptyPolicyError, UsageError
 from holdfast.model.inventory import Inventory
-from holdfast.model.item import Item
+from holdfast.model.item import SESSION, Item
 from holdfast.model.plan import Action, Plan, Shortfall
 from holdfast.model.units import format_duration
-from holdfast.policy.caps import cap_bytes, cap_count
-from holdfast.policy.decision import Decision
-from holdfast.policy.rules import Caps, Policy, Rules
+from holdfast.policy.caps import Scope, cap_bytes, cap_count
+from holdfast.policy.decision import PINNED, REASONS, Decision, hold
+from holdfast.policy.draft import FILES_STAY, Draft, files_in_use, owned_files
+from holdfast.policy.keep import kept_by_rules
+from holdfast.policy.lineage import Delegates
+from holdfast.policy.rules import Caps, Files, Policy, Rules
 
 _EMPTY_HINT = (
     "Say what may go, for example --older-than 90d, or set retention_days in the configuration."
 )
 
 
-def plan(policy: Policy, inventory: Inventory, now: float, *, command: str) -> Plan:
-    """Decide about every scanned item. Raises `EmptyPolicyError` for a policy without a rule."""
-    if policy.empty:
-        raise EmptyPolicyError(
-            "The policy is empty: no age, no keep rule and no cap is set.", hint=_EMPTY_HINT
-        )
-    decisions = _decide_items(policy, inventory.items, now)
+def plan(
+    policy: Policy,
+    inventory: Inventory,
+    now: float,
+    *,
+    command: str,
+    files: Files = Files.WITH,
+    leaving: Action = Action.REMOVE,
+) -> Plan:
+    """Decide about every scanned item. Raises `EmptyPolicyError` for a policy without a rule.
+
+    With `leaving=Action.ARCHIVE`, sessions go to the archive that would have gone by the rules;
+    files without a session stay, and caps say nothing.
+    """
+    _refuse_the_meaningless(policy, files, leaving)
+    owned = owned_files(inventory.items)
+    in_use = files_in_use(owned)
+    orphans_stay = _why_orphans_stay(files, leaving)
+    decisions = _decide_items(policy, inventory.items, in_use, now, orphans_stay=orphans_stay)
+    pinned = policy.pins_item
+    draft = Draft(decisions, owned, in_use, is_pinned=pinned, files=files, leaving=leaving)
+    delegates = Delegates(decisions, policy.trivial_max)
+    delegates.follow(each for each in decisions if not each.kept)
     trash = [_decide_trash(policy, item, now) for item in inventory.trash]
-    shortfalls = _apply_caps(policy, decisions, trash)
+    capped = leaving is Action.REMOVE
+    shortfalls = _apply_caps(policy, draft, delegates, trash) if capped else ()
     return Plan(
         home=inventory.home,
         command=command,
         made_at=now,
-        items=tuple(decision.as_plan_item() for decision in [*decisions, *trash]),
+        items=draft.plan_items(trash, inventory.space),
         shortfalls=tuple(shortfalls),
     )
 
@@ -71,93 +94,101 @@ def plan_all(
     )
 
 
-def _decide_items(policy: Policy, items: Iterable[Item], now: float) -> list[Decision]:
+def _refuse_the_meaningless(policy: Policy, files: Files, leaving: Action) -> None:
+    if leaving not in (Action.REMOVE, Action.ARCHIVE):
+        raise UsageError(f"Sessions do not leave by {leaving.value!r}: remove or archive them.")
+    if leaving is Action.ARCHIVE and files is not Files.WITH:
+        raise UsageError(
+            "A session is archived with its files.",
+            hint="Leave out --files-only and --no-files, or prune instead of archiving.",
+        )
+    if leaving is Action.ARCHIVE and not policy.has_rules:
+        raise EmptyPolicyError(
+            "Nothing says what to archive: no age and no keep rule is set.", hint=_EMPTY_HINT
+        )
+    if policy.empty:
+        raise EmptyPolicyError(
+            "The policy is empty: no age, no keep rule and no cap is set.", hint=_EMPTY_HINT
+        )
+
+
+def _why_orphans_stay(files: Files, leaving: Action) -> str | None:
+    if leaving is Action.ARCHIVE:
+        return "only sessions are archived"
+    return FILES_STAY if files is Files.NONE else None
+
+
+def _decide_items(
+    policy: Policy,
+    items: Iterable[Item],
+    in_use: Mapping[str, str],
+    now: float,
+    *,
+    orphans_stay: str | None,
+) -> list[Decision]:
     groups: dict[tuple[str, str], list[Item]] = defaultdict(list)
     for item in items:
-        groups[item.group].append(item)
+        if not item.owned:
+            groups[item.group].append(item)
     decisions: list[Decision] = []
-    for (_, source), members in sorted(groups.items()):
-        members.sort(key=lambda item: (-item.last_active_at, item.id))
-        decisions += _decide_group(policy, policy.rules_for(source), members, now)
+    for (kind, source), members in sorted(groups.items()):
+        members.sort(key=attrgetter("id"))  # the first of equals counts as the newest
+        members.sort(key=attrgetter("last_active_at"), reverse=True)
+        if kind != SESSION and orphans_stay is not None:
+            decided = _decide_stay(policy, members, orphans_stay)
+        else:
+            decided = _decide_group(policy, policy.rules_for(source), members, in_use, now)
+        decisions += decided
     return decisions
+
+
+def _decide_stay(policy: Policy, items: Iterable[Item], why: str) -> Iterator[Decision]:
+    for item in items:
+        yield hold(policy, item, {}) or Decision(item, Action.KEEP, why, held=why)
 
 
 def _decide_group(
-    policy: Policy, rules: Rules, newest_first: list[Item], now: float
-) -> list[Decision]:
-    kept = _kept_by_rules(rules, newest_first, now)
-    decisions = []
-    for position, item in enumerate(newest_first):
+    policy: Policy, rules: Rules, newest_first: list[Item], in_use: Mapping[str, str], now: float
+) -> Iterator[Decision]:
+    kept = kept_by_rules(rules, newest_first, now)
+    lawless = rules.empty
+    for place, item in enumerate(newest_first):
         # Pinned and living items take their places in the keep rules like any other: they are
         # among "the last five" too.
-        if policy.pins_item(item):
-            decision = Decision(item, Action.KEEP, "pinned", held="pinned")
-        elif item.alive is not None:
-            decision = Decision(item, Action.KEEP, f"in use: {item.alive}", held="in use")
-        else:
-            decision = _judge(rules, item, kept.get(item.id), now, use_trash=policy.use_trash)
-        decision.newest = position == 0
-        decisions.append(decision)
-    return decisions
+        decision = hold(policy, item, in_use)
+        if decision is None and lawless:
+            decision = Decision(item, Action.KEEP, "no rule for this source")
+        elif decision is None:
+            decision = _judge(rules, item, kept[place], now, use_trash=policy.use_trash)
+        decision.newest = place == 0
+        yield decision
 
 
 def _judge(rules: Rules, item: Item, kept: str | None, now: float, *, use_trash: bool) -> Decision:
-    if rules.empty:
-        return Decision(item, Action.KEEP, "no rule for this source")
     if kept is not None:
         return Decision(item, Action.KEEP, kept)
-    age = now - item.last_active_at
     if rules.max_age is None:
         return Decision(item, Action.REMOVE, "not kept by any keep rule", undoable=use_trash)
-    limit = format_duration(rules.max_age)
+    age = now - item.last_active_at
     if age <= rules.max_age:
-        return Decision(item, Action.KEEP, f"active within {limit}")
-    reason = f"older than {limit}: last active {format_duration(age)} ago"
+        return Decision(item, Action.KEEP, _active_within(rules.max_age))
+    reason = _older_than(rules.max_age, format_duration(age))
     return Decision(item, Action.REMOVE, reason, undoable=use_trash)
 
 
-def _kept_by_rules(rules: Rules, newest_first: list[Item], now: float) -> Mapping[str, str]:
-    """Why the keep rules keep an item, by item id; the first rule that does is named."""
-    kept: dict[str, str] = {}
-    for number, item in enumerate(newest_first[: rules.keep_last], start=1):
-        kept.setdefault(item.id, f"last: {number} of {rules.keep_last}")
-    if rules.keep_within is not None and newest_first:
-        # One file dated 2099 must not make everything else look old.
-        moments = [item.last_active_at for item in newest_first]
-        newest = next((moment for moment in moments if moment <= now), now)
-        reason = f"within {format_duration(rules.keep_within)} of the newest"
-        for item in newest_first:
-            if newest - item.last_active_at <= rules.keep_within:
-                kept.setdefault(item.id, reason)
-    for name, count in rules.buckets().items():
-        seen: set[str] = set()
-        for item in newest_first:
-            bucket = _bucket(name, item.last_active_at)
-            if bucket in seen:
-                continue
-            if len(seen) == count:
-                break
-            seen.add(bucket)
-            kept.setdefault(item.id, f"{name}: {bucket}, {len(seen)} of {count}")
-    return kept
+@lru_cache(REASONS)
+def _active_within(limit: float) -> str:
+    return f"active within {format_duration(limit)}"
 
 
-def _bucket(name: str, moment: float) -> str:
-    """The calendar bucket of a moment, in UTC so that a plan does not depend on the machine."""
-    try:
-        when = datetime.fromtimestamp(moment, UTC)
-    except (ValueError, OverflowError, OSError):
-        return "outside the calendar"  # one bucket for times that no calendar has
-    if name == "weekly":
-        year, week, _ = when.isocalendar()
-        return f"{year}-W{week:02}"
-    formats = {"hourly": "%Y-%m-%d %H h", "daily": "%Y-%m-%d", "monthly": "%Y-%m", "yearly": "%Y"}
-    return when.strftime(formats[name])
+@lru_cache(REASONS)
+def _older_than(limit: float, ago: str) -> str:
+    return f"older than {format_duration(limit)}: last active {ago} ago"
 
 
 def _decide_trash(policy: Policy, item: Item, now: float) -> Decision:
     if policy.pins_item(item):
-        return Decision(item, Action.KEEP, "pinned", held="pinned")
+        return Decision(item, Action.KEEP, PINNED, held=PINNED)
     age = now - item.last_active_at
     if policy.trash_age is None:
         return Decision(item, Action.KEEP, "in the trash")
@@ -169,25 +200,41 @@ def _decide_trash(policy: Policy, item: Item, now: float) -> Decision:
 
 
 def _apply_caps(
-    policy: Policy, decisions: list[Decision], trash: list[Decision]
+    policy: Policy, draft: Draft, delegates: Delegates, trash: list[Decision]
 ) -> Iterable[Shortfall]:
     """Caps of single sources first: what they take may already satisfy the cap on everything."""
-    scopes: list[tuple[str, Caps, list[Decision], list[Decision]]] = [
-        (
-            f" of {source}",
-            limits.caps,
-            [each for each in decisions if each.item.source == source],
-            [each for each in trash if each.item.source == source],
-        )
-        for source, limits in sorted(policy.by_source.items())
-    ]
-    scopes.append(("", policy.everywhere.caps, decisions, trash))
     shortfalls: list[Shortfall] = []
-    for label, caps, members, copies in scopes:
+    bounds: list[tuple[str | None, Caps]] = [
+        (source, limits.caps) for source, limits in sorted(policy.by_source.items())
+    ]
+    for source, caps in [*bounds, (None, policy.everywhere.caps)]:
+        if caps.empty:
+            continue
+        scope = _scope(source, draft, delegates, trash)
         if caps.max_count is not None:
-            shortfalls += cap_count(
-                members, caps.max_count, f"max_count{label}", use_trash=policy.use_trash
-            )
+            shortfalls += cap_count(scope, caps.max_count, use_trash=policy.use_trash)
         if caps.max_bytes is not None:
-            shortfalls += cap_bytes(members, copies, caps.max_bytes, f"max_total_size{label}")
+            shortfalls += cap_bytes(scope, caps.max_bytes)
     return shortfalls
+
+
+def _scope(
+    source: str | None, draft: Draft, delegates: Delegates, trash: Iterable[Decision]
+) -> Scope:
+    def is_of_source(decision: Decision) -> bool:
+        return source is None or decision.item.source == source
+
+    def covers(decision: Decision) -> bool:
+        return is_of_source(decision) and draft.counts(decision)
+
+    remains: Counter[str] = Counter()
+    for (origin, why), much in draft.remains.items():
+        remains[why] += much if source in (None, origin) else 0
+    return Scope(
+        label="" if source is None else f" of {source}",
+        covers=covers,
+        members=[each for each in draft.decisions if covers(each)],
+        trash=[each for each in trash if is_of_source(each)],
+        remains=remains,
+        delegates=delegates,
+    )

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from enum import StrEnum
+from fnmatch import translate
+from functools import lru_cache
 
 from holdfast.errors import UsageError
 from holdfast.model.item import Item
 
 DAY = 86_400.0
 BUCKETS = ("hourly", "daily", "weekly", "monthly", "yearly")
+
+#: A session with more messages than this is substantial.
+TRIVIAL_MAX = 5
+
+
+class Files(StrEnum):
+    """What a run takes of the sessions that go: rows with their files, files only, rows only."""
+
+    WITH = "with"
+    ONLY = "only"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +95,7 @@ class Policy:
     The caps of `everywhere` bound all items together, the caps of a source that source alone.
     A source with limits of its own is judged by its own rules only. `trash_age` is how long
     undo copies stay; None leaves the trash alone. With `use_trash` off, removals are final.
+    A delegate with at most `trivial_max` messages goes with the session it worked for.
     """
 
     everywhere: Limits = Limits()
@@ -88,11 +103,22 @@ class Policy:
     pins: tuple[str, ...] = ()
     trash_age: float | None = 7 * DAY
     use_trash: bool = True
+    trivial_max: int = TRIVIAL_MAX
+
+    def __post_init__(self) -> None:
+        if self.trivial_max < 0:
+            raise UsageError(f"trivial_max cannot be {self.trivial_max}: it must be 0 or more.")
 
     @property
     def empty(self) -> bool:
         """True when no rule and no cap says anything, whatever the trash is set to."""
         return self.everywhere.empty and all(limits.empty for limits in self.by_source.values())
+
+    @property
+    def has_rules(self) -> bool:
+        """True when a rule says what may go, and not a cap alone."""
+        every = (self.everywhere, *self.by_source.values())
+        return any(not limits.rules.empty for limits in every)
 
     def rules_for(self, source: str) -> Rules:
         limits = self.by_source.get(source)
@@ -100,6 +126,12 @@ class Policy:
 
     def pins_item(self, item: Item) -> bool:
         """A pin is a session id or an item id, or a pattern with * ? [ ] for them."""
-        return item.pinned or any(
-            fnmatchcase(item.session, pin) or fnmatchcase(item.id, pin) for pin in self.pins
-        )
+        if item.pinned or not self.pins:
+            return item.pinned
+        matches = _any_of(self.pins)
+        return bool(matches(item.id) or matches(item.session))
+
+
+@lru_cache(8)
+def _any_of(patterns: tuple[str, ...]) -> Callable[[str], re.Match[str] | None]:
+    return re.compile("|".join(map(translate, patterns))).match

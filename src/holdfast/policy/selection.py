@@ -3,22 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from holdfast.model.item import TRASH, Item
+from holdfast.model.item import SESSION, SPACE, TRASH, Item
+from holdfast.model.session import SessionFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """None selects all. Trash is of every kind, but of the source it came from."""
+    """Kinds, of which None is all, and which sessions.
+
+    Stored sessions are chosen by the store. Their files follow them, and so does the space that
+    they leave. Trash is of every kind, but of the source it came from.
+    """
 
     kinds: frozenset[str] | None = None
-    sources: frozenset[str] | None = None
+    sessions: SessionFilter = field(default_factory=SessionFilter)
 
     def of(self, items: Iterable[Item]) -> tuple[Item, ...]:
-        return tuple(
-            item
-            for item in items
-            if (self.kinds is None or item.kind == TRASH or item.kind in self.kinds)
-            and (self.sources is None or item.source in self.sources)
+        orphans = _could_be_wanted(self.sessions)
+        return tuple(item for item in items if self._has(item, orphans=orphans))
+
+    def _has(self, item: Item, *, orphans: bool) -> bool:
+        if item.kind == TRASH:
+            return self._is_of_source(item)
+        if item.owned or item.kind in (SESSION, SPACE):
+            return self._is_of_kind(SESSION)
+        return orphans and self._is_of_kind(item.kind) and self._is_wanted(item)
+
+    def _is_of_kind(self, kind: str) -> bool:
+        return self.kinds is None or kind in self.kinds
+
+    def _is_of_source(self, item: Item) -> bool:
+        return self.sessions.sources is None or item.source in self.sessions.sources
+
+    def _is_wanted(self, item: Item) -> bool:
+        """What a file without a row can be asked; bounds in time are exclusive, as for rows."""
+        before, after = self.sessions.active_before, self.sessions.active_after
+        return (
+            self._is_of_source(item)
+            and (before is None or item.last_active_at < before)
+            and (after is None or item.last_active_at > after)
         )
+
+
+def _could_be_wanted(wanted: SessionFilter) -> bool:
+    """Whether files without a row could be meant: a title, a model, an end are in rows only."""
+    rest = replace(wanted, sources=None, active_before=None, active_after=None)
+    return rest == SessionFilter()

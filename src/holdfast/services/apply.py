@@ -5,38 +5,79 @@ It knows no policy: what changed since the plan was made is skipped, never judge
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
 from holdfast.errors import PlanFileError
 from holdfast.model.operation import OperationAction, Removal
-from holdfast.model.plan import Plan
-from holdfast.model.report import Report
-from holdfast.ports import Clock, Home, Progress
+from holdfast.model.plan import Action, Plan, PlanItem
+from holdfast.model.report import Outcome, Report, Result
+from holdfast.ports import Clock, Home, Keeper, Progress
 from holdfast.services.carry_out import carry_out
 from holdfast.services.settle import settle, settle_if_needed
 from holdfast.services.silent import Silent
 
 
 def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = None) -> Report:
-    """Remove what the plan removes. When that is nothing, only a killed run is settled."""
+    """Do what the plan says. When that is nothing, only a killed run is settled."""
     if plan.home != str(home.root):
         raise PlanFileError(
             f"This plan was made for {plan.home}, not for {home.root}.",
             hint=f"Pick its home with --home {plan.home}, or make a new plan.",
         )
-    if not plan.removals:
+    steps = plan.steps
+    if not steps:
         settle_if_needed(home, clock=clock)
         return Report(operation=None)
     with home.log.writing(plan.command) as log:
         settle(log, home, clock=clock)
         with log.begin(action=OperationAction.REMOVE, command=plan.command, at=clock()) as journal:
+            _prepare(home, steps)
             return carry_out(
                 journal,
-                [
+                (
                     Removal(operation=journal.operation, number=number, item=item)
-                    for number, item in enumerate(plan.removals)
-                ],
-                lambda keeper, batch: keeper.remove(batch),
+                    for number, item in enumerate(steps)
+                ),
+                _Removing().act,
                 home,
+                total=len(steps),
                 label="removing",
                 clock=clock,
                 progress=progress or Silent(),
             )
+
+
+def _prepare(home: Home, steps: Sequence[PlanItem]) -> None:
+    """Tell each keeper once what is coming."""
+    coming: dict[tuple[str, Action], list[PlanItem]] = defaultdict(list)
+    for item in steps:
+        coming[item.kind, item.action].append(item)
+    for (kind, action), items in coming.items():
+        home.keeper(kind, action).prepare(items)
+
+
+@dataclass(slots=True)
+class _Removing:
+    """Removes, and remembers who stayed: a file whose session stays must stay with it."""
+
+    stayed: set[str] = field(default_factory=set)
+
+    def act(self, keeper: Keeper, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        going = [each for each in batch if each.item.goes_with not in self.stayed]
+        done = iter(keeper.remove(going) if going else ())
+        outcomes = [
+            _stays(each) if each.item.goes_with in self.stayed else next(done) for each in batch
+        ]
+        self.stayed.update(each.id for each in outcomes if each.result is not Result.REMOVED)
+        return outcomes
+
+
+def _stays(removal: Removal) -> Outcome:
+    return Outcome(
+        kind=removal.item.kind,
+        id=removal.item.id,
+        result=Result.SKIPPED,
+        reason="its session stays",
+    )

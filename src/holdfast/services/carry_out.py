@@ -18,10 +18,11 @@ Act = Callable[[Keeper, Sequence[Removal]], Sequence[Outcome]]
 
 def carry_out(
     journal: Journal,
-    removals: Sequence[Removal],
+    removals: Iterable[Removal],
     act: Act,
     home: Home,
     *,
+    total: int,
     label: str,
     clock: Clock,
     progress: Progress,
@@ -34,16 +35,22 @@ def carry_out(
             stopped = "stopped by the user"
             break
         journal.intend(batch)
-        done = act(home.keeper(batch[0].item.kind), batch)
+        done = act(keeper_of(home, batch), batch)
         journal.record(batch, done)
         outcomes += done
-        progress.step(label, len(outcomes), len(removals))
+        progress.step(label, len(outcomes), total)
     journal.finish(at=clock(), stopped=stopped)
     return Report(operation=journal.operation, outcomes=tuple(outcomes), stopped=stopped)
 
 
 def batches(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
-    """Cut into batches of one kind each, because a kind has one keeper."""
-    for _, of_one_kind in itertools.groupby(removals, key=lambda each: each.item.kind):
-        while batch := tuple(itertools.islice(of_one_kind, BATCH)):
+    """Cut into batches of one kind and action each, because those have one keeper."""
+    for _, alike in itertools.groupby(
+        removals, key=lambda each: (each.item.kind, each.item.action)
+    ):
+        while batch := tuple(itertools.islice(alike, BATCH)):
             yield batch
+
+
+def keeper_of(home: Home, batch: Sequence[Removal]) -> Keeper:
+    return home.keeper(batch[0].item.kind, batch[0].item.action)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.model.inventory import Inventory
-from holdfast.model.plan import Plan
+from holdfast.model.plan import Action, Plan
 from holdfast.policy.retention import plan
-from holdfast.policy.rules import Policy
+from holdfast.policy.rules import Files, Policy
 from holdfast.policy.selection import Selection
 from holdfast.ports import Home, Progress
 
@@ -19,11 +19,17 @@ def plan_prune(
     now: float,
     command: str,
     selection: Selection,
+    files: Files = Files.WITH,
+    leaving: Action = Action.REMOVE,
     progress: Progress | None = None,
 ) -> tuple[Plan, Inventory]:
     """The plan for what is selected, and everything that the scan saw."""
-    inventory = home.scan(now, progress)
+    inventory = home.scan(now, progress, wanted=selection.sessions)
     selected = replace(
-        inventory, items=selection.of(inventory.items), trash=selection.of(inventory.trash)
+        inventory,
+        items=selection.of(inventory.items),
+        trash=selection.of(inventory.trash),
+        space=selection.of(inventory.space),
     )
-    return plan(policy, selected, now, command=command), inventory
+    made = plan(policy, selected, now, command=command, files=files, leaving=leaving)
+    return made, inventory

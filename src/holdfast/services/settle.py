@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from holdfast.errors import BusyError
 from holdfast.model.operation import OperationAction
 from holdfast.ports import Clock, Home, LogWriter
-from holdfast.services.carry_out import batches
+from holdfast.services.carry_out import batches, keeper_of
 
 INTERRUPTED = "interrupted; settled by a later run"
 
@@ -25,15 +25,16 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
     """Bring each announced item of each unfinished operation to one side, and close it.
 
     What a removal had not announced is left alone: the next plan judges it on fresh knowledge.
-    What an undo had announced is brought back. Returns the operations that were settled.
+    What an undo or a restore had announced is brought back. Returns the operations that were
+    settled.
     """
     settled = []
     for unfinished in log.unfinished():
-        undoing = unfinished.action is OperationAction.UNDO
+        returning = unfinished.action is not OperationAction.REMOVE
         with unfinished.resume() as journal:
             for batch in batches(unfinished.pending):
-                keeper = home.keeper(batch[0].item.kind)
-                journal.record(batch, (keeper.bring_back if undoing else keeper.settle)(batch))
+                keeper = keeper_of(home, batch)
+                journal.record(batch, (keeper.bring_back if returning else keeper.settle)(batch))
             journal.finish(at=clock(), stopped=INTERRUPTED)
         settled.append(unfinished.operation)
     return settled

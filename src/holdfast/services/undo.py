@@ -40,6 +40,7 @@ def undo(
                 removals,
                 lambda keeper, batch: keeper.bring_back(batch),
                 home,
+                total=len(removals),
                 label="bringing back",
                 clock=clock,
                 progress=progress or Silent(),
@@ -48,10 +49,13 @@ def undo(
 
 
 def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[Removal]]:
-    """The operation that `undo` would take, and what it would bring back."""
+    """The operation that `undo` would take, and what it would bring back: the last first, so
+    that everything finds its surroundings as they were when it went."""
     view = home.log.read()
     target = choose(view, operation_id)
-    return target, [each.removal for each in view.trash if each.removal.operation == target.id]
+    entries = [*view.trash, *view.archived]
+    mine = [each.removal for each in entries if each.removal.operation == target.id]
+    return target, sorted(mine, key=lambda removal: -removal.number)
 
 
 def choose(log: LogView, operation_id: str | None) -> Operation:
@@ -108,6 +112,11 @@ def _check(operation: Operation) -> None:
         raise CannotUndoError(
             f"Operation {operation.id} is itself an undo, of operation {operation.undoes}.",
             hint="To remove things again, run the command again.",
+        )
+    if operation.action is OperationAction.RESTORE:
+        raise CannotUndoError(
+            f"Operation {operation.id} put sessions back; it removed nothing.",
+            hint="To have them in the archive again: holdfast sessions archive ID…",
         )
     if operation.in_trash or operation.state is OperationState.UNFINISHED:
         return

@@ -17,7 +17,7 @@ _PAUSE = 0.05
 
 
 @contextlib.contextmanager
-def exclusive(path: Path, *, holder: str, wait: float) -> Iterator[None]:
+def exclusive(path: Path, *, holder: str, wait: float, doing: str = "changing") -> Iterator[None]:
     """Hold the lock at `path`, or raise `BusyError` naming who has it after `wait` seconds.
 
     The file stays: removing a lock file while another process waits on it makes two owners.
@@ -25,7 +25,7 @@ def exclusive(path: Path, *, holder: str, wait: float) -> Iterator[None]:
     with storage_errors(f"open the lock {path}"):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
     try:
-        _acquire(fd, path, wait)
+        _acquire(fd, path, wait, doing)
         # Only for the message that another process shows; the lock itself is the kernel's.
         with contextlib.suppress(OSError):
             os.ftruncate(fd, 0)
@@ -36,7 +36,7 @@ def exclusive(path: Path, *, holder: str, wait: float) -> Iterator[None]:
         os.close(fd)
 
 
-def _acquire(fd: int, path: Path, wait: float) -> None:
+def _acquire(fd: int, path: Path, wait: float, doing: str) -> None:
     deadline = time.monotonic() + wait
     while True:
         try:
@@ -46,7 +46,7 @@ def _acquire(fd: int, path: Path, wait: float) -> None:
                 raise
             if time.monotonic() >= deadline:
                 raise BusyError(
-                    f"Another process is changing {path.parent.parent}: {_holder(fd)}.",
+                    f"Another process is {doing} {path.parent.parent}: {_holder(fd)}.",
                     hint="Wait until it is done, then try again.",
                 ) from None
             time.sleep(_PAUSE)

@@ -13,6 +13,7 @@ from holdfast.errors import DamageError, StorageError
 from holdfast.model.inventory import Problem
 from holdfast.model.item import TRASH
 from holdfast.model.operation import LogView, Operation, OperationAction, Removal, TrashEntry
+from holdfast.model.plan import Action
 from holdfast.model.report import Report, Result
 from holdfast.stores import journal
 from holdfast.stores.files import make_private_dir, storage_errors, sync_dir
@@ -154,20 +155,23 @@ def _torn_header(path: Path) -> bool:
 
 
 def _view(records: Sequence[journal.Record], problems: Sequence[Problem]) -> LogView:
-    undone = _undone(records)
-    entries = _in_trash(records, gone=_emptied(records) | undone.keys())
-    trash_of: dict[str, list[TrashEntry]] = defaultdict(list)
-    for entry in entries:
-        trash_of[entry.removal.operation].append(entry)
+    undone = _undone(records) | _restored(records)
+    gone = _emptied(records) | undone.keys()
+    trash = _undoable(records, Action.REMOVE, gone=gone)
+    archived = _undoable(records, Action.ARCHIVE, gone=gone)
+    copies_of: dict[str, list[TrashEntry]] = defaultdict(list)
+    for entry in (*trash, *archived):
+        copies_of[entry.removal.operation].append(entry)
     undoers_of: dict[str, list[str]] = defaultdict(list)
     for key, undoer in undone.items():
         undoers_of[key.partition("/")[0]].append(undoer)
     return LogView(
         operations=tuple(
-            _summary(record, trash_of[record.operation], undoers_of[record.operation])
+            _summary(record, copies_of[record.operation], undoers_of[record.operation])
             for record in records
         ),
-        trash=tuple(entries),
+        trash=tuple(trash),
+        archived=tuple(archived),
         problems=tuple(problems),
     )
 
@@ -217,6 +221,22 @@ def _undone(records: Sequence[journal.Record]) -> dict[str, str]:
     }
 
 
+def _restored(records: Sequence[journal.Record]) -> dict[str, str]:
+    """What was archived and restored since, `operation/number`, and by which operation."""
+    archived: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for record in records:
+        for number, outcome in record.outcomes.items():
+            item = record.intended[number].item
+            if item.action is not Action.ARCHIVE:
+                continue
+            if outcome.result is Result.REMOVED:
+                archived[item.session] = f"{record.operation}/{number}"
+            elif outcome.result is Result.BROUGHT_BACK and item.session in archived:
+                found[archived.pop(item.session)] = record.operation
+    return found
+
+
 def _emptied(records: Sequence[journal.Record]) -> set[str]:
     """What left the trash for good, `operation/number`: the start of a trash item's id."""
     return {
@@ -227,7 +247,9 @@ def _emptied(records: Sequence[journal.Record]) -> set[str]:
     }
 
 
-def _in_trash(records: Sequence[journal.Record], *, gone: set[str]) -> list[TrashEntry]:
+def _undoable(
+    records: Sequence[journal.Record], action: Action, *, gone: set[str]
+) -> list[TrashEntry]:
     """Removals with an undo copy that nobody has brought back or emptied since."""
     return [
         TrashEntry(
@@ -239,6 +261,7 @@ def _in_trash(records: Sequence[journal.Record], *, gone: set[str]) -> list[Tras
         if record.action is OperationAction.REMOVE
         for number, removal in record.intended.items()
         if removal.item.undoable
+        and removal.item.action is action
         and number in record.outcomes
         and record.outcomes[number].result is Result.REMOVED
         and removal.key not in gone

@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, quoted
-from holdfast.cli.removal import remove
+from holdfast.cli.removal import RemovalFlags, remove
 from holdfast.errors import PlanFileError
 
 
@@ -39,4 +39,6 @@ def apply(
             f"{plan_file} was made for {plan.home}, not for {home.root}.",
             hint=f"Pick its home with --home {quoted(Path(plan.home))}, or make a new plan.",
         )
-    return remove(invocation, home, plan, dry_run=dry_run, yes=yes, all_items=all_items)
+    return remove(
+        invocation, home, plan, RemovalFlags(dry_run=dry_run, yes=yes, all_items=all_items)
+    )

@@ -112,6 +112,8 @@ def _path(invocation: Invocation) -> Path:
 def _toml(value: object) -> str:
     if value is None:
         return "(not set)"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""`holdfast sessions rename` and `pin`: what a person says of a session."""
+"""`holdfast sessions rename`, `pin` and `end`: what a person says of a session."""
 
 from __future__ import annotations
 
@@ -38,6 +38,24 @@ def pin(invocation: Invocation, session: str, *, off: bool) -> int:
     store = need_store(invocation)
     changed = store.pin(store.resolve(session), not off)
     return _tell(invocation, changed, "is no longer pinned" if off else "is pinned")
+
+
+@click.command("end", cls=Command, example="holdfast sessions end 20260325_112518")
+@click.argument("session", metavar="ID")
+@click.option("--reason", default="ended", metavar="WORD", help="Why it ended [ended].")
+@click.pass_obj
+def end(invocation: Invocation, session: str, *, reason: str) -> int:
+    """Give a session its end, when its agent never will. From then on retention counts for it.
+
+    One that a process holds is left alone.
+    """
+    from holdfast.services.ending import end_by_hand
+
+    wanted = stored_text(reason, "The reason").strip()
+    home, _ = invocation.open_home()
+    store = need_store(invocation)
+    changed = end_by_hand(home, store.resolve(session), wanted, at=invocation.now)
+    return _tell(invocation, changed, f"has ended ({changed.end_reason})")
 
 
 def _tell(invocation: Invocation, session: Session, what: str) -> int:

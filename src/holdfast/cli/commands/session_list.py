@@ -10,7 +10,7 @@ import click
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.session_options import filter_options, session_filter, store_of
-from holdfast.model.session import SessionOrder
+from holdfast.model.session import SessionFilter, SessionOrder
 
 if TYPE_CHECKING:
     from holdfast.model.session import Session
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     "holdfast sessions list --sort bytes --limit 10",
 )
 @filter_options
+@click.option("--archived", is_flag=True, help="Those in the archive.")
 @click.option(
     "--sort",
     type=Choice([order.value for order in SessionOrder]),
@@ -40,13 +41,17 @@ if TYPE_CHECKING:
 )
 @click.option("--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip N.")
 @click.pass_context
-def command(ctx: click.Context, /, *, sort: str, limit: int, offset: int, **flags: Any) -> int:
+def command(
+    ctx: click.Context, /, *, archived: bool, sort: str, limit: int, offset: int, **flags: Any
+) -> int:
     """List sessions, with filters that combine."""
     invocation: Invocation = ctx.obj
     wanted = session_filter(invocation, flags)
-    store = store_of(invocation)
     given = ctx.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
     most = limit if given or not invocation.json else None
+    if archived:
+        return _list_archived(invocation, wanted, SessionOrder(sort), most, offset)
+    store = store_of(invocation)
     found: Sequence[Session] = ()
     total = 0
     if store is not None:
@@ -58,6 +63,33 @@ def command(ctx: click.Context, /, *, sort: str, limit: int, offset: int, **flag
         print_json({"sessions": [session.to_json() for session in found], "total": total})
     else:
         _show(found, total, offset, invocation.now)
+    return 0
+
+
+def _list_archived(
+    invocation: Invocation,
+    wanted: SessionFilter,
+    order: SessionOrder,
+    limit: int | None,
+    offset: int,
+) -> int:
+    from holdfast.cli.output import note
+
+    home, _ = invocation.open_home()
+    found = home.archive.find(wanted, order_by=order, limit=limit, offset=offset)
+    total = home.archive.count(wanted)
+    for problem in home.archive.problems():
+        note(f"warning: {problem.path}: {problem.reason}")
+    if invocation.json:
+        from holdfast.cli.output import print_json
+
+        print_json({"sessions": [each.to_json() for each in found], "total": total})
+    elif total == 0 and not home.archive.count(SessionFilter()):
+        from holdfast.cli.output import say
+
+        say("The archive is empty.")
+    else:
+        _show([each.session for each in found], total, offset, invocation.now)
     return 0
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,17 +10,19 @@ import click
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import removal_options, remove
+from holdfast.cli.removal import RemovalFlags, removal_options, remove
+from holdfast.cli.session_options import ended_options, session_filter, tell_unknown_sources
 from holdfast.errors import UsageError
-from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT
-from holdfast.model.units import parse_duration, parse_size
+from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
+from holdfast.model.units import format_duration, parse_duration, parse_size
 
 if TYPE_CHECKING:
     from holdfast.config import Settings
     from holdfast.model.inventory import Inventory
-    from holdfast.policy.rules import Caps, Policy, Rules
+    from holdfast.policy.rules import Caps, Files, Policy, Rules
+    from holdfast.ports import Home
 
-_KINDS = {"transcript": TRANSCRIPT, "request-dump": REQUEST_DUMP}
+_KINDS = {"session": SESSION, "transcript": TRANSCRIPT, "request-dump": REQUEST_DUMP}
 _COUNT = click.IntRange(min=1)
 
 
@@ -36,7 +36,7 @@ _COUNT = click.IntRange(min=1)
 @click.option(
     "--older-than", metavar="WHEN", help="Last active before: 5h, 2d, 1w, 2026-03-25, an ISO time."
 )
-@click.option("--source", "sources", multiple=True, metavar="NAME", help="Only from this source.")
+@ended_options
 @click.option(
     "--kind", "kinds", multiple=True, type=Choice(list(_KINDS)), help="Only of this kind."
 )
@@ -48,7 +48,9 @@ _COUNT = click.IntRange(min=1)
 @click.option("--keep-monthly", type=_COUNT, metavar="N", help="Keep the last of N months each.")
 @click.option("--keep-yearly", type=_COUNT, metavar="N", help="Keep the last of N years each.")
 @click.option("--max-total-size", metavar="SIZE", help="Bound the bytes that stay: 500MB, 2GB.")
-@click.option("--max-count", type=_COUNT, metavar="N", help="Bound the number of files that stay.")
+@click.option("--max-count", type=_COUNT, metavar="N", help="Bound the number that stays.")
+@click.option("--files-only", is_flag=True, help="Remove files; the sessions stay as history.")
+@click.option("--no-files", is_flag=True, help="Remove sessions; their files stay.")
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
 @click.pass_obj
@@ -56,30 +58,32 @@ def command(
     invocation: Invocation,
     /,
     *,
-    sources: tuple[str, ...],
     kinds: tuple[str, ...],
+    files_only: bool,
+    no_files: bool,
     skip_trash: bool,
-    dry_run: bool,
-    yes: bool,
-    plan_out: Path | None,
-    all_items: bool,
-    **knobs: Any,
+    how: RemovalFlags,
+    **flags: Any,
 ) -> int:
-    """Remove session files that the policy does not keep.
+    """Remove sessions, with their files, that the policy does not keep.
 
     Without rules of its own the command uses the policy in config.toml: by default, what was
     last active more than 90 days ago goes. Any --older-than or --keep-… flag replaces those
-    rules for this run, any --max-… flag the caps. A group is the files of one kind and source.
+    rules for this run, any --max-total-size or --max-count the caps. The other flags say which
+    sessions to look at; they combine. A group is what is of one kind and source.
 
-    Files that are open, or were touched within the last day, always stay, and so do pinned
-    sessions. What goes stays in the trash for a week (trash_days), where `holdfast undo` finds
-    it; what only a size cap removes goes at once, because the trash counts too.
+    Sessions that have not ended, or that a process holds, always stay, and so do pinned ones.
+    Files without a session go too when they are old enough, unless they are open or were touched
+    within the last day. What goes stays in the trash for a week (trash_days), where `holdfast
+    undo` finds it; what only a size cap removes goes at once, because the trash counts too.
     """
     from holdfast.policy.selection import Selection
     from holdfast.services.prune import plan_prune
 
     home, settings = invocation.open_home()
-    policy = _policy(invocation, settings, knobs, use_trash=not skip_trash)
+    policy = _policy(invocation, settings, flags, use_trash=not skip_trash)
+    wanted = session_filter(invocation, {**flags, "older_than": None})
+    _check_window(invocation, policy, flags)
     with progress() as shown:
         plan, inventory = plan_prune(
             home,
@@ -87,21 +91,41 @@ def command(
             now=invocation.now,
             command=invocation.command_line,
             selection=Selection(
-                kinds=frozenset(_KINDS[kind] for kind in kinds) or None,
-                sources=frozenset(sources) or None,
+                kinds=frozenset(_KINDS[kind] for kind in kinds) or None, sessions=wanted
             ),
+            files=_files(files_only=files_only, no_files=no_files),
             progress=shown,
         )
-    _tell(inventory, sources)
-    return remove(
-        invocation,
-        home,
-        plan,
-        dry_run=dry_run,
-        yes=yes,
-        plan_out=plan_out,
-        all_items=all_items,
-    )
+    _tell(inventory, flags["source"], home)
+    del inventory  # as large as the plan, and nobody needs it any more
+    code = remove(invocation, home, plan, how)
+    if plan.shortfalls and not how.dry_run and how.plan_out is None:
+        from holdfast.homes.maintenance import tell_unreached
+
+        tell_unreached(home, settings, plan.shortfalls, now=invocation.now)
+    return code
+
+
+def _files(*, files_only: bool, no_files: bool) -> Files:
+    from holdfast.policy.rules import Files
+
+    if files_only and no_files:
+        raise UsageError("--files-only and --no-files together leave nothing to remove.")
+    return Files.ONLY if files_only else Files.NONE if no_files else Files.WITH
+
+
+def _check_window(invocation: Invocation, policy: Policy, flags: dict[str, Any]) -> None:
+    """A window in which nothing can lie is an error, also when the retention is one side of it."""
+    max_age = policy.everywhere.rules.max_age
+    if flags["newer_than"] is None or max_age is None:
+        return
+    if invocation.now - max_age <= invocation.moment(flags["newer_than"]):
+        newer, older = flags["newer_than"], flags["older_than"]
+        raise UsageError(
+            f"--newer-than {newer} and --older-than {older or format_duration(max_age)} leave no "
+            "time in between.",
+            hint=None if older else "The retention holds unless you say --older-than.",
+        )
 
 
 def _policy(
@@ -153,15 +177,13 @@ def _caps(knobs: dict[str, Any]) -> Caps:
     return Caps(max_bytes=None if size is None else parse_size(size), max_count=knobs["max_count"])
 
 
-def _tell(inventory: Inventory, sources: tuple[str, ...]) -> None:
+def _tell(inventory: Inventory, sources: tuple[str, ...], home: Home) -> None:
     """What the plan does not show: what could not be looked at, and sources that are not there."""
     from holdfast.cli.output import note
 
     for problem in inventory.problems:
         note(f"warning: {problem.path}: {problem.reason}")
-    known = {item.source for item in inventory.everything}
-    for source in sources:
-        if source not in known:
-            near = get_close_matches(source, known, n=1)
-            also = f"; did you mean {near[0]!r}?" if near else "."
-            note(f"note: nothing here comes from {source!r}{also}")
+    if sources:
+        store = home.session_store()
+        known = {item.source for item in inventory.everything}
+        tell_unknown_sources(sources, known | set(store.sources() if store else ()))

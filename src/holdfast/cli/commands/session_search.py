@@ -9,12 +9,13 @@ import click
 
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.session_options import filter_options, session_filter, store_of
+from holdfast.cli.session_options import filter_options, session_filter
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from holdfast.model.session import Hit
+    from holdfast.ports import Home
 
 
 @click.command(
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("--part", is_flag=True, help="Find a part of a word or identifier.")
 @click.option("--role", "roles", multiple=True, metavar="ROLE", help="Said by: user, assistant, …")
 @filter_options
+@click.option("--archived", is_flag=True, help="In the archive; every bundle is read.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -45,6 +47,7 @@ def command(
     *,
     part: bool,
     roles: tuple[str, ...],
+    archived: bool,
     limit: int,
     offset: int,
     **flags: Any,
@@ -55,26 +58,39 @@ def command(
     OR, NOT and parentheses combine. Text in Chinese, Japanese and Korean is found by any part.
     """
     wanted = session_filter(invocation, flags)
-    store = store_of(invocation)
+    home, _ = invocation.open_home()
+    store = None if archived else home.session_store()
     query = " ".join(words)
     found: Sequence[Hit] = ()
-    if store is not None:
-        found = store.search(
-            query,
-            wanted=wanted,
-            roles=roles or None,
-            limit=limit,
-            offset=offset,
-            substring=part,
-        )
+    searching: dict[str, Any] = {
+        "wanted": wanted,
+        "roles": roles or None,
+        "limit": limit,
+        "offset": offset,
+        "substring": part,
+    }
+    if archived:
+        found = _search_archive(home, query, searching)
+    elif store is not None:
+        found = store.search(query, **searching)
     if invocation.json:
         from holdfast.cli.output import print_json
 
         print_json({"hits": [_document(hit) for hit in found]})
     else:
         close = store.close_words(query) if store is not None and not found and not part else ()
-        _show(words, found, close, part=part, home_flag=invocation.home_flag)
+        where = "--archived " if archived else ""
+        _show(words, found, close, part=part, flags=(invocation.home_flag, where))
     return 0
+
+
+def _search_archive(home: Home, query: str, searching: dict[str, Any]) -> Sequence[Hit]:
+    from holdfast.cli.output import note
+
+    found = home.archive.search(query, **searching)
+    for problem in (*home.archive.problems(), *found.problems):
+        note(f"warning: {problem.path}: {problem.reason}")
+    return found.hits
 
 
 def _document(hit: Hit) -> dict[str, Any]:
@@ -96,7 +112,7 @@ def _show(
     close: Sequence[str],
     *,
     part: bool,
-    home_flag: str,
+    flags: tuple[str, str],
 ) -> None:
     import shlex
 
@@ -112,7 +128,8 @@ def _show(
             say("To look for a part of a word:")
             dashes = "-- " if words[0].startswith("-") else ""
             part_of = dashes + shlex.quote(words[0])
-            suggest(f"holdfast {home_flag}sessions search --part {part_of}")
+            home_flag, where = flags
+            suggest(f"holdfast {home_flag}sessions search {where}--part {part_of}")
         return
     for hit in found:
         moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""

@@ -17,7 +17,12 @@ COMMANDS = {
     "import": Lazy(_HERE + "import", "Take them in from a file.", "command"),
     "rename": Lazy(_HERE + "edit", "Give one a title.", "rename"),
     "pin": Lazy(_HERE + "edit", "Keep one whatever the policy.", "pin"),
+    "end": Lazy(_HERE + "edit", "End one that its agent left open.", "end"),
     "prune": Lazy(_HERE + "prune", "Remove what the policy lets go.", "command"),
+    "gc": Lazy(_HERE + "gc", "Remove empty and trivial ones.", "command"),
+    "delete": Lazy(_HERE + "delete", "Remove some by name.", "command"),
+    "archive": Lazy(_HERE + "archive", "Pack some away, to be found and restored.", "command"),
+    "restore": Lazy(_HERE + "restore", "Bring some back from the archive.", "command"),
 }
 
 

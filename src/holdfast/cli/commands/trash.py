@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.cli.frame import Command, Group, run_default
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.removal import removal_options, remove
+from holdfast.cli.removal import RemovalFlags, removal_options, remove
 
 if TYPE_CHECKING:
     from holdfast.model.operation import TrashEntry
@@ -108,10 +107,7 @@ def empty(
     operations: tuple[str, ...],
     *,
     older_than: str | None,
-    dry_run: bool,
-    yes: bool,
-    plan_out: Path | None,
-    all_items: bool,
+    how: RemovalFlags,
 ) -> int:
     """Free the space of the trash: of the given operations, or all of it. Not undoable."""
     from holdfast.services.trash import plan_empty
@@ -124,12 +120,4 @@ def empty(
         operations=operations,
         before=None if older_than is None else invocation.moment(older_than),
     )
-    return remove(
-        invocation,
-        home,
-        plan,
-        dry_run=dry_run,
-        yes=yes,
-        plan_out=plan_out,
-        all_items=all_items,
-    )
+    return remove(invocation, home, plan, how)

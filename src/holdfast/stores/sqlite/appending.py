@@ -62,6 +62,12 @@ def with_totals(
     )
 
 
+def used(before: Session, after: Session) -> bool:
+    """Whether there is anything for the ledger: most messages of most agents use nothing, and its
+    page is then not touched."""
+    return after.tokens != before.tokens or after.cost != before.cost
+
+
 def update_totals(db: sqlite3.Connection, number: int, after: Session) -> None:
     db.execute(
         """

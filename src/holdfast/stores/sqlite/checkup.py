@@ -14,7 +14,7 @@ from holdfast.errors import BusyError, DamageError, HoldfastError
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.units import format_bytes, format_count
 from holdfast.ports import Progress
-from holdfast.stores.sqlite import migrations, totals
+from holdfast.stores.sqlite import totals
 from holdfast.stores.sqlite.database import sqlite_errors
 from holdfast.stores.sqlite.looking import (
     NewerSchemaError,
@@ -109,18 +109,17 @@ def _carefully(
 def _store(db: sqlite3.Connection, path: Path, _: Progress) -> Iterator[Finding]:
     """Ours, of a version that we know, with all its parts."""
     version = schema_version(db, path)
-    if version == migrations.LATEST:
-        missing = missing_parts(db)
-        if missing:
-            yield _damage(STORE, f"parts of it are missing: {', '.join(missing)}")
-            return
+    missing = missing_parts(db, version)
+    if missing:
+        yield _damage(STORE, f"parts of it are missing: {', '.join(missing)}")
+        return
     size = format_bytes(path.stat().st_size)
     yield Finding(check=STORE, message=f"{size}, schema {version}") if version else _EMPTY
 
 
-def missing_parts(db: sqlite3.Connection) -> list[str]:
-    """Tables and indexes that every store has, and this one has not."""
-    with contextlib.closing(pattern()) as whole:
+def missing_parts(db: sqlite3.Connection, version: int) -> list[str]:
+    """Tables and indexes that every store of this version has, and this one has not."""
+    with contextlib.closing(pattern(version)) as whole:
         wanted = _parts(whole)
     return sorted(wanted - _parts(db))
 

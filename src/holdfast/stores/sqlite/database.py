@@ -73,7 +73,7 @@ class Database:
         with self._transaction("BEGIN IMMEDIATE", self._busy_seconds) as connection:
             yield connection
 
-    def when_free(self, work: Callable[[sqlite3.Connection], None]) -> None:
+    def when_free(self, work: Callable[[sqlite3.Connection], object]) -> None:
         """Do something that can wait for another time, unless somebody is writing right now.
 
         Only a store that this process has written to is worth it.
@@ -81,6 +81,26 @@ class Database:
         if not self._closed and self._writes:
             with self._transaction("BEGIN IMMEDIATE", 0.0) as connection:
                 work(connection)
+
+    def script(self, statements: str) -> None:
+        """Statements that must run to their end, one after the other, as one write.
+
+        Python's `execute` takes only the first step of some, `incremental_vacuum` among them.
+        """
+        connection = self.connection()
+        with sqlite_errors(self.path), self._gate().passed(self._busy_seconds):
+            _patiently(
+                lambda: _run(connection, f"BEGIN IMMEDIATE; {statements}; COMMIT;"),
+                self._busy_seconds,
+            )
+
+    def truncate_log(self) -> None:
+        """Write everything into the database file and start the write-ahead log over, at once if
+        nobody reads or writes; otherwise another time."""
+        with contextlib.suppress(sqlite3.OperationalError):
+            # First without keeping anybody waiting; what is left then is little.
+            self.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         """Close the connections of this process; those from before a fork are the parent's."""
@@ -194,7 +214,16 @@ class Database:
         wal = self.path.with_name(self.path.name + "-wal")
         with contextlib.suppress(OSError, sqlite3.Error):
             if wal.stat().st_size > _WAL_LIMIT:
-                self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                self.truncate_log()
+
+
+def _run(connection: sqlite3.Connection, statements: str) -> None:
+    try:
+        connection.executescript(statements)
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def _code(error: sqlite3.Error) -> int:

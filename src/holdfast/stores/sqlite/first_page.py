@@ -1,7 +1,10 @@
 """The first page of a store, which says what everything else is: put back when it is lost.
 
-A store is made by the same statements in the same order everywhere, so a new one shows what the
-lost page said. It is written into a copy; only a copy that then shows its tables is used.
+A store is made by the same statements in the same order everywhere, and SQLite keeps the first page
+of each table in front of all others. So a new store shows where the tables of any other begin. It
+does not show where the list of tables goes on, when it is longer than a page: that depends on how
+large the store was when it got its last table. The page is written into a copy; only a copy that
+then shows its tables is used.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from holdfast.stores.sqlite.looking import pattern, prepared, tells_nothing
 
 _HEADER = 100
 _INTERIOR_TABLE = 5
+#: Where, after its type, such a page names the last page below it.
+_RIGHTMOST = 8
 
 
 def opens(path: Path) -> bool:
@@ -37,7 +42,7 @@ def mend(copy: Path) -> None:
     with contextlib.closing(pattern()) as whole:
         new = whole.serialize()
     # The header alone first: the rest of the page, if it is there, knows better than a new one.
-    for pages in ([(0, _header(new))], _schema_pages(new)):
+    for pages in ([(0, _header(new))], _list_of_tables(new, copy.stat().st_size)):
         with copy.open("r+b") as file:
             for place, data in pages:
                 file.seek(place)
@@ -61,13 +66,16 @@ def _shows_rows(copy: Path) -> bool:
     return False
 
 
-def _schema_pages(new: bytes) -> Iterator[tuple[int, bytes]]:
-    """Every page of the table that lists all tables."""
+def _list_of_tables(new: bytes, end: int) -> Iterator[tuple[int, bytes]]:
+    """The first page, and those below it at the end of the file: where a new store has them, this
+    one may have messages."""
     size = _page_size(new)
-    yield 0, _header(new) + new[_HEADER:size]
-    for number in _children(new):
-        place = (number - 1) * size
-        yield place, new[place : place + size]
+    first = bytearray(_header(new) + new[_HEADER:size])
+    pages = -(-end // size)  # counting one that was cut
+    for free, (at, number) in enumerate(_children(new), start=pages + 1):
+        first[at : at + 4] = struct.pack(">I", free)
+        yield (free - 1) * size, new[(number - 1) * size : number * size]
+    yield 0, bytes(first)
 
 
 def _header(new: bytes) -> bytes:
@@ -85,16 +93,22 @@ def _page_size(new: bytes) -> int:
     return 65_536 if size == 1 else int(size)
 
 
-def _children(new: bytes) -> Iterator[int]:
-    """The pages below the first one. The list of tables is never deeper."""
+def _children(new: bytes) -> Iterator[tuple[int, int]]:
+    """The pages below the first one, each with the place in that page which names it. The list of
+    tables is never deeper."""
     if new[_HEADER] != _INTERIOR_TABLE:
         return
-    cells, right = struct.unpack(">3xHxxxI", new[_HEADER : _HEADER + 12])
+    [cells] = struct.unpack(">3xH", new[_HEADER : _HEADER + 5])
     for index in range(cells):
         at = _HEADER + 12 + 2 * index
         [cell] = struct.unpack(">H", new[at : at + 2])
-        yield struct.unpack(">I", new[cell : cell + 4])[0]
-    yield right
+        yield _named(new, cell)
+    yield _named(new, _HEADER + _RIGHTMOST)
+
+
+def _named(new: bytes, at: int) -> tuple[int, int]:
+    [number] = struct.unpack(">I", new[at : at + 4])
+    return at, number
 
 
 def tolerant(path: Path) -> sqlite3.Connection:

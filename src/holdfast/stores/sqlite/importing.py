@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Self
 
 from holdfast.model.session import Message, Session
+from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.content import dump_extra, load_extra
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -26,9 +27,14 @@ class SqliteImport:
         self,
         store: SqliteSessionStore,
         keep_replaced: Callable[[Session, Iterable[Message]], None] | None = None,
+        *,
+        count_usage: bool = True,
     ) -> None:
+        """Sessions that were in this store before are brought without `count_usage`: what they
+        used is in its ledger already."""
         self._store = store
         self._keep_replaced = keep_replaced
+        self._count_usage = count_usage
         self._database = store.database
 
     def __enter__(self) -> Self:
@@ -98,6 +104,8 @@ class SqliteImport:
             if self._keep_replaced is not None:  # a copy before the data goes
                 leaving = self._store.get(session.id)
                 self._keep_replaced(leaving, self._store.messages(leaving.id))
+            if self._count_usage:
+                ledger.take_off(db, old)
             # The new one is stored beside the old one, under a number that was never used: a
             # reader in the middle of the old one must not go on with messages of the new one.
             db.execute("UPDATE sessions SET id = ? WHERE number = ?", (_LEAVING, old))
@@ -138,7 +146,7 @@ class SqliteImport:
         self._store.create(is_open)
         rest = iter(messages)
         while some := list(islice(rest, _APPEND)):
-            self._store.append(session.id, some, now=now)
+            self._store.append(session.id, some, now=now, book=self._count_usage)
         if session.ended_at is not None:
             self._store.end(session.id, session.end_reason or "", at=session.ended_at)
         db.execute("INSERT INTO temp.brought (session) VALUES (?)", (_number(db, session.id),))

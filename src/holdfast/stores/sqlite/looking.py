@@ -90,10 +90,10 @@ def tells_nothing(error: sqlite3.DatabaseError) -> bool:
     )
 
 
-def pattern() -> sqlite3.Connection:
-    """An empty store in memory, in the latest shape: what a store should look like."""
+def pattern(version: int = migrations.LATEST) -> sqlite3.Connection:
+    """An empty store in memory: what a store of this version should look like."""
     made = sqlite3.connect(":memory:", isolation_level=None)
-    migrations.migrate(made)
+    migrations.migrate(made, to=version)
     return made
 
 

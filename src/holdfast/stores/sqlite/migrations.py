@@ -12,7 +12,7 @@ from holdfast.errors import SchemaError
 
 #: "Hold" in ASCII: says that a SQLite file is one of ours.
 APPLICATION_ID = 0x486F6C64
-LATEST = 1
+LATEST = 2
 
 
 def check(path: Path) -> None:
@@ -34,22 +34,23 @@ def check(path: Path) -> None:
         )
 
 
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the store to the latest shape. Several processes may try at once; one does it."""
+def migrate(connection: sqlite3.Connection, *, to: int = LATEST) -> None:
+    """Bring the store to a shape, the latest one unless somebody wants to see how an older one
+    looked. Several processes may try at once; one does it."""
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         if _identity(connection)[1] == 0:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only before the first table
         connection.execute("PRAGMA journal_mode = WAL")
-    if _identity(connection)[1] == LATEST:
+    if _identity(connection)[1] >= to:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         _, version = _identity(connection)  # another process may have been first
-        for number in range(version + 1, LATEST + 1):
+        for number in range(version + 1, to + 1):
             for statement in statements(number):
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {LATEST}")
+        connection.execute(f"PRAGMA user_version = {max(version, to)}")
     except BaseException:
         connection.execute("ROLLBACK")
         raise

@@ -39,7 +39,7 @@ def rebuild(path: Path, work: Path, backup: Path, progress: Progress) -> Repair:
         _put_first_page(path, work, backup)
         steps.append("put back the first page, which was lost")
     with _alone(path) as old:
-        losses = _build(old, work, progress)
+        losses, ledger_filled = _build(old, work, progress)
         _check_whole(work)
         if not mended:
             os.link(path, backup)
@@ -47,6 +47,10 @@ def rebuild(path: Path, work: Path, backup: Path, progress: Progress) -> Repair:
         work.rename(path)
         sync_dir(path.parent)
     steps += ["saved every readable row into a new store", "rebuilt the search index"]
+    if ledger_filled:
+        steps.append(
+            "counted what is missing in the totals of usage from the sessions that are left"
+        )
     return Repair(backup=str(backup), steps=tuple(steps), losses=tuple(losses))
 
 
@@ -119,14 +123,16 @@ def _in_use(path: Path, evidence: str) -> BusyError:
     )
 
 
-def _build(old: sqlite3.Connection, work: Path, progress: Progress) -> Sequence[Loss]:
+def _build(old: sqlite3.Connection, work: Path, progress: Progress) -> tuple[Sequence[Loss], bool]:
+    """What was lost, and whether the ledger had to be filled from what was not."""
     create(work)
     with contextlib.closing(prepared(sqlite3.connect(work, isolation_level=None))) as new:
         migrations.migrate(new)
         # Nobody sees the file before it is whole: what a kill leaves of it is thrown away.
         new.execute("PRAGMA journal_mode = OFF").fetchall()
         new.execute("PRAGMA synchronous = OFF")
-        losses = Rescue(old, new, progress).run()
+        rescue = Rescue(old, new, progress)
+        losses = rescue.run()
         if not new.execute("SELECT 1 FROM sessions LIMIT 1").fetchone():
             raise DamageError(
                 "Not a single session can be read; the store was left as it is.",
@@ -141,7 +147,7 @@ def _build(old: sqlite3.Connection, work: Path, progress: Progress) -> Sequence[
         new.executescript("PRAGMA incremental_vacuum")
         new.execute("PRAGMA journal_mode = WAL").fetchall()
     sync(work)
-    return losses
+    return losses, rescue.ledger_filled
 
 
 def _check_whole(work: Path) -> None:

@@ -58,8 +58,8 @@ def _sound(path: Path) -> bool:
     """Whether the pages can be written to; raises for a store that is not ours, or newer."""
     try:
         with contextlib.closing(open_to_look(path, unchanging=False)) as db:
-            schema_version(db, path)
-            return not missing_parts(db) and not page_problems(db)
+            version = schema_version(db, path)
+            return not missing_parts(db, version) and not page_problems(db)
     except sqlite3.DatabaseError as error:
         if tells_nothing(error):
             raise

@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.ids import check_id
 from holdfast.model.repair import Loss
 from holdfast.ports import Progress
-from holdfast.stores.sqlite import totals
+from holdfast.stores.sqlite import ledger, totals
 from holdfast.stores.sqlite.content import load_extra
 from holdfast.stores.sqlite.salvage import Range, Row, both_ends, by_number, joined, without
 
@@ -70,6 +70,7 @@ class Rescue:
         self._whole: dict[str, bool] = {}
         self._suspect: list[Range] = []
         self._unsound: list[Range] = []
+        self.ledger_filled = False
         old.text_factory = totals.text_or_torn
 
     def run(self) -> Sequence[Loss]:
@@ -86,6 +87,7 @@ class Rescue:
         losses = [self._lost_messages(), lost_sessions, *map(self._copy_beside, _BESIDE)]
         self._keep_numbers()
         drop_dangling(self._new)
+        losses.append(self._copy_ledger())
         self._new.execute("COMMIT")
         return [loss for loss in losses if loss is not None]
 
@@ -208,6 +210,31 @@ class Rescue:
         self._insert(table, rows, len(columns), columns)
         return None if whole() else Loss(what=what, count=0, exact=False)
 
+    def _copy_ledger(self) -> Loss | None:
+        """What was used, ever. Rows that are lost are made from the messages that are left; those
+        of sessions that had been removed before cannot be."""
+        columns = self._columns(ledger.TABLE)
+        rows, whole = both_ends(self._old, ", ".join(columns), ledger.TABLE, ledger.KEYS)
+        unsound: list[None] = []
+
+        def sound() -> Iterator[Row]:
+            for row in rows:
+                if _is_usage(row):
+                    yield row
+                else:
+                    unsound.append(None)
+
+        self._insert(ledger.TABLE, sound(), len(columns), columns)
+        if whole() and not unsound:
+            return None
+        ledger.fill(self._new)
+        self.ledger_filled = True
+        # A store of an older version had none to lose.
+        had_one = self._old.execute(
+            "SELECT 1 FROM sqlite_schema WHERE name = ?", (ledger.TABLE,)
+        ).fetchone()
+        return Loss(what="usage total", count=0, exact=False) if had_one else None
+
     def _keep_numbers(self) -> None:
         """No number of a message is ever used twice, not even that of a lost one."""
         highest = self._highest("SELECT max(number) FROM temp.known", table="messages")
@@ -275,6 +302,14 @@ def _is_session(row: Mapping[str, object]) -> bool:
         and isinstance(row["started_at"], float)
         and isinstance(row["last_active_at"], float)
         and (row["extra"] is None or (isinstance(row["extra"], str) and _is_json(row["extra"])))
+    )
+
+
+def _is_usage(row: Row) -> bool:
+    """Whether it can be a row of the ledger: what a damaged page says may be anything."""
+    keys = len(ledger.KEYS)
+    return all(isinstance(key, str) for key in row[:keys]) and all(
+        isinstance(value, int | float) for value in row[keys:]
     )
 
 

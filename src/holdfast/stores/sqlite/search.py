@@ -206,12 +206,12 @@ def _hits_of_part(db: sqlite3.Connection, part: str, numbers: Sequence[int]) -> 
     needle = folded(part)
     found = _messages(db, numbers)
     return [
-        row.hit(marked(row.text, _places(row.text, needle)), 1.0)
+        row.hit(marked(row.text, match_places(row.text, needle)), 1.0)
         for row in (found[number] for number in numbers)
     ]
 
 
-def _places(text: str, needle: str) -> Iterator[tuple[int, int]]:
+def match_places(text: str, needle: str) -> Iterator[tuple[int, int]]:
     """Where the first matches start and end."""
     haystack, places = folded(text), folded_places(text)
     start = haystack.find(needle)

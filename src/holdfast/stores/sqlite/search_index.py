@@ -17,6 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from holdfast.stores.sqlite.search_text import MATCH_ENDS, MATCH_STARTS, is_word, spaced, unspaced
 
 BATCH = 256
+#: An append that finds more than this behind the index leaves the rest to the next one: nobody
+#: should wait long for a message to be stored.
+_MOST_AT_ONCE = 2 * BATCH
 #: How text becomes words; schema_1.sql says the same of the index.
 TOKENIZER = "unicode61 remove_diacritics 2"
 
@@ -30,11 +33,26 @@ _LONG = 8_000
 _FOLDED = {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
 
 
+# An index that was replaced. FTS5 keeps what it needs to open one in the first rows of its data.
+_OLD = "old_message_index"
+_FIRST_PAGE = 11
+_ROWS_OF_OLD = 2_000
+
+_OF_SESSIONS = "session IN (SELECT value FROM json_each(?))"
+
+
 def catch_up(db: sqlite3.Connection, newest: int, *, batch: int = BATCH) -> None:
     """Index what is not yet, if that is at least `batch` messages. Inside a write transaction."""
     indexed_to = indexed(db)
     if newest - indexed_to < batch:
         return
+    [newest] = db.execute(
+        """
+        SELECT coalesce(max(number), ?2) FROM
+            (SELECT number FROM messages WHERE number BETWEEN ?1 + 1 AND ?2 ORDER BY 1 LIMIT ?3)
+        """,
+        (indexed_to, newest, _MOST_AT_ONCE),
+    ).fetchone()
     db.execute("UPDATE facts SET value = ? WHERE name = 'indexed_to'", (newest,))
     db.execute(
         """
@@ -46,23 +64,96 @@ def catch_up(db: sqlite3.Connection, newest: int, *, batch: int = BATCH) -> None
     )
 
 
-def catch_up_all(db: sqlite3.Connection) -> None:
-    """Index everything that is not yet. Inside a write transaction."""
+def catch_up_some(db: sqlite3.Connection) -> bool:
+    """Index some of what is not yet, however little that is; says whether there is more. Inside a
+    write transaction."""
     [newest] = db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()
     catch_up(db, newest, batch=1)
+    return bool(newest > indexed(db))
 
 
-def forget(db: sqlite3.Connection, session: int) -> None:
-    """Take the messages of a session out of the index. In the transaction that deletes them, and
+def forget(db: sqlite3.Connection, sessions: Sequence[int]) -> None:
+    """Take the messages of sessions out of the index. In the transaction that deletes them, and
     before it does: the index needs their text to find their words."""
-    db.execute(
-        """
+    gone = db.execute(
+        f"""
         INSERT INTO message_index (message_index, rowid, text)
         SELECT 'delete', number, search_text(form, body, fields) FROM messages
-        WHERE session = ? AND number <= ?
-        """,
-        (session, indexed(db)),
+        WHERE {_OF_SESSIONS} AND number <= ?
+        """,  # noqa: S608 - our own text
+        (json.dumps(sessions), indexed(db)),
+    ).rowcount
+    if gone > 0:
+        count_garbage(db, gone)
+
+
+def remember(db: sqlite3.Connection, sessions: Sequence[int]) -> None:
+    """Index the messages of sessions that came back, as far as the index has got; to the others
+    it will come."""
+    db.execute(
+        f"""
+        INSERT INTO message_index (rowid, text)
+        SELECT number, search_text(form, body, fields) FROM messages
+        WHERE {_OF_SESSIONS} AND number <= ? ORDER BY number
+        """,  # noqa: S608 - our own text
+        (json.dumps(sessions), indexed(db)),
     )
+
+
+def count_garbage(db: sqlite3.Connection, messages: int) -> None:
+    """Note how many messages left the index: their words lie in it until its parts are merged."""
+    db.execute(
+        """
+        INSERT INTO facts (name, value) VALUES ('index_garbage', ?)
+        ON CONFLICT (name) DO UPDATE SET value = value + excluded.value
+        """,
+        (messages,),
+    )
+
+
+def garbage(db: sqlite3.Connection) -> int:
+    """How many messages left the index since its parts were merged."""
+    row = db.execute("SELECT value FROM facts WHERE name = 'index_garbage'").fetchone()
+    return int(row[0]) if row else 0
+
+
+def forget_garbage(db: sqlite3.Connection) -> None:
+    db.execute("DELETE FROM facts WHERE name = 'index_garbage'")
+
+
+def start_over(db: sqlite3.Connection) -> None:
+    """An empty index in the place of the present one, which `drop_some_of_old` then takes away.
+
+    Emptying it in its place would keep other writers waiting, for a large one many seconds.
+    """
+    definitions = dict(
+        db.execute(
+            "SELECT name, sql FROM sqlite_schema WHERE name IN ('message_index', 'index_words')"
+        ).fetchall()
+    )
+    db.execute("DROP TABLE index_words")
+    db.execute(f"ALTER TABLE message_index RENAME TO {_OLD}")
+    for name in ("message_index", "index_words"):
+        db.execute(definitions[name])
+    db.execute("UPDATE facts SET value = 0 WHERE name = 'indexed_to'")
+    forget_garbage(db)
+
+
+def has_old(db: sqlite3.Connection) -> bool:
+    return bool(db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (_OLD,)).fetchone())
+
+
+def drop_some_of_old(db: sqlite3.Connection) -> bool:
+    """Take some of an old index away; says whether there is more."""
+    for table, first in ((f"{_OLD}_data", _FIRST_PAGE), (f"{_OLD}_docsize", 0)):
+        gone = db.execute(
+            f"DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE id >= ? LIMIT ?)",  # noqa: S608 - our own names
+            (first, _ROWS_OF_OLD),
+        ).rowcount
+        if gone:
+            return True
+    db.execute(f"DROP TABLE {_OLD}")
+    return False
 
 
 def indexed(db: sqlite3.Connection) -> int:

@@ -16,16 +16,21 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.model.ids import check_id
+from holdfast.model.item import Item
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.session import Addition, Hit, Message, Session, SessionFilter, SessionOrder
-from holdfast.model.stats import StoreStats
+from holdfast.model.stats import Share, StoreStats
+from holdfast.model.usage import UsageTotals
 from holdfast.stores.sqlite import (
     appending,
     content,
     leases,
+    ledger,
+    removing,
     search,
     search_index,
     statistics,
+    survey,
 )
 from holdfast.stores.sqlite.content import storable
 from holdfast.stores.sqlite.database import Database
@@ -51,7 +56,7 @@ class SqliteSessionStore:
     def close(self) -> None:
         """Close the store. What is not yet in the search index goes there, if nobody is writing."""
         with suppress(HoldfastError):
-            self.database.when_free(search_index.catch_up_all)
+            self.database.when_free(search_index.catch_up_some)
         self.database.close()
 
     def transaction(self) -> AbstractContextManager[object]:
@@ -94,8 +99,13 @@ class SqliteSessionStore:
                 self.route(new.routing_key, new.id)
             return self.get(new.id)
 
-    def append(self, session_id: str, messages: Sequence[Message], *, now: float) -> Addition:
-        """Add messages to an open session. Durable when it returns."""
+    def append(
+        self, session_id: str, messages: Sequence[Message], *, now: float, book: bool = True
+    ) -> Addition:
+        """Add messages to an open session. Durable when it returns.
+
+        Without `book`, what they used is in the ledger already: they were here before.
+        """
         # Everything slow comes first: other writers wait for what is done with the lock.
         rows = [(appending.checked(message), content.encode(message)) for message in messages]
         with self.database.write() as db:
@@ -109,6 +119,8 @@ class SqliteSessionStore:
             )
             after = appending.with_totals(before, rows, now)
             appending.update_totals(db, number, after)
+            if book and appending.used(before, after):
+                ledger.book(db, before, messages, now)
             if numbers:
                 search_index.catch_up(db, numbers[-1])
             return Addition(numbers=numbers, before=before, after=after)
@@ -216,6 +228,10 @@ class SqliteSessionStore:
             ).fetchone()
             return int(number)
 
+    def weigh(self, wanted: SessionFilter) -> Share:
+        """How many sessions these are, and their share of the database file."""
+        return survey.weigh(self.database, wanted)
+
     def ends(self, ids: Sequence[str] | None = None) -> Mapping[str, bool]:
         """Whether sessions have ended, by id: of these, or of all."""
         condition, parameters = where(SessionFilter(ids=None if ids is None else tuple(ids)))
@@ -225,6 +241,23 @@ class SqliteSessionStore:
                 parameters,
             )
             return {session_id: bool(ended) for session_id, ended in rows}
+
+    def sources(self) -> Sequence[str]:
+        with self.database.read() as db:
+            rows = db.execute("SELECT DISTINCT source FROM sessions ORDER BY source").fetchall()
+        return [source for (source,) in rows]
+
+    def extent(self) -> tuple[int, int]:
+        """How many messages there are, and how many bytes of the file are in use."""
+        with self.database.read() as db:
+            [messages] = db.execute(
+                "SELECT coalesce(sum(message_count), 0) FROM sessions"
+            ).fetchone()
+            return int(messages), survey.used_bytes(db)
+
+    def survey(self, wanted: SessionFilter, *, now: float, life: survey.LifeSigns) -> list[Item]:
+        """The sessions as items of a plan."""
+        return survey.sessions(self.database, wanted, now=now, life=life)
 
     def children(self, session_id: str) -> Sequence[Session]:
         return self.find(SessionFilter(parent_id=session_id), order_by=SessionOrder.STARTED)
@@ -295,13 +328,11 @@ class SqliteSessionStore:
     def delete(self, session_id: str) -> None:
         """Take a session out, with its messages, index entries, route and leases.
 
-        Its children stay and lose their parent. Only a keeper calls this: it has made a copy.
+        Its children stay and lose their parent. For what has its copy elsewhere.
         """
         with self.database.write() as db:
             number, _, _ = self._row(db, session_id)
-            search_index.forget(db, number)  # the reference before the data
-            db.execute("DELETE FROM messages WHERE session = ?", (number,))
-            db.execute("DELETE FROM sessions WHERE number = ?", (number,))
+            removing.delete(db, [number])
 
     def adopt(self, session_id: str, children: Sequence[str], last_active_at: float) -> None:
         """Give a session that came back its children, those that have no other parent by now."""
@@ -318,6 +349,11 @@ class SqliteSessionStore:
                 """,
                 (number, json.dumps(list(children))),
             )
+
+    def usage(self) -> UsageTotals:
+        """What was used, ever, also by sessions that are gone."""
+        with self.database.read() as db:
+            return ledger.usage(db)
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
         return statistics.statistics(self.database, now=now, ages=ages)

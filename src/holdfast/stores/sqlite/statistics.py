@@ -1,18 +1,26 @@
-"""Counting a session store: a few passes over the sessions, none over the messages."""
+"""Counting a session store: two passes over the sessions, none over the messages.
+
+One pass is by source. The other counts every combination of classes that occurs, of which there are
+few: totals and distributions are sums of those. One query for each class would take longer, and one
+pass for everything too, since SQLite would then sort by text.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.model.stats import Share, StoreStats
+from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.database import Database
 
-AgeClasses = Sequence[tuple[str, float]]
+#: Names of classes, each with its bound; the bounds rise.
+Classes = Sequence[tuple[str, float]]
 
 #: Sessions by their number of messages: a name, and the most they have.
-SIZES: Sequence[tuple[str, float]] = (
+SIZES: Classes = (
     ("empty", 0),
     ("1 to 5", 5),
     ("6 to 20", 20),
@@ -20,60 +28,120 @@ SIZES: Sequence[tuple[str, float]] = (
     ("101 to 1,000", 1_000),
     ("more", float("inf")),
 )
+#: Sessions by what their messages take on average: a name, and the bytes they are under.
+AVERAGES: Classes = (
+    ("empty", 1),
+    ("< 1 kB", 1_000),
+    ("< 10 kB", 10_000),
+    ("< 100 kB", 100_000),
+    ("< 1 MB", 1_000_000),
+    ("larger", float("inf")),
+)
 
 
-def statistics(database: Database, *, now: float, ages: AgeClasses) -> StoreStats:
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Sessions that are alike in every class. One row of a query; `classes` is made of their places
+    in the lists of classes."""
+
+    classes: int
+    count: int
+    ended: int
+    messages: int
+    tokens: int
+    cost: float
+    bytes: int
+
+    @property
+    def average(self) -> int:
+        return self.classes % len(AVERAGES)
+
+    @property
+    def size(self) -> int:
+        return self.classes // len(AVERAGES) % len(SIZES)
+
+    @property
+    def age(self) -> int:
+        return self.classes // len(AVERAGES) // len(SIZES)
+
+
+def statistics(database: Database, *, now: float, ages: Classes) -> StoreStats:
     with database.read() as db:
-        sessions, opened, messages, tokens, cost, size = db.execute(
-            """
-            SELECT count(*), count(*) - count(ended_at), coalesce(sum(message_count), 0),
-                   coalesce(sum(tokens_in + tokens_out), 0), coalesce(sum(cost), 0.0),
-                   coalesce(sum(bytes), 0)
-            FROM sessions
-            """
-        ).fetchone()
+        groups = _groups(db, now, ages)
+        by_source = _by_source(db)
+        usage = ledger.usage(db)
         page, pages, free = (
             db.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_size", "page_count", "freelist_count")
         )
-        return StoreStats(
-            sessions=sessions,
-            open_sessions=opened,
-            messages=messages,
-            tokens=tokens,
-            cost=cost,
-            message_bytes=size,
-            database_bytes=page * pages,
-            free_bytes=page * free,
-            wal_bytes=_size(database.path.with_name(database.path.name + "-wal")),
-            by_source=tuple(
-                Share(name=name, count=count, bytes=total)
-                for name, count, total in db.execute(
-                    """
-                    SELECT source, count(*), sum(bytes) FROM sessions
-                    GROUP BY source ORDER BY sum(bytes) DESC, source
-                    """
-                )
-            ),
-            by_age=_classes(db, "? - last_active_at < ?", [(n, (now, a)) for n, a in ages]),
-            by_size=_classes(db, "message_count <= ?", [(n, (most,)) for n, most in SIZES]),
-        )
+    sessions = sum(group.count for group in groups)
+    return StoreStats(
+        sessions=sessions,
+        open_sessions=sessions - sum(group.ended for group in groups),
+        messages=sum(group.messages for group in groups),
+        tokens=sum(group.tokens for group in groups),
+        cost=sum(group.cost for group in groups),
+        message_bytes=sum(group.bytes for group in groups),
+        database_bytes=page * pages,
+        free_bytes=page * free,
+        wal_bytes=_size(database.path.with_name(database.path.name + "-wal")),
+        by_source=by_source,
+        by_age=_by_class(groups, ages, lambda group: group.age),
+        by_size=_by_class(groups, SIZES, lambda group: group.size),
+        by_average_message=_by_class(groups, AVERAGES, lambda group: group.average),
+        usage=usage,
+    )
 
 
-def _classes(
-    db: sqlite3.Connection, below: str, classes: Sequence[tuple[str, tuple[float, ...]]]
+def _groups(db: sqlite3.Connection, now: float, ages: Classes) -> list[_Group]:
+    age = _class_of("? - last_active_at < ?", ages)
+    size = _class_of("message_count <= ?", SIZES)
+    average = _class_of("bytes / max(1, message_count) < ?", AVERAGES)
+    rows = db.execute(
+        f"""
+        SELECT ({age} * {len(SIZES)} + {size}) * {len(AVERAGES)} + {average} AS classes, count(*),
+               count(ended_at), sum(message_count), sum(tokens_in + tokens_out), sum(cost),
+               sum(bytes)
+        FROM sessions GROUP BY classes
+        """,  # noqa: S608 - our own text
+        [
+            *(value for _, bound in ages for value in (now, bound)),
+            *(bound for _, bound in SIZES),
+            *(bound for _, bound in AVERAGES),
+        ],
+    )
+    return [_Group(*row) for row in rows]
+
+
+def _class_of(below: str, classes: Classes) -> str:
+    """SQL for the place of the first class whose bound holds; beyond all, the last one's."""
+    cases = " ".join(f"WHEN {below} THEN {place}" for place in range(len(classes)))
+    return f"CASE {cases} ELSE {len(classes) - 1} END"
+
+
+def _by_class(
+    groups: Sequence[_Group], classes: Classes, place: Callable[[_Group], int]
 ) -> tuple[Share, ...]:
-    """Shares of classes that end at rising bounds: each is what is below its bound and no other."""
-    shares: list[Share] = []
-    counted = total = 0
-    for name, bound in classes:
-        count, size = db.execute(
-            f"SELECT count(*), coalesce(sum(bytes), 0) FROM sessions WHERE {below}",  # noqa: S608 - our own text
-            bound,
-        ).fetchone()
-        shares.append(Share(name=name, count=count - counted, bytes=size - total))
-        counted, total = count, size
-    return tuple(shares)
+    """Every class, the empty ones too: a gap says something."""
+    return tuple(
+        Share(
+            name=name,
+            count=sum(group.count for group in groups if place(group) == number),
+            bytes=sum(group.bytes for group in groups if place(group) == number),
+        )
+        for number, (name, _) in enumerate(classes)
+    )
+
+
+def _by_source(db: sqlite3.Connection) -> tuple[Share, ...]:
+    # Not by the index of sources: that would fetch every row from a page of its own.
+    rows = db.execute(
+        """
+        SELECT source, count(*), sum(bytes) FROM sessions NOT INDEXED
+        GROUP BY source ORDER BY sum(bytes) DESC, source
+        """
+    )
+    return tuple(Share(name=name, count=count, bytes=total) for name, count, total in rows)
 
 
 def _size(path: Path) -> int:

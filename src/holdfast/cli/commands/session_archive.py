@@ -1,0 +1,150 @@
+"""`holdfast sessions archive`: pack sessions away, to be found and restored later."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.frame import Choice, Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.progress import progress
+from holdfast.cli.removal import RemovalFlags, removal_options, remove
+from holdfast.cli.session_options import filter_options, is_given, need_store, session_filter
+from holdfast.errors import HoldfastError, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.config import Settings
+    from holdfast.model.archived import ArchivedSession
+    from holdfast.model.plan import Plan
+    from holdfast.model.session import SessionFilter
+    from holdfast.ports import Home
+
+_CODECS = ("zstd", "gzip")
+
+
+@click.command(
+    "archive",
+    cls=Command,
+    example="holdfast sessions archive 20260325_112518_6995d1\n"
+    "holdfast sessions archive --source telegram --older-than 180d --dry-run",
+)
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@filter_options
+@click.option("--codec", type=Choice(list(_CODECS)), help="How to compress, for this run.")
+@removal_options
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    /,
+    ids: tuple[str, ...],
+    *,
+    codec: str | None,
+    how: RemovalFlags,
+    **flags: Any,
+) -> int:
+    """Move sessions with their files into the archive: those with these ids, or that filters pick.
+
+    Each becomes one compressed bundle in the archive folder, which is read back and compared
+    before anything leaves the store. Archived sessions are found by `list --archived` and
+    `search --archived`, and come back whole with `sessions restore` or `holdfast undo`.
+
+    A session that has not ended stays. Pinned ones stay too, unless they are named.
+    """
+    wanted = _wanted(invocation, ids, flags)
+    if codec is not None and how.plan_out is not None:
+        raise UsageError(
+            "A saved plan does not say how to compress: --codec does not go with --plan-out.",
+            hint="Set `codec` of [archive] in config.toml.",
+        )
+    home, settings = _opened(invocation, codec)
+    plan = _plan(invocation, home, settings, ids, wanted)
+    before = {each.file for each in home.archive.find(_any())}
+    code = remove(invocation, home, plan, how)
+    if not invocation.json:
+        _tell(invocation, [e for e in home.archive.find(_any()) if e.file not in before])
+    return max(code, _stayed(plan, ids))
+
+
+def _wanted(
+    invocation: Invocation, ids: tuple[str, ...], flags: dict[str, Any]
+) -> SessionFilter | None:
+    if not ids and not is_given(flags):
+        raise UsageError(
+            "Say which sessions to archive: their ids, or filters.",
+            hint="For example: holdfast sessions archive --older-than 180d --dry-run",
+        )
+    if ids and is_given(flags):
+        raise UsageError("Give ids or filters, not both.")
+    return None if ids else session_filter(invocation, flags)
+
+
+def _opened(invocation: Invocation, codec: str | None) -> tuple[Home, Settings]:
+    home, settings = invocation.open_home()
+    if codec is None:
+        return home, settings
+    from holdfast.homes.options import HomeOptions
+    from holdfast.homes.registry import open_home
+
+    options = HomeOptions.of(settings)
+    chosen = replace(options, archive=replace(options.archive, codec=codec))
+    return open_home(home.root, clock=invocation.clock, options=chosen), settings
+
+
+def _plan(
+    invocation: Invocation,
+    home: Home,
+    settings: Settings,
+    ids: tuple[str, ...],
+    wanted: SessionFilter | None,
+) -> Plan:
+    from holdfast.services.archive import plan_archive
+
+    store = home.session_store() or need_store(invocation)
+    with progress() as shown:
+        plan, inventory = plan_archive(
+            home,
+            home.archive,
+            ids=[store.resolve(each) for each in ids],
+            wanted=wanted,
+            policy=settings.policy(),
+            now=invocation.now,
+            command=invocation.command_line,
+            progress=shown,
+        )
+    from holdfast.cli.output import note
+
+    for problem in inventory.problems:
+        note(f"warning: {problem.path}: {problem.reason}")
+    return plan
+
+
+def _any() -> SessionFilter:
+    from holdfast.model.session import SessionFilter
+
+    return SessionFilter()
+
+
+def _stayed(plan: Plan, ids: tuple[str, ...]) -> int:
+    """A session that was named and stays is no success; why it does is said."""
+    from holdfast.cli.output import note
+    from holdfast.model.item import SESSION
+
+    stayed = [item for item in plan.kept if item.kind == SESSION] if ids else []
+    for item in stayed:
+        note(f"{item.id} stays: {item.reason}")
+    return HoldfastError.exit_code if stayed else 0
+
+
+def _tell(invocation: Invocation, archived: list[ArchivedSession]) -> None:
+    if not archived:
+        return
+    from holdfast.cli.output import say, suggest
+    from holdfast.model.units import format_bytes, format_count
+
+    sessions = format_count(len(archived), "session")
+    size = format_bytes(sum(each.archive_bytes for each in archived))
+    were = format_bytes(sum(each.session.bytes for each in archived))
+    say(f"Archived {sessions}: {were} of messages in {size}. Restore one with:")
+    suggest(f"holdfast {invocation.home_flag}sessions restore {archived[0].session.id}")

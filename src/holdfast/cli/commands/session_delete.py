@@ -1,0 +1,59 @@
+"""`holdfast sessions delete`: remove sessions by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.removal import RemovalFlags, removal_options, remove
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.model.plan import Plan
+
+
+@click.command(
+    "delete",
+    cls=Command,
+    example="holdfast sessions delete 20260325_112518_6995d1\n"
+    "holdfast sessions delete 20260325 20260326_09 --yes",
+)
+@click.argument("sessions", nargs=-1, required=True, metavar="ID…")
+@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@removal_options
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    /,
+    *,
+    sessions: tuple[str, ...],
+    skip_trash: bool,
+    how: RemovalFlags,
+) -> int:
+    """Remove sessions by id, or by the start of one if no other begins so; their files go too.
+
+    A pin does not protect what is named. A session that has not ended does not go: end it first,
+    with `holdfast sessions end`. What goes can be brought back with `holdfast undo`.
+    """
+    from holdfast.services.delete import plan_delete
+
+    home, _ = invocation.open_home()
+    plan = plan_delete(
+        home,
+        sessions,
+        now=invocation.now,
+        command=invocation.command_line,
+        undoable=not skip_trash,
+    )
+    code = remove(invocation, home, plan, how)
+    return max(code, _refused(plan))
+
+
+def _refused(plan: Plan) -> int:
+    """A session that was named and stays is no success."""
+    from holdfast.model.item import SESSION
+
+    return HoldfastError.exit_code if any(item.kind == SESSION for item in plan.kept) else 0

@@ -1,0 +1,123 @@
+"""What maintenance did, or why it did nothing, as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import name, say, suggest, table, when
+from holdfast.cli.show_plan import show_plan
+from holdfast.model.maintenance import MaintenanceResult, Skipped, Step, StepResult
+from holdfast.model.report import Result
+from holdfast.model.units import format_bytes, format_duration
+from holdfast.services.upkeep import StepPlan
+
+_TITLES = {
+    Step.SETTLE: "interrupted runs",
+    Step.PRUNE: "prune by the policy",
+    Step.UPKEEP: "ends, trash, space",
+    Step.GC: "empty and trivial sessions",
+    Step.ARCHIVE: "archive",
+    Step.LOOK: "a look at the result",
+    Step.RECORD: "writing down that it is done",
+}
+
+
+def show_result(invocation: Invocation, result: MaintenanceResult) -> None:
+    if result.skipped is Skipped.BUSY:
+        say(name(result.reason))
+    elif result.skipped is Skipped.NOT_DUE:
+        _show_not_due(invocation, result)
+    elif result.error:
+        say(name(f"Nothing was done: {result.error}", "bold red"))
+    else:
+        _show_run(invocation, result)
+        if result.auto_prune is not None:
+            show_auto_prune(invocation, auto_prune=result.auto_prune)
+
+
+def summary(result: MaintenanceResult) -> str:
+    """A run in one line, for a log."""
+    if result.skipped is Skipped.NOT_DUE:
+        return "not due"
+    if result.skipped is Skipped.BUSY:
+        return result.reason
+    if result.errors:
+        return f"failed: {'; '.join(result.errors)}"
+    freed = format_bytes(result.bytes_freed)
+    state = "stopped" if result.stopped else "done"
+    return f"{state}: {result.removed:,} removed, {freed} freed"
+
+
+def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
+    """Whether it prunes by itself is the one thing that nobody should have to guess."""
+    if auto_prune:
+        return
+    say()
+    say("auto_prune is off: maintenance prunes no sessions by itself. To let it, put this into")
+    say(name(f"{invocation.home_path / 'config.toml'}:"))
+    say(Text("  [sessions]\n  auto_prune = true", style="bold green"))
+    say("See what would go then:")
+    suggest(f"holdfast {invocation.home_flag}sessions prune --dry-run")
+
+
+def show_preview(plans: Sequence[StepPlan]) -> None:
+    for each in plans:
+        say(Text(f"{_TITLES[each.step].capitalize()}", style="bold"))
+        if each.note:
+            say(name(f"({each.note})", "dim"))
+        show_plan(each.plan, all_items=False)
+        say()
+    say("Nothing was done.")
+
+
+def _show_not_due(invocation: Invocation, result: MaintenanceResult) -> None:
+    due = result.next_due or result.finished_at
+    left = format_duration(due - result.finished_at)
+    say(f"Not due: {result.reason}. It is due at {when(due)}, in {left}. To run it now:")
+    suggest(f"holdfast {invocation.home_flag}maintain --force")
+
+
+def _show_run(invocation: Invocation, result: MaintenanceResult) -> None:
+    rows = table("step", "what was done")
+    for step in result.steps:
+        style = "bold red" if step.error or step.failed else ""
+        rows.add_row(_TITLES[step.step], name(_in_words(step), style))
+    say(rows)
+    if result.stopped:
+        say(Text("The run was stopped; the next one takes it up again.", style="yellow"))
+    for event in result.events:
+        say(name(event.message, "yellow"))
+    operations = [
+        report.operation for step in result.steps for report in step.reports if report.removed
+    ]
+    if result.bytes_in_trash and operations:
+        say()
+        say("What went to the trash can come back:")
+        suggest(f"holdfast {invocation.home_flag}undo {operations[-1]}")
+    if result.next_due is not None:
+        say()
+        say(f"It is due again at {when(result.next_due)}.")
+
+
+def _in_words(step: StepResult) -> str:
+    if step.error:
+        return f"failed: {step.error}"
+    ended = sum(report.count(Result.ENDED) for report in step.reports)
+    parts = [
+        (step.removed, "removed"),
+        (ended, "ended as abandoned"),
+        (sum(report.skipped for report in step.reports), "skipped"),
+        (step.failed, "failed"),
+    ]
+    words = [f"{number:,} {word}" for number, word in parts if number]
+    if not step.reports:
+        return step.note or "nothing to do"
+    words.append(f"{format_bytes(step.bytes_freed)} freed")
+    if step.bytes_in_trash:
+        words.append(f"{format_bytes(step.bytes_in_trash)} in the trash")
+    operations = [report.operation for report in step.reports if report.operation]
+    label = "operation" if len(operations) == 1 else "operations"
+    return f"{', '.join(words)} ({label} {', '.join(operations)})"

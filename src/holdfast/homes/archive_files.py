@@ -1,0 +1,163 @@
+"""The files of sessions on their way into the archive, and back to where they lay."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from holdfast.errors import DamageError
+from holdfast.homes import artifact_names
+from holdfast.homes.artifact_names import HEAD_BYTES
+from holdfast.homes.artifact_scan import FOLDER
+from holdfast.stores.archive import bundle
+from holdfast.stores.archive.beside import Beside, PackedFile
+from holdfast.stores.archive.bundle import ChangedError, SourceFile
+from holdfast.stores.archive.codec import Codec
+from holdfast.stores.files import PRIVATE_FILE, make_private_dir, open_dir
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
+_CHUNK = 1024 * 1024
+
+
+class SessionFolder:
+    """The `sessions/` folder of a home, reached through its descriptor: no link is followed."""
+
+    def __init__(self, root: Path) -> None:
+        self._folder = root / FOLDER
+
+    def of(self, ids: Collection[str]) -> Mapping[str, Sequence[SourceFile]]:
+        """The files of these sessions, by session: `a` does not own what `a_b` left."""
+        try:
+            with open_dir(self._folder) as folder:
+                return self._of(folder, ids)
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except OSError as error:
+            if error.errno != errno.ELOOP:  # a link: no folder of this home
+                raise
+            return {}
+
+    def put_back(self, beside: Beside, raw: IO[bytes], codec: Codec) -> Sequence[str]:
+        """Write the files of a bundle where they were, with their modes and times.
+
+        What has taken a name meanwhile stays; those names are returned.
+        """
+        if not beside.files:
+            return []
+        make_private_dir(self._folder)
+        wanted = {bundle.FILES + file.name: file for file in beside.files}
+        kept = []
+        with open_dir(self._folder) as folder, bundle.members(raw, codec) as members:
+            for name, _, content in members:
+                file = wanted.get(name)
+                if file is not None and not _put_back(folder, beside, file, content):
+                    kept.append(file.name)
+            os.fsync(folder)
+        return kept
+
+    def _of(self, folder: int, ids: Collection[str]) -> Mapping[str, Sequence[SourceFile]]:
+        found: dict[str, list[SourceFile]] = defaultdict(list)
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries)
+        for name in names:
+            parsed = artifact_names.parse(name)
+            if parsed is None or parsed.session not in ids:
+                continue
+            source = self._source(folder, name)
+            if source is not None and (parsed.certain or parsed.claimed_by(_head(folder, name))):
+                found[parsed.session].append(source)
+        return found
+
+    def _source(self, folder: int, name: str) -> SourceFile | None:
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            link = os.readlink(name, dir_fd=folder) if stat.S_ISLNK(status.st_mode) else None
+        except FileNotFoundError:
+            return None  # vanished while we looked
+        if link is None and not stat.S_ISREG(status.st_mode):
+            return None
+        return SourceFile(name=name, status=status, open=lambda: self._open(name), link=link)
+
+    def _open(self, name: str) -> IO[bytes]:
+        with open_dir(self._folder) as folder:
+            fd = os.open(name, _READ, dir_fd=folder)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise ChangedError(f"{name} is no longer a file")
+        return os.fdopen(fd, "rb")
+
+
+def _head(folder: int, name: str) -> bytes:
+    try:
+        fd = os.open(name, _READ, dir_fd=folder)
+    except OSError:
+        return b""  # says nothing of itself
+    try:
+        return os.read(fd, HEAD_BYTES)
+    finally:
+        os.close(fd)
+
+
+def _put_back(folder: int, beside: Beside, file: PackedFile, content: IO[bytes]) -> bool:
+    """False when something else has its name. A bundle made by hand reaches no other names."""
+    parsed = artifact_names.parse(file.name)
+    if parsed is None or parsed.session != beside.session.id:
+        raise DamageError(f"{file.name} is not the name of a file of this session")
+    # Known beforehand, so that a run that finishes this one clears it away.
+    temporary = f".{file.name}.tmp"
+    there = _lstat(folder, file.name)
+    if there is None:
+        _make(folder, temporary, file, content)
+        there = _give_name(folder, temporary, file)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=folder)
+    size = file.bytes if file.link is None else len(os.fsencode(file.link))
+    return there is None or (there.st_size, there.st_mtime_ns) == (size, file.mtime_ns)
+
+
+def _lstat(folder: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _make(folder: int, name: str, file: PackedFile, content: IO[bytes]) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+    times = (file.mtime_ns, file.mtime_ns)
+    if file.link is not None:
+        os.symlink(file.link, name, dir_fd=folder)
+        os.utime(name, ns=times, dir_fd=folder, follow_symlinks=False)
+        return
+    fd = os.open(name, _WRITE, PRIVATE_FILE, dir_fd=folder)
+    with os.fdopen(fd, "wb") as target:
+        while piece := content.read(_CHUNK):
+            target.write(piece)
+        target.flush()
+        if os.geteuid() == 0:  # nobody else may give files away
+            os.fchown(fd, file.uid, file.gid)
+        os.fchmod(fd, file.mode)
+        os.utime(fd, ns=times)
+        os.fsync(fd)
+
+
+def _give_name(folder: int, temporary: str, file: PackedFile) -> os.stat_result | None:
+    """None when it has its name; else what has taken it meanwhile."""
+    try:
+        os.link(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        return _lstat(folder, file.name) or _give_name(folder, temporary, file)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.rename(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+    return None

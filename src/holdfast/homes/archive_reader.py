@@ -1,0 +1,145 @@
+"""What is in the archive of a home, for whoever wants to see, read or search it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from holdfast.errors import DamageError, UnknownSessionError, UsageError
+from holdfast.homes import archive_search
+from holdfast.model.archived import ArchivedSession, ArchiveHits
+from holdfast.model.ids import check_id
+from holdfast.model.inventory import Problem
+from holdfast.model.item import Item
+from holdfast.model.session import Message, Session, SessionFilter, SessionOrder
+from holdfast.policy.session_match import matches
+from holdfast.services.exchange.raw_lines import raw_lines
+from holdfast.services.exchange.reading import read_messages
+from holdfast.stores.archive import bundle
+from holdfast.stores.archive.folder import SessionArchive
+from holdfast.stores.files import allocated_bytes
+
+_MOST_NAMED = 10
+
+
+class ArchiveReader:
+    """The archive, to be read. It creates nothing, and waits for nobody."""
+
+    def __init__(self, archive: SessionArchive) -> None:
+        self._archive = archive
+
+    def check(self) -> None:
+        """Raise `StorageError` when nothing can be archived here: its folder is not to be had."""
+        self._archive.check()
+
+    def find(
+        self,
+        wanted: SessionFilter,
+        *,
+        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Sequence[ArchivedSession]:
+        """Archived sessions, the largest or latest first; of equal ones the last archived."""
+        found = [each for each in self._archive.look().entries if matches(wanted, each.session)]
+        found.reverse()
+        found.sort(key=lambda each: _rank(each.session, order_by), reverse=True)
+        return found[offset : None if limit is None else offset + limit]
+
+    def count(self, wanted: SessionFilter) -> int:
+        return sum(matches(wanted, each.session) for each in self._archive.look().entries)
+
+    def problems(self) -> Sequence[Problem]:
+        """Damaged lines of the catalogue, lines without a bundle, bundles that cannot be read."""
+        return self._archive.look().problems
+
+    def resolve(self, prefix: str) -> str:
+        """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
+        check_id(prefix)
+        ids = sorted({each.session.id for each in self._archive.look().entries})
+        found = [each for each in ids if each.startswith(prefix)]
+        if prefix in found or len(found) == 1:
+            return prefix if prefix in found else found[0]
+        if not found:
+            raise UnknownSessionError(
+                f"There is no archived session {prefix!r}.",
+                hint="`holdfast sessions list --archived` shows them.",
+            )
+        raise UsageError(
+            f"{prefix!r} could be any of several archived sessions: "
+            f"{', '.join(found[:_MOST_NAMED])}",
+            hint="Add a character or more.",
+        )
+
+    def get(self, session_id: str) -> ArchivedSession:
+        """The session with this id; the one archived last if there are several."""
+        found = [each for each in self._archive.look().entries if each.session.id == session_id]
+        if not found:
+            raise UnknownSessionError(f"There is no archived session {session_id!r}.")
+        return max(found, key=lambda each: each.moment)
+
+    def messages(self, session_id: str) -> Iterator[Message]:
+        """The messages of a session in order, numbered from 1; raises `DamageError`."""
+        return self._messages(self.get(session_id))
+
+    def search(
+        self,
+        text: str,
+        *,
+        wanted: SessionFilter,
+        roles: tuple[str, ...] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 20,
+        offset: int = 0,
+        substring: bool = False,
+    ) -> ArchiveHits:
+        """As in the store. Every bundle that is wanted is read; one that cannot be is named."""
+        return archive_search.search(
+            text,
+            self.find(wanted),
+            self._messages,
+            archive_search.Scope(roles=roles, since=since, until=until),
+            limit=limit,
+            offset=offset,
+            substring=substring,
+        )
+
+    def items(self) -> Sequence[Item]:
+        """The bundles as items of a plan."""
+        found = []
+        for each in self._archive.look().entries:
+            status = self._archive.status(each.file)
+            if status is not None:
+                found.append(each.as_item(allocated_bytes(status)))
+        return found
+
+    def _messages(self, archived: ArchivedSession) -> Iterator[Message]:
+        try:
+            with (
+                self._archive.opened(archived.file) as (raw, codec),
+                bundle.line_of(raw, codec) as line,
+            ):
+                for read in raw_lines(line):
+                    messages = read_messages(read.text(), archived.session.started_at)
+                    for number, message in enumerate(messages, start=1):
+                        yield replace(message, number=number)
+        except (UsageError, OSError) as error:
+            reason = error.message if isinstance(error, UsageError) else str(error.strerror)
+            raise DamageError(f"its bundle cannot be read, {reason}: {archived.file}") from error
+
+
+def _rank(session: Session, order_by: SessionOrder) -> float:
+    match order_by:
+        case SessionOrder.LAST_ACTIVE:
+            return session.last_active_at
+        case SessionOrder.STARTED:
+            return session.started_at
+        case SessionOrder.MESSAGES:
+            return session.message_count
+        case SessionOrder.TOKENS:
+            return session.tokens.total
+        case SessionOrder.COST:
+            return session.cost
+        case SessionOrder.BYTES:
+            return session.bytes

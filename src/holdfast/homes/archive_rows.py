@@ -1,0 +1,145 @@
+"""The rows of sessions that go to the archive, or come from there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from sqlite3 import Error as SqliteError
+from typing import Protocol
+
+from holdfast.errors import DamageError, HoldfastError, UsageError
+from holdfast.model.operation import Removal
+from holdfast.model.report import Result
+from holdfast.model.session import Message, Session, SessionFilter
+from holdfast.ports import Clock
+from holdfast.services.exchange.importing import import_sessions
+from holdfast.services.exchange.raw_lines import ByteLines
+from holdfast.stores.archive.beside import Beside
+from holdfast.stores.sqlite import removing
+from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.removing import Found
+from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.survey import LifeSigns
+
+#: Messages in one transaction: some tens of milliseconds, also where each leaves the index.
+_MOST_MESSAGES = 1_500
+#: Between two transactions, so that whoever waits gets a turn: the lock itself is not fair.
+_PAUSE = 0.003
+
+#: How a session ended, and why.
+Ended = tuple[Result, str]
+
+
+class Rows(Protocol):
+    """What the archive needs from a session store."""
+
+    def read(self, ids: Sequence[str]) -> Mapping[str, Session]:
+        """Those of these sessions that are there."""
+
+    def messages(self, session_id: str) -> Iterator[Message]: ...
+
+    def children(self, session_id: str) -> Sequence[str]: ...
+
+    def obstacles(self, removals: Sequence[Removal]) -> Mapping[str, str]:
+        """Why sessions may not go, by id: gone, changed since they were judged, or alive."""
+
+    def remove_if_unchanged(self, removals: Sequence[Removal]) -> Mapping[str, Ended]:
+        """Take out those that nothing stands against, asked in the transaction that does it."""
+
+    def is_original(self, beside: Beside) -> bool:
+        """Whether the session with this id is the one that was archived, and not another."""
+
+    def put_back(self, beside: Beside, line: ByteLines) -> None:
+        """Store a session as it was; raises `UsageError` when its place is taken."""
+
+
+class StoreRows:
+    """The rows of a SQLite store."""
+
+    def __init__(self, store: SqliteSessionStore, clock: Clock, life: LifeSigns) -> None:
+        self._store = store
+        self._clock = clock
+        self._life = life
+
+    def read(self, ids: Sequence[str]) -> Mapping[str, Session]:
+        return {each.id: each for each in self._store.find(SessionFilter(ids=tuple(ids)))}
+
+    def messages(self, session_id: str) -> Iterator[Message]:
+        return self._store.messages(session_id)
+
+    def children(self, session_id: str) -> Sequence[str]:
+        return [child.id for child in self._store.children(session_id)]
+
+    def obstacles(self, removals: Sequence[Removal]) -> Mapping[str, str]:
+        found = self._look(removals)
+        judged = ((each.item.id, _obstacle(each, found)) for each in removals)
+        return {name: obstacle for name, obstacle in judged if obstacle is not None}
+
+    def remove_if_unchanged(self, removals: Sequence[Removal]) -> Mapping[str, Ended]:
+        ended: dict[str, Ended] = {}
+        for run in _runs(removals, self._look(removals)):
+            try:
+                ended |= self._remove(run)
+            except (SqliteError, HoldfastError) as error:  # the transaction did not happen
+                reason = error.message if isinstance(error, HoldfastError) else str(error)
+                ended |= {each.item.id: (Result.FAILED, reason) for each in run}
+            time.sleep(_PAUSE)
+        return ended
+
+    def is_original(self, beside: Beside) -> bool:
+        there = self.read([beside.session.id]).get(beside.session.id)
+        if there is None or there.started_at != beside.session.started_at:
+            return False
+        first = next(self._store.messages(there.id, limit=1), None)
+        return (None if first is None else first.number) == beside.first_message
+
+    def put_back(self, beside: Beside, line: ByteLines) -> None:
+        wanted = beside.session
+        with self._store.transaction():
+            # What it used is in the ledger since it was first here.
+            importing = SqliteImport(self._store, count_usage=False)
+            report = import_sessions(importing, line, replace=False, now=self._clock())
+            if report.refused:
+                raise UsageError(report.refused[0].text)
+            if wanted.id not in self.read([wanted.id]):
+                raise DamageError("its line holds another session")
+            self._store.adopt(wanted.id, beside.children, wanted.last_active_at)
+            if self._store.get(wanted.id).version != wanted.version:
+                raise DamageError("its line does not hold what it should")
+
+    def _remove(self, run: Sequence[Removal]) -> Mapping[str, Ended]:
+        with self._store.database.write() as db:
+            found = self._look(run)
+            obstacles = {each.item.id: _obstacle(each, found) for each in run}
+            going = [name for name, obstacle in obstacles.items() if obstacle is None]
+            removing.delete(db, [found[name].number for name in going])
+        return {
+            name: (Result.REMOVED, "") if obstacle is None else (Result.SKIPPED, obstacle)
+            for name, obstacle in obstacles.items()
+        }
+
+    def _look(self, removals: Sequence[Removal]) -> Mapping[str, Found]:
+        ids = [each.item.id for each in removals]
+        with self._store.database.read() as db:
+            return removing.look(db, ids, now=self._clock(), life=self._life)
+
+
+def _runs(removals: Sequence[Removal], found: Mapping[str, Found]) -> Iterator[Sequence[Removal]]:
+    """Cut so that each part has few messages enough for one transaction."""
+    run: list[Removal] = []
+    messages = 0
+    for each in removals:
+        there = found.get(each.item.id)
+        more = there.messages if there else 0
+        if run and messages + more > _MOST_MESSAGES:
+            yield run
+            run, messages = [], 0
+        run.append(each)
+        messages += more
+    if run:
+        yield run
+
+
+def _obstacle(removal: Removal, found: Mapping[str, Found]) -> str | None:
+    there = found.get(removal.item.id)
+    return "already gone" if there is None else there.obstacle(removal.item.version)

@@ -1,0 +1,179 @@
+"""Archived sessions as items: removed from the archive, or put back into the store.
+
+A bundle that is removed moves into a trash of the archive's own: the home's may lie on another file
+system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from holdfast.errors import DamageError, HoldfastError
+from holdfast.homes.archive_return import Returner
+from holdfast.homes.archive_rows import Rows
+from holdfast.model.archived import ArchivedSession
+from holdfast.model.operation import Removal
+from holdfast.model.plan import PlanItem
+from holdfast.model.report import Outcome, Result
+from holdfast.stores.archive.folder import SessionArchive
+
+_NOT_REACHED = "the run ended before its turn"
+_NO_LONGER_THERE = "its bundle is no longer in the archive"
+
+
+class ArchivedKeeper:
+    """Removes bundles from the archive."""
+
+    def __init__(self, archive: SessionArchive) -> None:
+        self._archive = archive
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """Nothing has to be ready."""
+
+    def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return _each(batch, self._remove, self._entries)
+
+    def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return _each(batch, self._settle, self._entries)
+
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return _each(batch, self._discard, dict)
+
+    def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return _each(batch, self._bring_back, self._entries)
+
+    def _remove(self, removal: Removal, entries: Mapping[str, ArchivedSession]) -> Outcome:
+        entry = entries.get(removal.item.id)
+        if entry is None:
+            return _end(removal, Result.SKIPPED, "already gone")
+        if entry.sha256 != removal.item.version:
+            return _end(removal, Result.SKIPPED, "changed since the plan was made")
+        return self._gone(removal, self._archive.to_trash(removal))
+
+    def _gone(self, removal: Removal, in_trash: int) -> Outcome:
+        if removal.item.undoable:
+            return _end(removal, Result.REMOVED, in_trash=in_trash)
+        self._archive.empty(removal)
+        return _end(removal, Result.REMOVED, freed=in_trash)
+
+    def _settle(self, removal: Removal, entries: Mapping[str, ArchivedSession]) -> Outcome:
+        in_trash = self._archive.in_trash(removal)
+        if in_trash is not None:
+            return self._gone(removal, in_trash)
+        if removal.item.id in entries:
+            self._archive.heal()  # its line may be gone already
+            return _end(removal, Result.SKIPPED, _NOT_REACHED)
+        if removal.item.undoable:
+            return _end(removal, Result.FAILED, "gone, and not through Holdfast")
+        return _end(removal, Result.REMOVED, freed=removal.item.bytes)
+
+    def _discard(self, removal: Removal, _: Mapping[str, ArchivedSession]) -> Outcome:
+        self._archive.check()  # a disk that is not mounted has not lost its trash
+        in_trash = self._archive.in_trash(removal)
+        if in_trash is None:
+            return _end(removal, Result.REMOVED, "its trash copy was gone already")
+        self._archive.empty(removal)
+        return _end(removal, Result.REMOVED, freed=in_trash)
+
+    def _bring_back(self, removal: Removal, entries: Mapping[str, ArchivedSession]) -> Outcome:
+        if self._archive.in_trash(removal) is None:
+            there = entries.get(removal.item.id)
+            if there is not None and there.sha256 == removal.item.version:
+                return _end(removal, Result.BROUGHT_BACK)  # a killed undo had come this far
+            return _end(removal, Result.DAMAGED, "its copy is no longer in the trash")
+        same = [each for each in entries.values() if each.sha256 == removal.item.version]
+        if same:  # killed between its new name and the end of the old one
+            self._archive.heal()
+            self._archive.empty(removal)
+            return _end(removal, Result.BROUGHT_BACK)
+        try:
+            file = self._archive.from_trash(removal)
+        except DamageError as error:
+            where = self._archive.trash.path(removal)
+            return _end(removal, Result.DAMAGED, f"its copy was changed, {error.message}: {where}")
+        return _end(removal, Result.BROUGHT_BACK, "" if file == removal.item.id else f"as {file}")
+
+    def _entries(self) -> Mapping[str, ArchivedSession]:
+        return {each.file: each for each in self._archive.look().entries}
+
+
+class RestoreKeeper:
+    """Puts archived sessions back into the store. What a killed run began is finished."""
+
+    def __init__(
+        self, archive: SessionArchive, rows: Callable[[], Rows | None], returner: Returner
+    ) -> None:
+        self._archive = archive
+        self._rows = rows
+        self._returner = returner
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """Nothing has to be ready."""
+
+    def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return [_end(each, Result.FAILED, "it is in the archive already") for each in batch]
+
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        """What was restored has left no copy to discard."""
+        return [_end(each, Result.REMOVED) for each in batch]
+
+    def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self.bring_back(batch)
+
+    def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        outcomes = _each(batch, self._bring_back, dict)
+        back = [
+            removal.item.id
+            for removal, outcome in zip(batch, outcomes, strict=True)
+            if outcome.result is Result.BROUGHT_BACK
+        ]
+        self._archive.drop(back, batch[0].operation)
+        return outcomes
+
+    def _bring_back(self, removal: Removal, _: Mapping[str, ArchivedSession]) -> Outcome:
+        if self._archive.check() and self._archive.status(removal.item.id) is not None:
+            return _end(removal, *self._returner.bring_back(removal.item.id))
+        rows = self._rows()
+        if rows is not None and removal.item.session in rows.read([removal.item.session]):
+            return _end(removal, Result.BROUGHT_BACK)  # a killed run had come this far
+        return _end(removal, Result.DAMAGED, _NO_LONGER_THERE)
+
+
+_Entries = Mapping[str, ArchivedSession]
+
+
+def _each(
+    batch: Sequence[Removal],
+    step: Callable[[Removal, _Entries], Outcome],
+    entries: Callable[[], _Entries],
+) -> Sequence[Outcome]:
+    """Run a step for each item; one that fails does not cost the others."""
+    try:
+        known = entries()
+    except HoldfastError as error:
+        return [_end(each, Result.FAILED, error.message) for each in batch]
+    return [_guarded(step, each, known) for each in batch]
+
+
+def _guarded(
+    step: Callable[[Removal, _Entries], Outcome], removal: Removal, known: _Entries
+) -> Outcome:
+    try:
+        return step(removal, known)
+    except HoldfastError as error:
+        return _end(removal, Result.FAILED, error.message)
+    except OSError as error:
+        return _end(removal, Result.FAILED, str(error.strerror or error))
+
+
+def _end(
+    removal: Removal, result: Result, reason: str = "", *, freed: int = 0, in_trash: int = 0
+) -> Outcome:
+    return Outcome(
+        kind=removal.item.kind,
+        id=removal.item.id,
+        result=result,
+        reason=reason,
+        bytes_freed=freed,
+        bytes_in_trash=in_trash,
+    )

@@ -1,0 +1,82 @@
+"""Maintenance beside an event loop: in a thread of its own, at every due time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from holdfast.homes.maintenance import maintain
+from holdfast.model.maintenance import MaintenanceResult
+from holdfast.policy.schedule import next_run
+from holdfast.ports import Clock
+
+#: The longest sleep in one piece: a machine that slept meanwhile counts no time of its own.
+_NAP = 300.0
+_log = logging.getLogger("holdfast")
+
+
+async def maintain_in_background(
+    home: str | os.PathLike[str],
+    *,
+    on_result: Callable[[MaintenanceResult], None] | None = None,
+    clock: Clock = time.time,  # noqa: TID251 - a host that has no clock of its own wants this one
+) -> None:
+    """Look after a home now, and again whenever it is due, until this task is cancelled.
+
+    The work is done in a thread of its own, so that the loop stays free. Cancelling stops a run
+    between two batches and waits for that. Nothing else ever gets out of here.
+    """
+    stop = _Stop()
+    worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="holdfast-maintain")
+    try:
+        while True:
+            run = worker.submit(maintain, home, clock=clock, progress=stop)
+            result = await _finished(asyncio.wrap_future(run), stop)
+            _hand_over(result, on_result)
+            await _sleep_until(next_run(result, random.random()), clock)  # noqa: S311
+    finally:
+        worker.shutdown(wait=False)
+
+
+async def _finished(run: asyncio.Future[MaintenanceResult], stop: _Stop) -> MaintenanceResult:
+    """Wait for a run. Cancelled meanwhile, let it end its batch first; cancelled again, do not."""
+    try:
+        return await asyncio.shield(run)
+    except asyncio.CancelledError:
+        stop.requested = True
+        await asyncio.wait((run,))
+        raise
+
+
+class _Stop:
+    """A progress that shows nothing and can ask to stop."""
+
+    def __init__(self) -> None:
+        self.requested = False
+
+    def step(self, label: str, done: int, total: int | None) -> None:
+        """Nobody is watching."""
+
+    def stop_requested(self) -> bool:
+        return self.requested
+
+
+def _hand_over(
+    result: MaintenanceResult, on_result: Callable[[MaintenanceResult], None] | None
+) -> None:
+    if on_result is None:
+        return
+    try:
+        on_result(result)
+    except Exception:  # noqa: BLE001 - a callback that fails must not end maintenance
+        _log.exception("the callback for maintenance failed")
+
+
+async def _sleep_until(moment: float, clock: Clock) -> None:
+    while (left := moment - clock()) > 0:
+        await asyncio.sleep(min(left, _NAP))

@@ -1,0 +1,132 @@
+"""Maintenance of a home, put together: for hosts that embed it, and for the command."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from holdfast import config
+from holdfast.config import Settings
+from holdfast.homes.options import HomeOptions
+from holdfast.homes.registry import check_folder, open_home
+from holdfast.model.alert import Alert
+from holdfast.model.maintenance import MaintenanceResult
+from holdfast.model.plan import Shortfall
+from holdfast.ports import Clock, Home, Notifier, Progress
+from holdfast.services import maintain as service
+from holdfast.services.events import session_event
+from holdfast.services.notify import tell_shortfalls
+from holdfast.stores.hook import Hook
+from holdfast.stores.maintenance_marker import FileMaintenanceGate
+
+_log = logging.getLogger("holdfast")
+
+
+def maintain(
+    home: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    clock: Clock = time.time,  # noqa: TID251 - a host that has no clock of its own wants this one
+    progress: Progress | None = None,
+) -> MaintenanceResult:
+    """Look after a home if it is time to: the one call for hosts, at their start for example.
+
+    However many processes call it, it runs at most once per `min_interval_hours`. What it does is
+    up to the home's config.toml; the environment is not looked at. It never raises: whatever goes
+    wrong is logged on the logger "holdfast" and comes back in the result.
+    """
+    started_at = clock()
+    try:
+        root = check_folder(Path(home))
+        settings = config.load(root / "config.toml", {})
+        opened = open_home(root, clock=clock, options=HomeOptions.of(settings))
+    except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
+        return service.failed(os.fspath(home), started_at, clock(), error)
+    result = maintain_opened(opened, settings, clock=clock, force=force, progress=progress)
+    if result.steps:
+        close_home(opened)
+    return result
+
+
+def maintain_opened(
+    home: Home,
+    settings: Settings,
+    *,
+    clock: Clock,
+    force: bool = False,
+    early: float = 0.0,
+    progress: Progress | None = None,
+) -> MaintenanceResult:
+    """The same for a home that is open already."""
+    return service.maintain(
+        home,
+        settings,
+        gate=FileMaintenanceGate(home.root),
+        clock=clock,
+        force=force,
+        early=early,
+        progress=progress,
+        notifier=notifier(home.root, settings),
+    )
+
+
+def tell_unreached(
+    home: Home, settings: Settings, shortfalls: Sequence[Shortfall], *, now: float
+) -> None:
+    """Tell of caps that a run by hand could not reach, as maintenance would. Never raises."""
+    tell_shortfalls(
+        str(home.root),
+        shortfalls,
+        gate=FileMaintenanceGate(home.root),
+        notifier=notifier(home.root, settings),
+        now=now,
+        interval=settings.maintenance.interval,
+    )
+
+
+def notifier(root: Path, settings: Settings) -> Notifier | None:
+    """Whoever the configuration wants to hear of events."""
+    program = settings.notify.program
+    if not program:
+        return None
+    return Hook(program, folder=root, timeout=settings.notify.timeout_seconds)
+
+
+def alerting(
+    root: Path,
+    settings: Settings,
+    clock: Clock,
+    on_alert: Callable[[Alert], None] | None,
+) -> Callable[[Alert], None] | None:
+    """What hears of alerts while messages are appended: the host, and the configured program.
+
+    The program runs in a thread of its own. An append must not wait for it, and a host that ends
+    must not either.
+    """
+    listener = notifier(root, settings)
+    if listener is None:
+        return on_alert
+
+    def tell(alert: Alert) -> None:
+        event = session_event(str(root), clock(), alert)
+        threading.Thread(
+            target=listener.tell, args=(event,), name="holdfast-notify", daemon=True
+        ).start()
+        if on_alert is not None:
+            on_alert(alert)
+
+    return tell
+
+
+def close_home(home: Home) -> None:
+    """Give back what a home holds open; a failure to is no failure of what was done."""
+    try:
+        store = home.session_store()
+        if store is not None:
+            store.close()
+    except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
+        _log.warning("closing %s failed: %s", home.root, error)

@@ -1,0 +1,32 @@
+"""How a home is to be opened: what its configuration says of its life and its archive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from holdfast.config import Settings
+from holdfast.homes.archive import ArchiveOptions
+
+_HOUR = 3_600.0
+_DAY = 24 * _HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeOptions:
+    """`idle` is how long a file without a session counts as in use after it was touched;
+    `abandoned_after` how long a session whose process is gone must have been idle."""
+
+    idle: float = _DAY
+    abandoned_after: float = _DAY
+    archive: ArchiveOptions = field(default_factory=ArchiveOptions)
+
+    @classmethod
+    def of(cls, settings: Settings) -> HomeOptions:
+        return cls(
+            idle=settings.sessions.idle_hours * _HOUR,
+            abandoned_after=settings.sessions.abandoned_hours * _HOUR,
+            archive=ArchiveOptions(folder=settings.archive.folder, codec=settings.archive.codec),
+        )
+
+
+USUAL = HomeOptions()

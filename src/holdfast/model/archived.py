@@ -1,0 +1,116 @@
+"""A session that left the store for the archive, as the archive's catalogue has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from holdfast.errors import DamageError
+from holdfast.model.ids import check_id
+from holdfast.model.inventory import Problem
+from holdfast.model.item import ARCHIVED, Item
+from holdfast.model.read import Reader
+from holdfast.model.session import Hit, Json, Relation, Session, Tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedSession:
+    """The session as it was, and its bundle: a file in the archive folder.
+
+    `archive_bytes` and `sha256` are those of the bundle; `operation` is the one that archived it.
+    """
+
+    session: Session
+    archived_at: float
+    operation: str
+    file: str
+    archive_bytes: int
+    sha256: str
+
+    @property
+    def moment(self) -> tuple[float, int]:
+        """When it was archived; the clock of two operations may say the same."""
+        number = int(self.operation) if self.operation.isdecimal() else 0
+        return self.archived_at, number
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.session.to_json(),
+            "archived_at": self.archived_at,
+            "operation": self.operation,
+            "file": self.file,
+            "archive_bytes": self.archive_bytes,
+            "sha256": self.sha256,
+        }
+
+    @classmethod
+    def from_json(cls, value: object) -> ArchivedSession:
+        read = Reader(value, "catalogue line", DamageError)
+        return cls(
+            session=session_from_json(value),
+            archived_at=read.number("archived_at"),
+            operation=read.text("operation"),
+            file=read.text("file"),
+            archive_bytes=read.whole("archive_bytes"),
+            sha256=read.text("sha256"),
+        )
+
+    def as_item(self, allocated: int) -> Item:
+        """The bundle as something a policy can judge; its age is its time in the archive."""
+        return Item(
+            kind=ARCHIVED,
+            id=self.file,
+            source=self.session.source,
+            session=self.session.id,
+            bytes=allocated,
+            last_active_at=self.archived_at,
+            version=self.sha256,
+            pinned=self.session.pinned,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveHits:
+    """What a search of the archive found, and the bundles that it could not read."""
+
+    hits: tuple[Hit, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+def session_from_json(value: object) -> Session:
+    """The session that `Session.to_json` wrote; raises `DamageError` or `UsageError`."""
+    read = Reader(value, "session", DamageError)
+    relation = _text(read, "relation")
+    extra = read.value("extra")
+    if not isinstance(extra, dict):
+        raise DamageError("`extra` of a session must be an object")
+    return Session(
+        id=check_id(read.text("id")),
+        source=read.text("source"),
+        started_at=read.number("started_at"),
+        last_active_at=read.number("last_active_at"),
+        parent_id=_text(read, "parent_id"),
+        relation=None if relation is None else read.choice("relation", Relation),
+        title=_text(read, "title"),
+        cwd=_text(read, "cwd"),
+        model=_text(read, "model"),
+        ended_at=None if read.value("ended_at") is None else read.number("ended_at"),
+        end_reason=_text(read, "end_reason"),
+        pinned=read.flag("pinned"),
+        routing_key=_text(read, "routing_key"),
+        message_count=read.whole("message_count"),
+        tool_call_count=read.whole("tool_call_count"),
+        tokens=Tokens(
+            input=read.whole("tokens_in"),
+            output=read.whole("tokens_out"),
+            cached=read.whole("tokens_cached"),
+        ),
+        cost=read.number("cost"),
+        bytes=read.whole("bytes"),
+        extra=cast("Mapping[str, Json]", extra),
+    )
+
+
+def _text(read: Reader, key: str) -> str | None:
+    return None if read.value(key) is None else read.text(key)

@@ -1,0 +1,50 @@
+"""Something about a home that somebody should hear of, whether or not anybody is looking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from holdfast.model.session import Json
+
+
+class EventKind(StrEnum):
+    CAP_NEAR = "cap_near"
+    CAP_NOT_REACHED = "cap_not_reached"
+    SESSION_TOO_LARGE = "session_too_large"
+    MAINTENANCE_FAILED = "maintenance_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One event. `subject` is the cap, the session or the step it is about.
+
+    `state` is how things stand, coarsely: as long as it stays the same nothing has changed, and
+    there is nothing to tell again.
+    """
+
+    kind: EventKind
+    home: str
+    at: float
+    subject: str
+    state: str
+    message: str
+    details: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The same for the same matter at another time."""
+        return f"{self.kind.value} {self.subject}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "event": self.kind.value,
+            "home": self.home,
+            "at": self.at,
+            "subject": self.subject,
+            "state": self.state,
+            "message": self.message,
+            "details": dict(self.details),
+        }

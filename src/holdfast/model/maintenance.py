@@ -1,0 +1,176 @@
+"""What one call for maintenance did, or why it did nothing; and when that was last done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from holdfast.errors import BusyError
+from holdfast.model.event import Event
+from holdfast.model.item import SPACE
+from holdfast.model.plan import Shortfall
+from holdfast.model.report import Report, Result
+
+
+class Step(StrEnum):
+    """The parts of a run, in their order. Either `PRUNE` or `UPKEEP` takes place."""
+
+    SETTLE = "settle"
+    PRUNE = "prune"
+    UPKEEP = "upkeep"
+    GC = "gc"
+    ARCHIVE = "archive"
+    LOOK = "look"
+    RECORD = "record"
+
+
+class Skipped(StrEnum):
+    """Why a call did nothing, and rightly so."""
+
+    NOT_DUE = "not_due"
+    BUSY = "busy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """How things stood with something when an event about it was last sent."""
+
+    state: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """When maintenance last ended; None is never. `told` is by the key of the event."""
+
+    finished_at: float | None = None
+    ok: bool = True
+    told: Mapping[str, Told] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """How one step went. `error_kind` is that of the error, `internal` for a bug."""
+
+    step: Step
+    reports: tuple[Report, ...] = ()
+    shortfalls: tuple[Shortfall, ...] = ()
+    note: str = ""
+    error: str | None = None
+    error_kind: str | None = None
+
+    @property
+    def removed(self) -> int:
+        """How many items went. Space that is given back is none of anybody's."""
+        return sum(
+            outcome.result is Result.REMOVED and outcome.kind != SPACE
+            for report in self.reports
+            for outcome in report.outcomes
+        )
+
+    @property
+    def failed(self) -> int:
+        return sum(report.failed for report in self.reports)
+
+    @property
+    def bytes_freed(self) -> int:
+        return sum(report.bytes_freed for report in self.reports)
+
+    @property
+    def bytes_in_trash(self) -> int:
+        return sum(report.bytes_in_trash for report in self.reports)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "step": self.step.value,
+            "reports": [report.to_json() for report in self.reports],
+            "shortfalls": [shortfall.to_json() for shortfall in self.shortfalls],
+            "note": self.note,
+            "error": self.error,
+            "error_kind": self.error_kind,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceResult:
+    """What a call for maintenance did.
+
+    It ran when `skipped` and `error` are None; then `steps` says what was done, and each of them
+    may have failed on its own. `error` is what kept all of it from running. A run that was
+    `stopped` counts as none: the next call takes it up again.
+    """
+
+    home: str
+    started_at: float
+    finished_at: float
+    skipped: Skipped | None = None
+    reason: str = ""
+    next_due: float | None = None
+    auto_prune: bool | None = None
+    steps: tuple[StepResult, ...] = ()
+    events: tuple[Event, ...] = ()
+    stopped: bool = False
+    error: str | None = None
+    error_kind: str | None = None
+    hint: str | None = None
+
+    @property
+    def ran(self) -> bool:
+        return self.skipped is None and self.error is None
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Everything that failed, in words."""
+        failed = [f"{each.step.value}: {each.error}" for each in self.steps if each.error]
+        return (*([self.error] if self.error else []), *failed)
+
+    @property
+    def ok(self) -> bool:
+        """True when nothing failed, though perhaps nothing was to be done."""
+        return not self.errors and not any(each.failed for each in self.steps)
+
+    @property
+    def busy(self) -> bool:
+        """True when the one thing in the way was another process."""
+        kinds = {self.error_kind, *(each.error_kind for each in self.steps)} - {None}
+        return self.skipped is Skipped.BUSY or kinds == {BusyError.kind}
+
+    @property
+    def shortfalls(self) -> tuple[Shortfall, ...]:
+        return tuple(each for step in self.steps for each in step.shortfalls)
+
+    @property
+    def removed(self) -> int:
+        return sum(step.removed for step in self.steps)
+
+    @property
+    def bytes_freed(self) -> int:
+        return sum(step.bytes_freed for step in self.steps)
+
+    @property
+    def bytes_in_trash(self) -> int:
+        return sum(step.bytes_in_trash for step in self.steps)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "home": self.home,
+            "ran": self.ran,
+            "ok": self.ok,
+            "skipped": self.skipped.value if self.skipped else None,
+            "reason": self.reason,
+            "started_at": self.started_at,
+            "finished_at": self.finished_at,
+            "next_due": self.next_due,
+            "auto_prune": self.auto_prune,
+            "removed": self.removed,
+            "bytes_freed": self.bytes_freed,
+            "bytes_in_trash": self.bytes_in_trash,
+            "stopped": self.stopped,
+            "steps": [step.to_json() for step in self.steps],
+            "events": [event.to_json() for event in self.events],
+            "error": self.error,
+            "error_kind": self.error_kind,
+            "hint": self.hint,
+        }

@@ -1,0 +1,125 @@
+"""Which sessions were never worth keeping: the empty, and the trivial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from holdfast.errors import EmptyPolicyError, UsageError
+from holdfast.model.inventory import Inventory
+from holdfast.model.item import SESSION, Item
+from holdfast.model.plan import Action, Plan
+from holdfast.model.units import format_count, format_duration
+from holdfast.policy.decision import REASONS, Decision, hold
+from holdfast.policy.draft import Draft, files_in_use, owned_files
+from holdfast.policy.lineage import Delegates
+from holdfast.policy.rules import DAY, TRIVIAL_MAX, Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GcRules:
+    """After how many idle seconds a session goes that has no messages, or at most `trivial_max`.
+
+    0 turns off the rule it belongs to.
+    """
+
+    empty_after: float = DAY
+    trivial_after: float = 7 * DAY
+    trivial_max: int = TRIVIAL_MAX
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not value >= 0:
+                raise UsageError(f"{name} cannot be {value}: it must be 0 or more.")
+
+    @property
+    def takes_trivial(self) -> bool:
+        return self.trivial_after > 0 and self.trivial_max > 0
+
+    @property
+    def empty(self) -> bool:
+        return self.empty_after == 0 and not self.takes_trivial
+
+
+def plan_gc(
+    rules: GcRules, policy: Policy, inventory: Inventory, now: float, *, command: str
+) -> Plan:
+    """Decide about every session. Of the policy, the pins hold, and whether to use the trash.
+
+    Raises `EmptyPolicyError` when both rules are off.
+    """
+    if rules.empty:
+        raise EmptyPolicyError(
+            "Nothing to look for: neither empty nor trivial sessions may go.",
+            hint="Say what may go, for example --empty-hours 24 or --trivial-days 7.",
+        )
+    owned = owned_files(inventory.items)
+    in_use = files_in_use(owned)
+    decisions = [
+        _decide(rules, policy, item, in_use, now)
+        for item in inventory.items
+        if item.kind == SESSION
+    ]
+    draft = Draft(decisions, owned, in_use, is_pinned=policy.pins_item)
+    delegates = Delegates(decisions, rules.trivial_max)
+    delegates.follow(each for each in decisions if not each.kept)
+    return Plan(
+        home=inventory.home,
+        command=command,
+        made_at=now,
+        items=draft.plan_items((), inventory.space),
+    )
+
+
+def _decide(
+    rules: GcRules, policy: Policy, item: Item, in_use: Mapping[str, str], now: float
+) -> Decision:
+    held = hold(policy, item, in_use)
+    if held is not None:
+        return held
+    age = now - item.last_active_at
+    stays = _why_it_stays(rules, item, age)
+    if stays is not None:
+        return Decision(item, Action.KEEP, stays)
+    reason = _too_little(item.messages or 0, format_duration(age))
+    return Decision(item, Action.REMOVE, reason, undoable=policy.use_trash)
+
+
+def _why_it_stays(rules: GcRules, item: Item, age: float) -> str | None:
+    if item.titled:
+        return "titled"
+    if item.messages is None:
+        return "nobody counted its messages"
+    if item.messages > rules.trivial_max:
+        return _substantial(item.messages)
+    limit = rules.trivial_after if item.messages else rules.empty_after
+    if limit == 0:
+        return _no_rule(_size(item.messages))
+    return _younger_than(limit, _size(item.messages)) if age <= limit else None
+
+
+def _size(messages: int) -> str:
+    return "trivial" if messages else "empty"
+
+
+@lru_cache(REASONS)
+def _no_rule(size: str) -> str:
+    return f"no rule for {size} sessions"
+
+
+@lru_cache(REASONS)
+def _substantial(messages: int) -> str:
+    return f"substantial: {format_count(messages, 'message')}"
+
+
+@lru_cache(REASONS)
+def _younger_than(limit: float, size: str) -> str:
+    return f"younger than {format_duration(limit)}: {size}"
+
+
+@lru_cache(REASONS)
+def _too_little(messages: int, ago: str) -> str:
+    much = f"{format_count(messages, 'message')}, " if messages else ""
+    return f"{_size(messages)}: {much}last active {ago} ago"

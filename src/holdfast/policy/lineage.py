@@ -1,0 +1,46 @@
+"""Who goes along when a session goes: those that only worked for it.
+
+Everybody else who came from it stays, and is detached from it when it goes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from holdfast.model.item import SESSION, Item
+from holdfast.policy.decision import Decision
+
+
+class Delegates:
+    """The delegates that go with their parents: not substantial, without a title, not held.
+
+    That they are young, the newest of their group, or kept by a rule does not save them: nobody
+    but their parent needed them.
+    """
+
+    def __init__(self, decisions: Iterable[Decision], trivial_max: int) -> None:
+        self._of: dict[str, list[Decision]] = defaultdict(list)
+        for decision in decisions:
+            item = decision.item
+            if item.delegate and decision.held is None and _is_small(item, trivial_max):
+                self._of[item.parent].append(decision)
+
+    def follow(self, gone: Iterable[Decision]) -> list[Decision]:
+        """Let them go as those went, and theirs with them; all that did not go anyway."""
+        followed: list[Decision] = []
+        waiting = [each for each in gone if each.item.kind == SESSION]
+        while waiting:
+            parent = waiting.pop()
+            staying = [child for child in self._of.get(parent.item.id, ()) if child.kept]
+            for child in staying:
+                reason = f"delegate of a session that goes: {parent.item.id}"
+                child.remove(reason, undoable=parent.undoable)
+            followed += staying
+            waiting += staying
+        return followed
+
+
+def _is_small(item: Item, trivial_max: int) -> bool:
+    """One whose messages nobody counted may be substantial."""
+    return not item.titled and item.messages is not None and item.messages <= trivial_max

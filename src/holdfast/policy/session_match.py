@@ -1,0 +1,70 @@
+"""Whether a session is one that a filter wants: what the store asks in SQL, for sessions that are
+not in it."""
+
+from __future__ import annotations
+
+from holdfast.model.session import Session, SessionFilter
+
+# The store folds the case of these letters and of no others.
+_LOWER = {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
+
+
+def matches(wanted: SessionFilter, session: Session) -> bool:
+    return (
+        _texts_match(wanted, session) and _flags_match(wanted, session) and _within(wanted, session)
+    )
+
+
+def _texts_match(wanted: SessionFilter, session: Session) -> bool:
+    return (
+        _among(session.id, wanted.ids)
+        and _among(session.source, wanted.sources)
+        and _among(session.end_reason, wanted.end_reasons)
+        and _contains(session.title, wanted.title)
+        and _contains(session.model, wanted.model)
+        and wanted.routing_key in (None, session.routing_key)
+        and wanted.parent_id in (None, session.parent_id)
+        and _below(session.cwd, wanted.cwd)
+    )
+
+
+def _flags_match(wanted: SessionFilter, session: Session) -> bool:
+    return (
+        wanted.ended in (None, session.ended)
+        and wanted.titled in (None, session.title is not None)
+        and wanted.pinned in (None, session.pinned)
+    )
+
+
+def _within(wanted: SessionFilter, session: Session) -> bool:
+    active, tokens = session.last_active_at, session.tokens.total
+    return (
+        (wanted.active_before is None or active < wanted.active_before)
+        and (wanted.active_after is None or active > wanted.active_after)
+        and _between(session.message_count, wanted.min_messages, wanted.max_messages)
+        and _between(session.bytes, wanted.min_bytes, None)
+        and _between(tokens, wanted.min_tokens, wanted.max_tokens)
+        and _between(session.cost, wanted.min_cost, wanted.max_cost)
+    )
+
+
+def _among(value: str | None, wanted: tuple[str, ...] | None) -> bool:
+    return wanted is None or value in wanted
+
+
+def _contains(value: str | None, wanted: str | None) -> bool:
+    if wanted is None:
+        return True
+    return value is not None and wanted.translate(_LOWER) in value.translate(_LOWER)
+
+
+def _below(value: str | None, wanted: str | None) -> bool:
+    """The folder itself, and everything in it."""
+    if wanted is None:
+        return True
+    folder = wanted.rstrip("/")
+    return value is not None and (value == (folder or "/") or value.startswith(folder + "/"))
+
+
+def _between(value: float, least: float | None, most: float | None) -> bool:
+    return (least is None or value >= least) and (most is None or value <= most)

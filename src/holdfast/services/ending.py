@@ -1,0 +1,25 @@
+"""Ending a session whose agent never will."""
+
+from __future__ import annotations
+
+from holdfast.errors import BusyError, UsageError
+from holdfast.model.item import SESSION
+from holdfast.model.session import Session, SessionFilter
+from holdfast.policy.lifecycle import HELD
+from holdfast.ports import Home
+
+
+def end_by_hand(home: Home, session_id: str, reason: str, *, at: float) -> Session:
+    """End a session because a person says so; raises `BusyError` while a process holds it."""
+    if not reason:
+        raise UsageError("A session ends for a reason; it cannot be empty.")
+    store = home.session_store()
+    if store is None:
+        raise UsageError(f"{home.root} has no session store.")
+    found = home.scan(at, wanted=SessionFilter(ids=(session_id,))).items
+    if any(item.kind == SESSION and item.alive == HELD for item in found):
+        raise BusyError(
+            f"Session {session_id} is held by a process; it was left as it is.",
+            hint="End it where it is open, or stop that process.",
+        )
+    return store.end(session_id, reason, at=at)

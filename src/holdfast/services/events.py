@@ -1,0 +1,116 @@
+"""What about a home is worth telling: caps, sessions and steps that are not as they should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from holdfast.errors import BusyError
+from holdfast.model.alert import Alert, AlertKind
+from holdfast.model.event import Event, EventKind
+from holdfast.model.maintenance import StepResult
+from holdfast.model.plan import Shortfall
+from holdfast.model.session import Session
+from holdfast.model.units import format_bytes, format_count
+from holdfast.policy.headroom import MAX_BYTES, CapUse
+from holdfast.policy.limits import SessionLimits, alerts, near
+from holdfast.ports import SessionStore
+
+_MOST = 10
+
+
+def cap_events(
+    home: str, at: float, uses: Iterable[CapUse], share: float, *, unreached: Iterable[Shortfall]
+) -> list[Event]:
+    """Caps that are near; one that a run could not reach is told as that instead."""
+    told = {shortfall.cap for shortfall in unreached}
+    return [_near(home, at, use) for use in uses if use.is_near(share) and use.cap not in told]
+
+
+def _near(home: str, at: float, use: CapUse) -> Event:
+    state = "over" if use.exceeded else "near"
+    used, limit = use.amount(use.used), use.amount(use.limit)
+    return Event(
+        kind=EventKind.CAP_NEAR,
+        home=home,
+        at=at,
+        subject=use.cap,
+        state=state,
+        message=f"{home} {'is over' if use.exceeded else 'is near'} its cap {use.cap} of {limit}: "
+        f"{used} are used ({use.percent} %)",
+        details={"used": use.used, "limit": use.limit, "percent": use.percent},
+    )
+
+
+def shortfall_events(home: str, at: float, shortfalls: Iterable[Shortfall]) -> list[Event]:
+    return [_not_reached(home, at, shortfall) for shortfall in shortfalls]
+
+
+def _not_reached(home: str, at: float, shortfall: Shortfall) -> Event:
+    def amount(number: int) -> str:
+        in_bytes = shortfall.cap.startswith(MAX_BYTES)
+        return format_bytes(number) if in_bytes else format_count(number, "item")
+
+    held = ", ".join(f"{why} ({amount(much)})" for why, much in shortfall.held_by.items())
+    return Event(
+        kind=EventKind.CAP_NOT_REACHED,
+        home=home,
+        at=at,
+        subject=shortfall.cap,
+        # What holds it, not how much: that changes with every message.
+        state=f"{shortfall.limit}: {', '.join(sorted(shortfall.held_by))}",
+        message=f"{home} cannot be brought below its cap {shortfall.cap} of "
+        f"{amount(shortfall.limit)}: {amount(shortfall.remaining)} remain, held by {held}",
+        details=shortfall.to_json(),
+    )
+
+
+def session_events(
+    home: str, at: float, store: SessionStore | None, limits: SessionLimits
+) -> list[Event]:
+    """Open sessions that are near a limit or have passed it."""
+    if store is None:
+        return []
+    found: list[Session] = []
+    for wanted in near(limits):
+        found += store.find(wanted, limit=_MOST)
+    sessions = {session.id: session for session in found}
+    return [
+        session_event(home, at, alert)
+        for session in sessions.values()
+        for alert in alerts(limits, replace(session, message_count=0, bytes=0), session)
+    ]
+
+
+def session_event(home: str, at: float, alert: Alert) -> Event:
+    return Event(
+        kind=EventKind.SESSION_TOO_LARGE,
+        home=home,
+        at=at,
+        subject=f"{alert.session_id} {alert.what}",
+        state="over" if alert.kind is AlertKind.OVER_LIMIT else "near",
+        message=alert.message,
+        details={
+            "session": alert.session_id,
+            "what": alert.what,
+            "value": alert.value,
+            "limit": alert.limit,
+        },
+    )
+
+
+def failure_events(home: str, at: float, steps: Iterable[StepResult]) -> list[Event]:
+    """Steps that failed. That somebody else was at work is no failure: they come to their turn."""
+    return [
+        Event(
+            kind=EventKind.MAINTENANCE_FAILED,
+            home=home,
+            at=at,
+            subject=step.step.value,
+            state=step.error,
+            message=f"maintenance of {home} failed in the step {step.step.value}: {step.error}",
+            details={"step": step.step.value, "error": step.error, "kind": step.error_kind},
+        )
+        for step in steps
+        if step.error is not None and step.error_kind != BusyError.kind
+    ]

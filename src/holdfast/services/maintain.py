@@ -1,0 +1,265 @@
+"""Maintenance: what keeps a home bounded without anybody at the keyboard.
+
+At most once per interval, by one process at a time. Each step is guarded: one that fails keeps
+no other from running, and nothing but a wish to end the whole process gets out of here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from holdfast.config import Settings
+from holdfast.errors import BusyError, HoldfastError
+from holdfast.model.event import Event
+from holdfast.model.maintenance import MaintenanceResult, Marker, Skipped, Step, StepResult
+from holdfast.model.plan import Shortfall
+from holdfast.model.report import Report
+from holdfast.policy.headroom import CapUse, cap_uses
+from holdfast.policy.rules import Policy
+from holdfast.policy.schedule import is_due, next_due
+from holdfast.ports import Clock, Home, MaintenanceGate, Notifier, Progress
+from holdfast.services.apply import apply
+from holdfast.services.events import cap_events, failure_events, session_events, shortfall_events
+from holdfast.services.notify import fresh, remember, tell
+from holdfast.services.settle import settle_if_needed
+from holdfast.services.silent import Silent
+from holdfast.services.upkeep import COMMAND, archive_policy, plan_step, steps_of
+
+#: How often to plan anew when a size cap was not reached: what a session takes is an estimate
+#: until its pages are given back.
+ROUNDS = 3
+_INTERNAL = "internal"
+_log = logging.getLogger("holdfast")
+
+
+def maintain(
+    home: Home,
+    settings: Settings,
+    *,
+    gate: MaintenanceGate,
+    clock: Clock,
+    force: bool = False,
+    early: float = 0.0,
+    progress: Progress | None = None,
+    notifier: Notifier | None = None,
+) -> MaintenanceResult:
+    """Look after a home if it is time to; `force` ignores the time, never another process.
+
+    `early` is for a timer that comes at about the same time each day: what will be due within so
+    many seconds is due now, or it would miss every other day.
+    Raises nothing that a host would have to catch: what fails is logged and returned.
+    """
+    run = _Run(home, settings, gate, clock, progress or Silent(), notifier, clock(), early)
+    try:
+        if not force and not run.is_due():
+            return run.not_due()
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(gate.entered(COMMAND))
+            except BusyError as error:
+                return run.result(skipped=Skipped.BUSY, reason=error.message, hint=error.hint)
+            # Once more, now that nobody else can be at it: they may have just finished.
+            return run.run() if force or run.is_due() else run.not_due()
+    except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
+        return failed(str(home.root), run.started_at, clock(), error)
+
+
+def failed(home: str, started_at: float, at: float, error: Exception) -> MaintenanceResult:
+    """What is returned instead of an exception, after it was logged."""
+    _log_failure(f"maintenance of {home}", error)
+    return MaintenanceResult(
+        home=home,
+        started_at=started_at,
+        finished_at=at,
+        error=_message(error),
+        error_kind=_kind(error),
+        hint=getattr(error, "hint", None),
+    )
+
+
+@dataclass(slots=True)
+class _Run:
+    home: Home
+    settings: Settings
+    gate: MaintenanceGate
+    clock: Clock
+    progress: Progress
+    notifier: Notifier | None
+    started_at: float
+    early: float = 0.0
+
+    @property
+    def interval(self) -> float:
+        return self.settings.maintenance.interval
+
+    def is_due(self) -> bool:
+        return is_due(self.gate.read(), self.clock(), max(0.0, self.interval - self.early))
+
+    def not_due(self) -> MaintenanceResult:
+        due = next_due(self.gate.read(), self.clock(), self.interval)
+        return self.result(skipped=Skipped.NOT_DUE, reason="it was done already", next_due=due)
+
+    def result(self, **fields: Any) -> MaintenanceResult:
+        made = MaintenanceResult(
+            home=str(self.home.root),
+            started_at=self.started_at,
+            finished_at=self.clock(),
+            auto_prune=self.settings.sessions.auto_prune,
+        )
+        return replace(made, **fields)
+
+    def run(self) -> MaintenanceResult:
+        steps: list[StepResult] = []
+        for step, work in self._steps():
+            if self.progress.stop_requested():
+                break
+            steps.append(_guarded(step, work))
+        if self.progress.stop_requested():
+            # Like a run that was killed: the next one takes it up again.
+            return self.result(steps=tuple(steps), stopped=True)
+        events = self._look(steps)
+        marker = self._record(steps, events)
+        due = None if marker is None else next_due(marker, self.clock(), self.interval)
+        return self.result(steps=tuple(steps), events=tuple(events), next_due=due)
+
+    def _steps(self) -> list[tuple[Step, Callable[[], StepResult]]]:
+        planned = [(step, partial(self._carry_out, step)) for step in steps_of(self.settings)]
+        return [(Step.SETTLE, self._settle), *planned]
+
+    def _settle(self) -> StepResult:
+        log = self.home.log.read()
+        left = [each.id for each in log.operations if each.finished_at is None]
+        settle_if_needed(self.home, clock=self.clock)
+        note = f"settled: operation {', '.join(left)}" if left else ""
+        return StepResult(step=Step.SETTLE, note=note)
+
+    def _carry_out(self, step: Step) -> StepResult:
+        """Plan and apply; again while a size cap is exceeded and something more can go."""
+        caps = self._policy_of(step)
+        reports: list[Report] = []
+        while True:
+            made = plan_step(
+                step, self.home, self.settings, now=self.clock(), progress=self.progress
+            )
+            over = any(use.exceeded for use in cap_uses(caps, made.inventory) if use.in_bytes)
+            if reports and not (over and made.plan.removals):
+                break
+            reports.append(apply(made.plan, self.home, clock=self.clock, progress=self.progress))
+            last = len(reports) == ROUNDS or not _has_size_cap(caps)
+            if last or self.progress.stop_requested():
+                break
+        return StepResult(
+            step=step,
+            reports=tuple(report for report in reports if report.operation is not None),
+            shortfalls=made.plan.shortfalls,
+            note=made.note,
+        )
+
+    def _policy_of(self, step: Step) -> Policy:
+        """The one whose caps a step has to reach."""
+        if step is Step.ARCHIVE:
+            return archive_policy(self.settings)
+        return self.settings.policy() if step is Step.PRUNE else Policy()
+
+    def _look(self, steps: list[StepResult]) -> list[Event]:
+        """How things stand after the run. What cannot be seen is one more step that failed."""
+        events: list[Event] = []
+
+        def look() -> StepResult:
+            events.extend(self._events(steps))
+            return StepResult(step=Step.LOOK)
+
+        seen = _guarded(Step.LOOK, look)
+        if seen.error is not None:
+            steps.append(seen)
+        return [*events, *failure_events(str(self.home.root), self.clock(), steps)]
+
+    def _events(self, steps: Sequence[StepResult]) -> list[Event]:
+        home, now = str(self.home.root), self.clock()
+        policy = self.settings.policy()
+        unreached = [each for step in steps for each in step.shortfalls]
+        events: list[Event] = []
+        if _has_cap(policy):
+            uses = cap_uses(policy, self.home.scan(now, self.progress))
+            if self.settings.sessions.auto_prune:
+                unreached += _still_over(uses, unreached)
+            share = self.settings.notify.near_share
+            events += cap_events(home, now, uses, share, unreached=unreached)
+        events += shortfall_events(home, now, unreached)
+        limits = self.settings.session_options().limits
+        return events + session_events(home, now, self.home.session_store(), limits)
+
+    def _record(self, steps: list[StepResult], events: Sequence[Event]) -> Marker | None:
+        """Tell what is new, and write down that the run is over; None when that failed."""
+        now, before = self.clock(), self.gate.read()
+        new = fresh(events, before.told, now, self.interval)
+        new = tell(new, self.notifier, self.progress.stop_requested)
+        marker = Marker(
+            finished_at=self.clock(),
+            ok=all(step.error is None and not step.failed for step in steps),
+            told=remember(new, before.told, now, self.interval),
+        )
+
+        def record() -> StepResult:
+            self.gate.write(marker)
+            return StepResult(step=Step.RECORD)
+
+        written = _guarded(Step.RECORD, record)
+        if written.error is None:
+            return marker
+        steps.append(written)
+        return None
+
+
+def _still_over(uses: Iterable[CapUse], unreached: Sequence[Shortfall]) -> list[Shortfall]:
+    """Caps that the plan meant to reach and the file system says were not."""
+    named = {shortfall.cap for shortfall in unreached}
+    return [
+        Shortfall(
+            cap=use.cap,
+            limit=use.limit,
+            remaining=use.used,
+            held_by={"not given back yet": use.used - use.limit},
+        )
+        for use in uses
+        if use.exceeded and use.cap not in named
+    ]
+
+
+def _has_cap(policy: Policy) -> bool:
+    return any(not limits.caps.empty for limits in (policy.everywhere, *policy.by_source.values()))
+
+
+def _has_size_cap(policy: Policy) -> bool:
+    every = (policy.everywhere, *policy.by_source.values())
+    return any(limits.caps.max_bytes is not None for limits in every)
+
+
+def _guarded(step: Step, work: Callable[[], StepResult]) -> StepResult:
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - law 7: one step that fails must not keep others
+        _log_failure(f"maintenance, step {step.value},", error)
+        return StepResult(step=step, error=_message(error), error_kind=_kind(error))
+
+
+def _log_failure(what: str, error: Exception) -> None:
+    if isinstance(error, HoldfastError):
+        _log.error("%s failed: %s", what, error.message)
+    else:
+        _log.error("%s failed", what, exc_info=error)
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, HoldfastError):
+        return error.message
+    return f"{type(error).__name__}: {error}"
+
+
+def _kind(error: Exception) -> str:
+    return error.kind if isinstance(error, HoldfastError) else _INTERNAL

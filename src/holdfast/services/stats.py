@@ -1,0 +1,159 @@
+"""What a home's sessions and their files add up to, and what could go.
+
+Nothing here looks at sessions one by one: the store counts them. So of what a plan would remove
+there is only a bound, which is what a person needs to know whether to ask for the plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.model.inventory import Inventory
+from holdfast.model.item import Item
+from holdfast.model.session import Session, SessionFilter, SessionOrder
+from holdfast.model.stats import Share, StoreStats
+from holdfast.policy.gc import GcRules
+from holdfast.policy.rules import Policy
+from holdfast.ports import Home, Progress, SessionStore
+from holdfast.services.status import AGES
+
+_LARGEST = 5
+_NO_SESSIONS = SessionFilter(ids=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tip:
+    """A command, and at most how many sessions it would take and how many bytes these are."""
+
+    command: str
+    why: str
+    sessions: int
+    bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "command": self.command,
+            "why": self.why,
+            "sessions": self.sessions,
+            "bytes": self.bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeStats:
+    """`inventory` has the files of the home, and no sessions: those are in `store`, counted."""
+
+    kind: str
+    inventory: Inventory
+    by_kind: tuple[Share, ...]
+    store: StoreStats | None
+    largest: tuple[Session, ...]
+    tip: Tip | None
+
+    def to_json(self) -> dict[str, Any]:
+        store = self.store
+        in_use = store.database_bytes - store.free_bytes if store else 0
+        return {
+            "home": self.inventory.home,
+            "kind": self.kind,
+            "total_bytes": self.inventory.total_bytes + in_use,
+            "other_bytes": self.inventory.other_bytes,
+            "trash": {
+                "count": len(self.inventory.trash),
+                "bytes": sum(item.bytes for item in self.inventory.trash),
+            },
+            "by_kind": [share.to_json() for share in self.by_kind],
+            "sessions": store.to_json() if store else None,
+            "largest": [session.to_json() for session in self.largest],
+            "tip": self.tip.to_json() if self.tip else None,
+            "problems": [
+                {"path": problem.path, "reason": problem.reason}
+                for problem in self.inventory.problems
+            ],
+        }
+
+
+def stats(
+    home: Home,
+    policy: Policy,
+    gc_rules: GcRules,
+    *,
+    now: float,
+    progress: Progress | None = None,
+) -> HomeStats:
+    inventory = home.scan(now, progress, wanted=_NO_SESSIONS)
+    store = home.session_store()
+    counted = None if store is None else store.statistics(now=now, ages=AGES)
+    largest: Sequence[Session] = ()
+    tips: list[Tip] = []
+    if store is not None and counted is not None:
+        largest = store.find(SessionFilter(), order_by=SessionOrder.BYTES, limit=_LARGEST)
+        sources = tuple(share.name for share in counted.by_source)
+        tips = [
+            _tip(store, "sessions prune", "past their retention", _old(policy, sources, now)),
+            _tip(store, "sessions gc", "empty or trivial", _little(gc_rules, now)),
+        ]
+    return HomeStats(
+        kind=home.kind,
+        inventory=inventory,
+        by_kind=_by_kind(inventory.items),
+        store=counted,
+        largest=tuple(largest),
+        tip=max((tip for tip in tips if tip.sessions), key=lambda tip: tip.bytes, default=None),
+    )
+
+
+def _by_kind(items: Sequence[Item]) -> tuple[Share, ...]:
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for item in items:
+        counts[item.kind] += 1
+        sizes[item.kind] += item.bytes
+    shares = [Share(name=kind, count=counts[kind], bytes=sizes[kind]) for kind in counts]
+    return tuple(sorted(shares, key=lambda share: (-share.bytes, share.name)))
+
+
+def _tip(store: SessionStore, command: str, why: str, wanted: Iterator[SessionFilter]) -> Tip:
+    shares = [store.weigh(each) for each in wanted]
+    return Tip(
+        command=command,
+        why=why,
+        sessions=sum(share.count for share in shares),
+        bytes=sum(share.bytes for share in shares),
+    )
+
+
+def _old(policy: Policy, sources: Sequence[str], now: float) -> Iterator[SessionFilter]:
+    """What the age rules of a policy let go. Rules that keep, and pins, may still hold some."""
+    own = [source for source in sources if source in policy.by_source]
+    others = tuple(source for source in sources if source not in policy.by_source)
+    for rules, among in (
+        (policy.everywhere.rules, others),
+        *((policy.rules_for(source), (source,)) for source in own),
+    ):
+        if rules.max_age is not None:
+            yield SessionFilter(
+                sources=among, ended=True, pinned=False, active_before=now - rules.max_age
+            )
+
+
+def _little(rules: GcRules, now: float) -> Iterator[SessionFilter]:
+    """What gc takes, but for the pins of the configuration."""
+    if rules.empty_after > 0:
+        yield _ended(least=0, most=0, idle_since=now - rules.empty_after)
+    if rules.takes_trivial:
+        yield _ended(least=1, most=rules.trivial_max, idle_since=now - rules.trivial_after)
+
+
+def _ended(*, least: int, most: int, idle_since: float) -> SessionFilter:
+    return SessionFilter(
+        ended=True,
+        pinned=False,
+        titled=False,
+        min_messages=least,
+        max_messages=most,
+        active_before=idle_since,
+    )

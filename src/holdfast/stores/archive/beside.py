@@ -1,0 +1,147 @@
+"""What a bundle says of itself, first of all its members: `beside.json`.
+
+It has everything that the line of an export leaves out, so that a catalogue can be made anew from
+the bundles alone, and the sha256 of every other member.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import DamageError, UsageError
+from holdfast.model.archived import session_from_json
+from holdfast.model.ids import check_id
+from holdfast.model.read import Reader
+from holdfast.model.session import Session
+
+FORMAT = 1
+_MODES = 0o7777
+
+
+class NewerBundleError(DamageError):
+    """Not damaged, only too new."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedFile:
+    """A file of the session: its name, what it holds, and what it looked like.
+
+    `link` is where a symbolic link points; it has no content of its own.
+    """
+
+    name: str
+    bytes: int
+    sha256: str
+    mode: int
+    mtime_ns: int
+    uid: int
+    gid: int
+    link: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "bytes": self.bytes,
+            "sha256": self.sha256,
+            "mode": self.mode,
+            "mtime_ns": self.mtime_ns,
+            "uid": self.uid,
+            "gid": self.gid,
+            "link": self.link,
+        }
+
+    @classmethod
+    def from_json(cls, value: object) -> PackedFile:
+        read = Reader(value, "file of a bundle", DamageError)
+        mtime = read.value("mtime_ns")
+        if not isinstance(mtime, int) or isinstance(mtime, bool):
+            raise DamageError("`mtime_ns` of a file of a bundle must be a whole number")
+        return cls(
+            name=_plain(read.text("name")),
+            bytes=read.whole("bytes"),
+            sha256=read.text("sha256"),
+            mode=read.whole("mode") & _MODES,
+            mtime_ns=mtime,
+            uid=read.whole("uid"),
+            gid=read.whole("gid"),
+            link=None if read.value("link") is None else read.text("link"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """`line_bytes` and `line_sha256` are those of `session.jsonl`.
+
+    `first_message` is the number that its first message had in the store. Numbers are never used
+    twice, so that tells it from another session that took its id.
+    """
+
+    operation: str
+    number: int
+    archived_at: float
+    session: Session
+    children: tuple[str, ...]
+    line_bytes: int
+    line_sha256: str
+    first_message: int | None = None
+    files: tuple[PackedFile, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        document = {
+            "format": FORMAT,
+            "operation": self.operation,
+            "number": self.number,
+            "archived_at": self.archived_at,
+            "session": self.session.to_json(),
+            "children": list(self.children),
+            "first_message": self.first_message,
+            "line": {"bytes": self.line_bytes, "sha256": self.line_sha256},
+            "files": [file.to_json() for file in self.files],
+        }
+        return json.dumps(document, indent=1).encode("ascii") + b"\n"
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Beside:
+        try:
+            return _read(Reader(json.loads(data), "bundle", DamageError))
+        except (ValueError, RecursionError) as error:
+            raise DamageError(f"its beside.json is no JSON: {error}") from None
+        except UsageError as error:
+            raise DamageError(error.message) from None
+
+
+def _read(read: Reader) -> Beside:
+    if read.whole("format") > FORMAT:
+        raise NewerBundleError(
+            f"a bundle of format {read.whole('format')}, this version knows {FORMAT}",
+            hint="Upgrade Holdfast.",
+        )
+    line = Reader(read.value("line"), "line of a bundle", DamageError)
+    files = tuple(PackedFile.from_json(each) for each in read.array("files"))
+    if len({file.name for file in files}) != len(files):
+        raise DamageError("a bundle with two files of one name")
+    return Beside(
+        operation=read.text("operation"),
+        number=read.whole("number"),
+        archived_at=read.number("archived_at"),
+        session=session_from_json(read.value("session")),
+        children=tuple(_id(each) for each in read.array("children")),
+        line_bytes=line.whole("bytes"),
+        line_sha256=line.text("sha256"),
+        first_message=None if read.value("first_message") is None else read.whole("first_message"),
+        files=files,
+    )
+
+
+def _id(value: object) -> str:
+    if not isinstance(value, str):
+        raise DamageError("a child of a bundle must be an id")
+    return check_id(value)
+
+
+def _plain(name: str) -> str:
+    if not name or "/" in name or "\0" in name or name in (".", ".."):
+        raise DamageError(f"{name!r} is no name of a file")
+    return name

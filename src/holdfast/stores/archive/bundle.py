@@ -1,0 +1,268 @@
+"""One archived session as one file: a compressed tar that any `tar` can read.
+
+    beside.json      what the session looked like, and the sha256 of all that follows
+    session.jsonl    the session as an export writes it
+    files/<name>     its files, with their modes and times
+
+Reading trusts nothing: a bundle may have been damaged, or made by hand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import stat
+import tarfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from os import stat_result
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import IO
+
+from holdfast.errors import DamageError, StorageError
+from holdfast.stores.archive.beside import Beside, PackedFile
+from holdfast.stores.archive.codec import UNREADABLE, Codec
+
+BESIDE = "beside.json"
+LINE = "session.jsonl"
+FILES = "files/"
+_CHUNK = 1024 * 1024
+#: What is smaller stays in memory on its way into the tar.
+_IN_MEMORY = 4 * 1024 * 1024
+_LARGEST_BESIDE = 64 * 1024 * 1024
+_PRIVATE = 0o600
+_NANO = 10**9
+
+
+class ChangedError(DamageError):
+    """What was read back is not what was read from the source."""
+
+
+class TooLongError(DamageError):
+    """A session whose line could not be taken in again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFile:
+    """A file to be packed. `open` gives its content each time anew; of a link, `link` is all."""
+
+    name: str
+    status: stat_result
+    open: Callable[[], IO[bytes]]
+    link: str | None = None
+
+
+class OneLine:
+    """The first line of a stream: whatever follows it is no part of the session."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream: IO[bytes] | None = stream
+
+    def readline(self, size: int = -1, /) -> bytes:
+        if self._stream is None:
+            return b""
+        line = self._stream.readline(size)
+        if not line or line.endswith(b"\n"):
+            self._stream = None
+        return line
+
+
+def write(
+    raw: IO[bytes],
+    codec: Codec,
+    *,
+    line: Iterable[str],
+    files: Iterable[SourceFile],
+    describe: Callable[[int, str, tuple[PackedFile, ...]], Beside],
+    spool_in: Path,
+    longest_line: int,
+) -> Beside:
+    """Write a bundle into `raw`. Memory is bounded, whatever the length of the session.
+
+    `describe` is told the size and the sha256 of the line, and the files.
+    """
+    # A tar wants the size of a member before its content: the line is spooled beside the bundle,
+    # where there must be room for it anyway.
+    with SpooledTemporaryFile(max_size=_IN_MEMORY, dir=str(spool_in)) as spool:
+        size, digest = _spool(line, spool, longest_line)
+        described = ((source, _packed(source)) for source in files)
+        sources = [(source, file) for source, file in described if file is not None]
+        beside = describe(size, digest, tuple(packed for _, packed in sources))
+        with (
+            contextlib.closing(codec.writer(raw)) as packed,
+            tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+        ):
+            head = beside.to_bytes()
+            tar.addfile(_member(BESIDE, len(head), beside.archived_at), io.BytesIO(head))
+            spool.seek(0)
+            tar.addfile(_member(LINE, size, beside.archived_at), spool)
+            for source, file in sources:
+                _add(tar, source, file)
+    return beside
+
+
+def read_beside(raw: IO[bytes], codec: Codec) -> Beside:
+    """What a bundle says of itself, without reading the rest."""
+    with _damage(), members(raw, codec) as found:
+        return _beside(found)
+
+
+def verify(raw: IO[bytes], codec: Codec) -> Beside:
+    """Read a whole bundle and compare every member; raises `DamageError` that says which."""
+    with _damage(), members(raw, codec) as found:
+        beside = _beside(found)
+        missing = {LINE: beside.line_sha256} | {
+            FILES + file.name: file.sha256 for file in beside.files if file.link is None
+        }
+        links = {FILES + file.name: file.link for file in beside.files if file.link is not None}
+        for name, link, content in found:
+            if name in links and links.pop(name) != link:
+                raise DamageError(f"its {name} is not what was archived")
+            if name not in missing:
+                continue  # a later version may add members
+            if missing.pop(name) != digest_of(content):
+                raise DamageError(f"its {name} is not what was archived")
+        for name in (*missing, *links):
+            raise DamageError(f"its {name} is not there")
+    return beside
+
+
+Member = tuple[str, str | None, IO[bytes]]
+
+
+@contextlib.contextmanager
+def members(raw: IO[bytes], codec: Codec) -> Iterator[Iterator[Member]]:
+    """Each member in order: its name, where a link points, and its content until the next."""
+    with (
+        contextlib.closing(codec.reader(raw)) as unpacked,
+        tarfile.open(fileobj=unpacked, mode="r|") as tar,
+    ):
+        yield _each(tar, unpacked)
+
+
+@contextlib.contextmanager
+def line_of(raw: IO[bytes], codec: Codec) -> Iterator[OneLine]:
+    """The line of the session, as a stream."""
+    with _damage(), members(raw, codec) as found:
+        for name, _, content in found:
+            if name == LINE:
+                yield OneLine(content)
+                return
+        raise DamageError(f"its {LINE} is not there")
+
+
+def digest_of(content: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    while piece := content.read(_CHUNK):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _damage() -> Iterator[None]:
+    """Whatever a tar or a codec says of bytes that nobody wrote."""
+    try:
+        yield
+    except (*UNREADABLE, tarfile.TarError, ValueError, OverflowError, MemoryError) as error:
+        raise DamageError(f"it cannot be read: {str(error) or type(error).__name__}") from None
+
+
+def _each(tar: tarfile.TarFile, unpacked: IO[bytes]) -> Iterator[Member]:
+    seen = set()
+    for member in tar:
+        if member.name in seen:
+            raise DamageError(f"two members {member.name!r}")
+        seen.add(member.name)
+        if member.issym():
+            yield member.name, member.linkname, io.BytesIO()
+            continue
+        content = tar.extractfile(member) if member.isfile() else None
+        if content is not None:
+            yield member.name, None, content
+    while unpacked.read(_CHUNK):
+        pass  # to the very end, where the checksum is
+
+
+def _beside(found: Iterator[Member]) -> Beside:
+    name, _, content = next(found, ("", None, io.BytesIO()))
+    if name != BESIDE:
+        raise DamageError(f"it does not begin with {BESIDE}")
+    data = content.read(_LARGEST_BESIDE + 1)
+    if len(data) > _LARGEST_BESIDE:
+        raise DamageError(f"its {BESIDE} is too large")
+    return Beside.from_bytes(data)
+
+
+def _spool(line: Iterable[str], spool: IO[bytes], longest: int) -> tuple[int, str]:
+    size, digest = 0, hashlib.sha256()
+    for piece in line:
+        data = piece.encode("utf-8")
+        size += len(data)
+        if size > longest:
+            raise TooLongError("it is too long to be taken in again")
+        digest.update(data)
+        spool.write(data)
+    return size, digest.hexdigest()
+
+
+def _packed(source: SourceFile) -> PackedFile | None:
+    """None for a file that vanished since it was seen."""
+    status = source.status
+    digest, size = "", 0
+    if source.link is None:
+        try:
+            with source.open() as content:
+                digest = digest_of(content)
+                size = content.tell()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"its file {source.name} cannot be read: {error.strerror}") from None
+    return PackedFile(
+        name=source.name,
+        bytes=size,
+        sha256=digest,
+        mode=stat.S_IMODE(status.st_mode),
+        mtime_ns=status.st_mtime_ns,
+        uid=status.st_uid,
+        gid=status.st_gid,
+        link=source.link,
+    )
+
+
+def _add(tar: tarfile.TarFile, source: SourceFile, file: PackedFile) -> None:
+    member = _member(FILES + file.name, file.bytes, 0)
+    member.mtime = file.mtime_ns // _NANO
+    member.pax_headers = {"mtime": _seconds(file.mtime_ns)}
+    member.mode = file.mode
+    member.uid, member.gid = file.uid, file.gid
+    if file.link is not None:
+        member.type = tarfile.SYMTYPE
+        member.linkname = file.link
+        tar.addfile(member)
+        return
+    try:
+        with source.open() as content:
+            tar.addfile(member, content)
+    except FileNotFoundError:
+        raise ChangedError(f"{file.name} vanished while it was archived") from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise ChangedError(f"{file.name} changed while it was archived") from None
+
+
+def _member(name: str, size: int, mtime: float) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size = size
+    member.mtime = int(mtime)
+    member.mode = _PRIVATE
+    return member
+
+
+def _seconds(nanoseconds: int) -> str:
+    """Exact, as a pax header has it: a float would lose the last digits."""
+    seconds, rest = divmod(abs(nanoseconds), _NANO)
+    return f"{'-' if nanoseconds < 0 else ''}{seconds}.{rest:09}"

@@ -1,0 +1,242 @@
+"""Undo copies of sessions: their rows as they were, some sessions to a file.
+
+A bundle is a SQLite file, `<first>-<last>.<checksum>.sessions.db`, that any tool can open; the
+numbers are those of its first and last removal. The rows are copied, not translated: message
+bodies stay as they were packed, nothing is lost on the way, and a hundred sessions take
+milliseconds.
+
+Write-order rule: a bundle is whole and on the disk before it has its name, and has its name before
+the rows that it copies go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sqlite3
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import DamageError
+from holdfast.stores.files import PRIVATE_FILE, allocated_bytes, make_private_dir, sync_dir
+
+FORMAT = 1
+SESSION_COLUMNS = (
+    "id",
+    "source",
+    "relation",
+    "title",
+    "cwd",
+    "model",
+    "started_at",
+    "last_active_at",
+    "ended_at",
+    "end_reason",
+    "pinned",
+    "extra",
+    "message_count",
+    "tool_call_count",
+    "tokens_in",
+    "tokens_out",
+    "tokens_cached",
+    "cost",
+    "bytes",
+)
+MESSAGE_COLUMNS = ("number", "session", "role", "timestamp", "form", "body", "fields")
+LEASE_COLUMNS = ("session", "host", "boot", "process", "started", "heartbeat", "released")
+
+_COLUMNS = ", ".join(SESSION_COLUMNS)
+_MESSAGES = ", ".join(MESSAGE_COLUMNS)
+_LEASES = ", ".join(LEASE_COLUMNS)
+_AMONG = "IN (SELECT value FROM json_each(?))"
+_NAME = re.compile(r"(\d+)-(\d+)\.([0-9a-f]{8})\.sessions\.db")
+_CHUNK = 1024 * 1024
+
+# Declared without types: a value is stored as it is.
+_SCHEMA = f"""
+    PRAGMA journal_mode = OFF;
+    PRAGMA synchronous = OFF;
+    PRAGMA user_version = {FORMAT};
+    CREATE TABLE sessions (
+        number INTEGER PRIMARY KEY, parent_id, routing_key, children, {_COLUMNS}
+    );
+    CREATE TABLE messages ({_MESSAGES.replace("number", "number INTEGER PRIMARY KEY")});
+    CREATE TABLE leases ({_LEASES});
+"""
+_COPY_SESSIONS = f"""
+    SELECT s.number, p.id, r.key,
+           (SELECT json_group_array(c.id) FROM sessions c WHERE c.parent = s.number),
+           {", ".join(f"s.{column}" for column in SESSION_COLUMNS)}
+    FROM sessions s
+    LEFT JOIN sessions p ON p.number = s.parent
+    LEFT JOIN routes r ON r.session = s.number
+    WHERE s.number {_AMONG}
+"""  # noqa: S608 - our own names
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """One session in a bundle, as far as it takes to tell it from another of the same id."""
+
+    id: str
+    number: int
+    started_at: float
+    first_message: int | None
+
+
+class BundleFolder:
+    """The bundles of one operation."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def holding(self, numbers: Sequence[int]) -> Mapping[Path, list[int]]:
+        """The bundles in whose range some of these removals lie, and which. A kill may have left
+        two for the same range: the one before sessions were taken out of it, and the one after."""
+        found: dict[Path, list[int]] = {}
+        for path, first, last in self._all():
+            inside = [number for number in numbers if first <= number <= last]
+            if inside:
+                found[path] = inside
+        return found
+
+    def _all(self) -> Iterator[tuple[Path, int, int]]:
+        try:
+            names = sorted(path.name for path in self._folder.iterdir())
+        except FileNotFoundError:
+            return
+        for name in names:
+            if match := _NAME.fullmatch(name):
+                yield self._folder / name, int(match[1]), int(match[2])
+
+    def clear_unfinished(self) -> None:
+        """Remove what a killed process did not come to name; the caller has the home's lock."""
+        for path in self._folder.glob(".*.tmp"):
+            path.unlink(missing_ok=True)
+
+    def drop_if_empty(self) -> None:
+        with contextlib.suppress(OSError):
+            self._folder.rmdir()
+
+    def write(self, db: sqlite3.Connection, numbers: Sequence[int], first: int, last: int) -> Path:
+        """Copy sessions into a new bundle. `db` is at one moment of the store."""
+
+        def fill(bundle: sqlite3.Connection) -> None:
+            chosen = (json.dumps(numbers),)
+            _insert(bundle, "sessions", db.execute(_COPY_SESSIONS, chosen))
+            for table, columns in (("messages", _MESSAGES), ("leases", _LEASES)):
+                rows = db.execute(
+                    f"SELECT {columns} FROM {table} WHERE session {_AMONG}",  # noqa: S608 - our own names
+                    chosen,
+                )
+                _insert(bundle, table, rows)
+
+        return self._make(first, last, fill)
+
+    def without(self, path: Path, ids: Collection[str]) -> Path | None:
+        """Take sessions out of a bundle; None when nothing was left in it."""
+        with opened(path) as bundle:
+            staying = [copied.id for copied in contents(bundle) if copied.id not in ids]
+        if not staying:
+            path.unlink()
+            return None
+
+        def fill(smaller: sqlite3.Connection) -> None:
+            with opened(path) as bundle:
+                kept = [
+                    number
+                    for number, name in bundle.execute("SELECT number, id FROM sessions")
+                    if name in set(staying)
+                ]
+                for table, key in (
+                    ("sessions", "number"),
+                    ("messages", "session"),
+                    ("leases", "session"),
+                ):
+                    rows = bundle.execute(
+                        f"SELECT * FROM {table} WHERE {key} {_AMONG}",  # noqa: S608 - our own names
+                        (json.dumps(kept),),
+                    )
+                    _insert(smaller, table, rows)
+
+        first, last = map(int, _NAME.fullmatch(path.name).groups()[:2])  # type: ignore[union-attr]
+        smaller = self._make(first, last, fill)
+        if smaller != path:
+            path.unlink()  # after the smaller one has its name
+        return smaller
+
+    def _make(self, first: int, last: int, fill: Callable[[sqlite3.Connection], None]) -> Path:
+        make_private_dir(self._folder)
+        temporary = self._folder / f".{first}-{last}.tmp"
+        temporary.unlink(missing_ok=True)
+        try:
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
+            with contextlib.closing(sqlite3.connect(temporary, isolation_level=None)) as bundle:
+                bundle.executescript(_SCHEMA)
+                bundle.execute("BEGIN")
+                fill(bundle)
+                bundle.execute("CREATE INDEX messages_by_session ON messages (session, number)")
+                bundle.execute("COMMIT")
+            path = (
+                self._folder / f"{first}-{last}.{_checksum(temporary, sync=True):08x}.sessions.db"
+            )
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_dir(self._folder)
+        return path
+
+
+def check(path: Path) -> None:
+    """Raise `DamageError` unless a bundle is byte for byte what was written."""
+    wanted = _NAME.fullmatch(path.name)
+    if wanted is None or _checksum(path) != int(wanted[3], 16):
+        raise DamageError(f"its copy in the trash was changed: {path}")
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """A bundle to read from. It is only ever read."""
+    uri = path.absolute().as_uri() + "?mode=ro&immutable=1"
+    with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as bundle:
+        [version] = bundle.execute("PRAGMA user_version").fetchone()
+        if version != FORMAT:
+            raise DamageError(f"{path} is of a format that this version does not know: {version}")
+        yield bundle
+
+
+def contents(bundle: sqlite3.Connection) -> list[Copied]:
+    rows = bundle.execute(
+        """
+        SELECT id, number, started_at,
+               (SELECT min(m.number) FROM messages m WHERE m.session = sessions.number)
+        FROM sessions
+        """
+    )
+    return [Copied(*row) for row in rows]
+
+
+def size(path: Path) -> int:
+    return allocated_bytes(path.stat())
+
+
+def _insert(bundle: sqlite3.Connection, table: str, rows: sqlite3.Cursor) -> None:
+    """From one cursor into another file: no more than a row is in memory."""
+    marks = ", ".join("?" * len(rows.description))
+    bundle.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)  # noqa: S608 - our own names
+
+
+def _checksum(path: Path, *, sync: bool = False) -> int:
+    """Of what can be read back from the file; with `sync`, that is on the disk as well."""
+    checksum = 0
+    with path.open("rb") as raw:
+        while chunk := raw.read(_CHUNK):
+            checksum = zlib.crc32(chunk, checksum)
+        if sync:
+            os.fsync(raw.fileno())
+    return checksum

@@ -1,0 +1,236 @@
+"""Many sessions out of the store, and back in, in transactions short enough for other writers."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.model.lease import Holder
+from holdfast.model.session import session_version
+from holdfast.stores.sqlite import search_index
+from holdfast.stores.sqlite.bundle import (
+    LEASE_COLUMNS,
+    MESSAGE_COLUMNS,
+    SESSION_COLUMNS,
+)
+from holdfast.stores.sqlite.content import dump_extra, load_extra
+from holdfast.stores.sqlite.survey import LifeSigns
+
+_AMONG = "IN (SELECT value FROM json_each(?))"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A session as a removal finds it. `alive` is why it must stay."""
+
+    id: str
+    number: int
+    version: str
+    messages: int
+    bytes: int
+    alive: str | None
+
+    def obstacle(self, judged: str) -> str | None:
+        """Why it may not go on a judgement that was made on another version of it."""
+        if self.version != judged:
+            return "changed since the plan was made"
+        return f"in use: {self.alive}" if self.alive else None
+
+
+def look(
+    db: sqlite3.Connection, ids: Sequence[str], *, now: float, life: LifeSigns
+) -> Mapping[str, Found]:
+    """Those of these sessions that are there. Inside a write transaction nobody can come in
+    between this look and what is done then."""
+    rows = db.execute(
+        f"""
+        SELECT number, id, message_count, last_active_at, ended_at, title, pinned, bytes
+        FROM sessions WHERE id {_AMONG}
+        """,  # noqa: S608 - our own text
+        (json.dumps(ids),),
+    ).fetchall()
+    leases = _leases(db, [row[0] for row in rows])
+    found = {}
+    for number, name, messages, active, ended_at, title, pinned, size in rows:
+        held = leases.get(number, [])
+        lives = life.judge(
+            ended=ended_at is not None,
+            idle=now - active,
+            leases=len(held),
+            unreleased=[holder for holder, released in held if not released],
+        )
+        found[name] = Found(
+            id=name,
+            number=number,
+            version=session_version(messages, active, ended_at, title, pinned),
+            messages=messages,
+            bytes=size,
+            alive=lives.alive,
+        )
+    return found
+
+
+def delete(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
+    """Take sessions out, with their messages, index entries, routes and leases; their children
+    stay and lose their parents, all in one step."""
+    search_index.forget(db, numbers)  # the reference before the data
+    chosen = (json.dumps(numbers),)
+    db.execute(f"DELETE FROM messages WHERE session {_AMONG}", chosen)  # noqa: S608 - our own text
+    db.execute(f"DELETE FROM sessions WHERE number {_AMONG}", chosen)  # noqa: S608 - our own text
+
+
+def end_abandoned(db: sqlite3.Connection, numbers: Sequence[int], reason: str) -> None:
+    """Give sessions the end that they never had, at their last activity."""
+    db.execute(
+        f"""
+        UPDATE sessions SET ended_at = last_active_at, end_reason = ?
+        WHERE number {_AMONG} AND ended_at IS NULL
+        """,  # noqa: S608 - our own text
+        (reason, json.dumps(numbers)),
+    )
+
+
+def put_back(
+    db: sqlite3.Connection, bundle: sqlite3.Connection, ids: Collection[str], *, awaiting: str
+) -> None:
+    """Put sessions back from their copies: rows, totals, lineage, routes, leases, search.
+
+    A parent that is not there is noted under `awaiting` in the session's extra fields, until it
+    comes back too. Inside a write transaction.
+    """
+    rows = bundle.execute(
+        f"""
+        SELECT number, parent_id, routing_key, children, {", ".join(SESSION_COLUMNS)}
+        FROM sessions WHERE id {_AMONG} ORDER BY number
+        """,  # noqa: S608 - our own names
+        (json.dumps(list(ids)),),
+    ).fetchall()
+    numbers = {row[0]: _insert_session(db, row[0], row[4:]) for row in rows}
+    for old, new in numbers.items():
+        _insert_messages(db, bundle, old, new)
+        _insert_leases(db, bundle, old, new)
+    for old, parent, key, children, *_ in rows:
+        _relate(db, numbers[old], parent, json.loads(children), awaiting)
+        if key is not None:  # whoever took the key meanwhile keeps it
+            db.execute(
+                "INSERT OR IGNORE INTO routes (key, session) VALUES (?, ?)", (key, numbers[old])
+            )
+    _join_waiting(db, list(ids), awaiting)
+    search_index.remember(db, list(numbers.values()))
+
+
+def is_same(db: sqlite3.Connection, found: Found, *, started_at: float, first: int | None) -> bool:
+    """Whether a session is the one that was copied, and not another that took its id since:
+    numbers of messages are never used twice."""
+    [begun, number] = db.execute(
+        """
+        SELECT started_at, (SELECT min(number) FROM messages WHERE session = sessions.number)
+        FROM sessions WHERE number = ?
+        """,
+        (found.number,),
+    ).fetchone()
+    return bool(begun == started_at and number == first)
+
+
+def _leases(
+    db: sqlite3.Connection, numbers: Sequence[int]
+) -> Mapping[int, list[tuple[Holder, bool]]]:
+    rows = db.execute(
+        f"""
+        SELECT session, host, boot, process, started, released FROM leases
+        WHERE session {_AMONG}
+        """,  # noqa: S608 - our own text
+        (json.dumps(numbers),),
+    )
+    found: dict[int, list[tuple[Holder, bool]]] = {}
+    for session, host, boot, process, started, released in rows:
+        holder = Holder(host=host, boot=boot, process=process, started=started)
+        found.setdefault(session, []).append((holder, bool(released)))
+    return found
+
+
+def _insert_session(db: sqlite3.Connection, number: int, values: Sequence[object]) -> int:
+    """Under its old number if that is free."""
+    taken = db.execute("SELECT 1 FROM sessions WHERE number = ?", (number,)).fetchone()
+    columns = ("number", *SESSION_COLUMNS)
+    marks = ", ".join("?" * len(columns))
+    cursor = db.execute(
+        f"INSERT INTO sessions ({', '.join(columns)}) VALUES ({marks})",  # noqa: S608 - our own names
+        (None if taken else number, *values),
+    )
+    return int(cursor.lastrowid or 0)
+
+
+def _insert_messages(
+    db: sqlite3.Connection, bundle: sqlite3.Connection, old: int, new: int
+) -> None:
+    """Under their old numbers, which are never used twice. Only in a store that was made anew
+    since can they be taken: then they get new ones, in the same order."""
+    insert = f"INSERT INTO messages ({', '.join(MESSAGE_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own names
+
+    def rows(*, renumbered: bool) -> Iterator[tuple[object, ...]]:
+        found = bundle.execute("SELECT * FROM messages WHERE session = ? ORDER BY number", (old,))
+        for number, _, *rest in found:
+            yield (None if renumbered else number, new, *rest)
+
+    db.execute("SAVEPOINT numbers")
+    try:
+        db.executemany(insert, rows(renumbered=False))
+    except sqlite3.IntegrityError:
+        db.execute("ROLLBACK TO numbers")
+        db.executemany(insert, rows(renumbered=True))
+    db.execute("RELEASE numbers")
+
+
+def _insert_leases(db: sqlite3.Connection, bundle: sqlite3.Connection, old: int, new: int) -> None:
+    rows = bundle.execute("SELECT * FROM leases WHERE session = ?", (old,))
+    db.executemany(
+        f"INSERT INTO leases ({', '.join(LEASE_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - our own names
+        ((new, *rest) for _, *rest in rows),
+    )
+
+
+def _relate(
+    db: sqlite3.Connection, number: int, parent: str | None, children: list[str], awaiting: str
+) -> None:
+    """Give a session its parent, and its children those that have no other parent by now."""
+    db.execute(
+        f"""
+        UPDATE sessions SET parent = ?
+        WHERE parent IS NULL AND relation IS NOT NULL AND id {_AMONG}
+        """,  # noqa: S608 - our own text
+        (number, json.dumps(children)),
+    )
+    if parent is None:
+        return
+    found = db.execute("SELECT number FROM sessions WHERE id = ?", (parent,)).fetchone()
+    if found:
+        db.execute("UPDATE sessions SET parent = ? WHERE number = ?", (found[0], number))
+    else:
+        _set_extra(db, number, awaiting, parent)
+
+
+def _join_waiting(db: sqlite3.Connection, ids: Sequence[str], awaiting: str) -> None:
+    """Give sessions that came back before their parents those parents."""
+    rows = db.execute(
+        """
+        SELECT w.number, p.number FROM sessions w JOIN sessions p ON p.id = w.extra ->> ?
+        WHERE w.parent IS NULL AND w.extra IS NOT NULL AND instr(w.extra, ?) > 0
+          AND p.id IN (SELECT value FROM json_each(?))
+        """,
+        (f'$."{awaiting}"', awaiting, json.dumps(ids)),
+    ).fetchall()
+    for number, parent in rows:
+        db.execute("UPDATE sessions SET parent = ? WHERE number = ?", (parent, number))
+        _set_extra(db, number, awaiting, None)
+
+
+def _set_extra(db: sqlite3.Connection, number: int, name: str, value: str | None) -> None:
+    [text] = db.execute("SELECT extra FROM sessions WHERE number = ?", (number,)).fetchone()
+    extra = load_extra(text)
+    extra.pop(name, None)
+    if value is not None:
+        extra[name] = value
+    db.execute("UPDATE sessions SET extra = ? WHERE number = ?", (dump_extra(extra), number))

@@ -1,0 +1,122 @@
+"""Giving space back to the file system, in steps so short that writers hardly notice.
+
+What was deleted leaves free pages; what left the search index leaves its words there until the
+parts of the index are merged; and all of it passes through the write-ahead log. A full VACUUM
+would do the first in one long step, with room for a second copy of everything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from holdfast.stores.files import allocated_bytes
+from holdfast.stores.sqlite import search_index
+from holdfast.stores.sqlite.database import Database
+
+#: Pages in one step: a few milliseconds.
+_PAGES = 500
+#: The index is merged when at least this share of the messages has left it.
+_GARBAGE_SHARE = 0.05
+#: Between two steps, so that whoever waits gets a turn: the lock itself is not fair.
+_PAUSE = 0.003
+#: A merge that changed fewer rows had nothing left to do.
+_MERGED = 2
+
+Told = Callable[[], None]
+
+
+def give_back(database: Database, tell: Told = lambda: None) -> None:
+    """Bring the file down to what it holds. Safe to stop anywhere, and to repeat."""
+    for steps in (_index, _drop_old_index, _merge, _vacuum):
+        for _ in steps(database):
+            tell()
+            time.sleep(_PAUSE)
+    database.truncate_log()
+
+
+def footprint(database: Database) -> int:
+    """What the store takes on the disk, as the file system says."""
+    return sum(
+        _allocated(database.path.with_name(database.path.name + suffix)) for suffix in ("", "-wal")
+    )
+
+
+def allocated_in(folder: Path) -> int:
+    """What the files in a folder take on the disk; one that is not there takes nothing."""
+    try:
+        return sum(_allocated(path) for path in folder.iterdir())
+    except FileNotFoundError:
+        return 0
+
+
+def renew_index(database: Database) -> None:
+    """Begin the search index anew: cheaper than to take most messages out of it one by one.
+
+    What it does not have yet is searched without it, and `give_back` brings it up to date.
+    """
+    for _ in _drop_old_index(database):  # a run that was killed may have left one
+        time.sleep(_PAUSE)
+    with database.write() as db:
+        search_index.start_over(db)
+
+
+def _index(database: Database) -> Iterator[None]:
+    more = True
+    while more:
+        with database.write() as db:
+            more = search_index.catch_up_some(db)
+        yield
+
+
+def _drop_old_index(database: Database) -> Iterator[None]:
+    with database.read() as db:
+        more = search_index.has_old(db)
+    while more:
+        with database.write() as db:
+            more = search_index.drop_some_of_old(db)
+        yield
+
+
+def _merge(database: Database) -> Iterator[None]:
+    """Merge the parts of the index, if there is enough to gain by it."""
+    with database.read() as db:
+        [messages] = db.execute("SELECT coalesce(sum(message_count), 0) FROM sessions").fetchone()
+        if search_index.garbage(db) <= messages * _GARBAGE_SHARE:
+            return
+    pages = -_PAGES  # FTS5: begin to merge everything; after that, go on
+    more = True
+    while more:
+        with database.write() as db:
+            before = db.total_changes
+            db.execute(
+                "INSERT INTO message_index (message_index, rank) VALUES ('merge', ?)", (pages,)
+            )
+            more = db.total_changes - before >= _MERGED
+            if not more:
+                search_index.forget_garbage(db)
+        pages = _PAGES
+        yield
+
+
+def _vacuum(database: Database) -> Iterator[None]:
+    free = _free_pages(database)
+    while free:
+        database.script(f"PRAGMA incremental_vacuum({_PAGES})")
+        before, free = free, _free_pages(database)
+        if free >= before:
+            return  # others are making free pages as fast
+        yield
+
+
+def _free_pages(database: Database) -> int:
+    with database.read() as db:
+        return int(db.execute("PRAGMA freelist_count").fetchone()[0])
+
+
+def _allocated(path: Path) -> int:
+    try:
+        return allocated_bytes(path.stat())
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,185 @@
+"""Stored sessions as items: what a plan needs to know of each, and no more.
+
+A store may hold hundreds of thousands; an item is a tenth of a `Session`.
+"""
+
+from __future__ import annotations
+
+import functools
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.model.item import SESSION, SPACE, Item
+from holdfast.model.lease import Holder
+from holdfast.model.session import Relation, SessionFilter, session_version
+from holdfast.model.stats import Share
+from holdfast.policy.lifecycle import SessionLife, session_life
+from holdfast.stores.sqlite.database import Database, sqlite_errors
+from holdfast.stores.sqlite.session_rows import TABLES, where
+
+#: What a session takes beside its messages: its row, its places in indexes.
+_ROW_WEIGHT = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifeSigns:
+    """How to tell whether a session lives."""
+
+    is_dead: Callable[[Holder], bool]
+    abandoned_after: float
+
+    def judge(
+        self, *, ended: bool, idle: float, leases: int, unreleased: Iterable[Holder]
+    ) -> SessionLife:
+        return session_life(
+            ended=ended,
+            idle=idle,
+            leases=leases,
+            holders=sum(not self.is_dead(holder) for holder in unreleased),
+            abandoned_after=self.abandoned_after,
+        )
+
+
+def sessions(
+    database: Database, wanted: SessionFilter, *, now: float, life: LifeSigns
+) -> list[Item]:
+    """Every session that is wanted, with its share of the database file as its size."""
+    condition, parameters = where(wanted)
+    known = functools.cache(life.is_dead)  # a few processes hold many sessions
+    life = LifeSigns(is_dead=known, abandoned_after=life.abandoned_after)
+    with database.read() as db:
+        share = _share(db)
+        holders = _holders(db)
+        rows = db.execute(
+            f"""
+            SELECT s.number, s.id, s.source, s.bytes, s.last_active_at, s.message_count,
+                   s.ended_at, s.title, s.pinned, p.id, s.relation,
+                   s.ended_at IS NULL AND EXISTS (SELECT 1 FROM leases WHERE session = s.number)
+            FROM {TABLES} WHERE {condition}
+            """,  # noqa: S608 - no user text
+            parameters,
+        )
+        sources: dict[str, str] = {}
+        return [_item(row, share, holders, sources, now, life) for row in rows]
+
+
+def weigh(database: Database, wanted: SessionFilter) -> Share:
+    """How many sessions these are, and their share of the database file."""
+    condition, parameters = where(wanted)
+    with database.read() as db:
+        count, size = db.execute(
+            f"SELECT count(*), coalesce(sum(s.bytes), 0) FROM {TABLES} WHERE {condition}",  # noqa: S608 - no user text
+            parameters,
+        ).fetchone()
+        weight = (size + count * _ROW_WEIGHT) * _share(db)
+    return Share(name="", count=count, bytes=round(weight))
+
+
+def space(database: Database, name: str) -> Item:
+    """What the file could give back: pages nobody uses, and its write-ahead log."""
+    with database.read() as db:
+        free = _pragma(db, "page_size") * _pragma(db, "freelist_count")
+    return Item(
+        kind=SPACE, id=name, bytes=free + log_bytes(database), last_active_at=0.0, version=""
+    )
+
+
+def log_bytes(database: Database) -> int:
+    try:
+        return database.path.with_name(database.path.name + "-wal").stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What the files of a session need to know of it."""
+
+    ended: bool
+    source: str
+
+
+def owners(database: Database, ids: Sequence[str]) -> Mapping[str, Owner]:
+    """Those of these sessions that are in the store, by id."""
+    condition, parameters = where(SessionFilter(ids=tuple(ids)))
+    with database.read() as db:
+        rows = db.execute(
+            f"SELECT s.id, s.ended_at IS NOT NULL, s.source FROM sessions s WHERE {condition}",  # noqa: S608 - no user text
+            parameters,
+        )
+        return {found: Owner(bool(ended), source) for found, ended, source in rows}
+
+
+def owner(database: Database, session_id: str) -> Owner | None:
+    """The session of this id. One statement: this is asked for every file that goes."""
+    with sqlite_errors(database.path):
+        row = (
+            database.connection()
+            .execute(
+                "SELECT ended_at IS NOT NULL, source FROM sessions WHERE id = ?", (session_id,)
+            )
+            .fetchone()
+        )
+    return Owner(bool(row[0]), row[1]) if row else None
+
+
+def _item(
+    row: tuple[Any, ...],
+    share: float,
+    holders: Mapping[int, list[Holder]],
+    sources: dict[str, str],
+    now: float,
+    life: LifeSigns,
+) -> Item:
+    number, name, source, size, active, messages, ended, title, pinned, parent, relation, held = row
+    lives = life.judge(
+        ended=ended is not None,
+        idle=now - active,
+        leases=held,
+        unreleased=holders.get(number, ()),
+    )
+    return Item(
+        kind=SESSION,
+        id=name,
+        source=sources.setdefault(source, source),
+        session=name,
+        bytes=round((size + _ROW_WEIGHT) * share),
+        last_active_at=active,
+        version=session_version(messages, active, ended, title, pinned),
+        pinned=bool(pinned),
+        alive=lives.alive,
+        abandoned=lives.abandoned,
+        messages=messages,
+        titled=title is not None,
+        parent=parent or "",
+        delegate=relation == Relation.DELEGATE,
+    )
+
+
+def _share(db: sqlite3.Connection) -> float:
+    """Bytes on the disk for each byte of messages: shares add up to the pages in use."""
+    count, size = db.execute("SELECT count(*), coalesce(sum(bytes), 0) FROM sessions").fetchone()
+    weight: int = max(1, size + count * _ROW_WEIGHT)
+    return used_bytes(db) / weight
+
+
+def used_bytes(db: sqlite3.Connection) -> int:
+    """The pages of the file that hold something."""
+    pages = _pragma(db, "page_count") - _pragma(db, "freelist_count")
+    return pages * _pragma(db, "page_size")
+
+
+def _holders(db: sqlite3.Connection) -> Mapping[int, list[Holder]]:
+    """Who has not given a lease back, by session."""
+    found: dict[int, list[Holder]] = {}
+    rows = db.execute("SELECT session, host, boot, process, started FROM leases WHERE NOT released")
+    for session, host, boot, process, started in rows:
+        holder = Holder(host=host, boot=boot, process=process, started=started)
+        found.setdefault(session, []).append(holder)
+    return found
+
+
+def _pragma(db: sqlite3.Connection, name: str) -> int:
+    return int(db.execute(f"PRAGMA {name}").fetchone()[0])

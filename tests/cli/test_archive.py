@@ -1,0 +1,193 @@
+"""`holdfast sessions archive` and `restore`, and the archive in `list` and `search`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast import Message, open_sessions
+from holdfast.policy.lifecycle import SessionOptions, Transcript
+from tests.cli.machine import DAY, Machine, entries
+
+OLD = "20250101_090000_aaaaaa"
+OLDER = "20250102_090000_bbbbbb"
+OPEN = "20250103_090000_cccccc"
+
+
+@pytest.fixture
+def kept(machine: Machine) -> Machine:
+    """Two old sessions that ended, with transcripts and a word of their own each, and an open one
+    of today."""
+    options = SessionOptions(transcripts={"default": Transcript.JSONL})
+    moment = time.time() - 100 * DAY
+    with open_sessions(machine.home, options=options, clock=lambda: moment) as sessions:
+        for session_id, source, word in (
+            (OLD, "telegram", "zebra"),
+            (OLDER, "cron", "quagga"),
+            (OPEN, "cli", "okapi"),
+        ):
+            moment = time.time() if session_id == OPEN else moment + 1
+            sessions.create(source=source, id=session_id, title=f"about the {word}")
+            sessions.append(session_id, Message(role="user", content=f"the {word} runs", tokens=7))
+            if session_id != OPEN:
+                sessions.end(session_id, "done")
+    return machine
+
+
+def listed(machine: Machine, *flags: str) -> list[str]:
+    document = machine.json("sessions", "list", *flags)
+    return sorted(each["id"] for each in document["sessions"])
+
+
+def test_archived_found_and_restored(kept: Machine) -> None:
+    before = kept.json("sessions", "list")["sessions"]
+    files = entries(kept.sessions)
+    report = kept.ok("sessions", "archive", OLD, "--yes")
+    assert "Archived 1 session" in report.words
+    assert f"sessions restore {OLD}" in report.words
+    assert listed(kept) == [OLDER, OPEN]
+    [archived] = kept.json("sessions", "list", "--archived")["sessions"]
+    was = next(each for each in before if each["id"] == OLD)
+    assert {name: archived[name] for name in was} == was
+    assert archived["file"] == f"{OLD}.tar.zst"
+    assert archived["archive_bytes"] == (kept.home / "archive" / archived["file"]).stat().st_size
+    assert archived["archived_at"] > was["ended_at"]
+    assert f"{OLD}.jsonl" not in kept.names()
+    assert "zebra" in kept.ok("sessions", "search", "zebra", "--archived").words
+    assert not kept.json("sessions", "search", "zebra")["hits"]
+    restored = kept.ok("sessions", "restore", OLD[:12])
+    assert "1 brought back" in restored.words
+    assert kept.json("sessions", "list")["sessions"] == before
+    assert kept.json("sessions", "search", "zebra")["hits"]
+    assert listed(kept, "--archived") == []
+    assert {name: entry for name, entry in entries(kept.sessions).items() if name != "."} == {
+        name: entry for name, entry in files.items() if name != "."
+    }
+
+
+def test_undo_brings_an_archived_session_back(kept: Machine) -> None:
+    before = kept.json("sessions", "list")["sessions"]
+    kept.ok("sessions", "archive", OLD, OLDER, "--yes")
+    kept.ok("undo")
+    assert kept.json("sessions", "list")["sessions"] == before
+    assert listed(kept, "--archived") == []
+
+
+def test_filters_pick_what_is_archived(kept: Machine) -> None:
+    document = kept.json("sessions", "archive", "--min-messages", "1", "--dry-run")
+    actions = {
+        item["id"]: item["action"]
+        for item in document["plan"]["items"]
+        if item["kind"] == "session"
+    }
+    assert actions == {OLD: "archive", OLDER: "archive", OPEN: "keep"}
+    assert not (kept.home / "archive").exists()
+    kept.ok("sessions", "pin", OLDER)
+    kept.ok("sessions", "archive", "--older-than", "30d", "--yes")
+    assert listed(kept) == [OLDER, OPEN]
+
+
+def test_gzip_by_choice(kept: Machine) -> None:
+    kept.ok("sessions", "archive", OLD, "--codec", "gzip", "--yes")
+    kept.configure('[archive]\ncodec = "gzip"\n')
+    kept.ok("sessions", "archive", OLDER, "--yes")
+    names = {path.name for path in (kept.home / "archive").glob("*.tar.*")}
+    assert names == {f"{OLD}.tar.gz", f"{OLDER}.tar.gz"}
+    assert kept.ok("sessions", "restore", "--all").words.startswith("2 brought back")
+
+
+def test_an_archive_folder_of_its_own(kept: Machine) -> None:
+    disk = kept.root / "disk"
+    kept.configure(f'[archive]\nfolder = "{disk}"\n')
+    missing = kept.run("sessions", "archive", OLD, "--yes")
+    assert missing.code == 1
+    assert "does not exist" in missing.err
+    assert "mounted" in missing.err
+    assert listed(kept) == [OLD, OLDER, OPEN]
+    assert kept.run("sessions", "list", "--archived").code == 1
+    disk.mkdir()
+    kept.ok("sessions", "archive", OLD, "--yes")
+    assert (disk / f"{OLD}.tar.zst").exists()
+    assert listed(kept, "--archived") == [OLD]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("archive",), "Say which sessions to archive"),
+        (("archive", OLD, "--source", "cron"), "ids or filters"),
+        (("archive", "nobody"), "There is no session"),
+        (("archive", OLD, "--codec", "zip"), "zip"),
+        (("archive", OLD, "--codec", "gzip", "--plan-out", "p.json"), "--plan-out"),
+        (("restore",), "Say which sessions to restore"),
+        (("restore", "--all", OLD), "--all"),
+        (("restore", "nobody"), "There is no archived session"),
+        (("restore", "../x"), "not a session id"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(kept: Machine, args: tuple[str, ...], said: str) -> None:
+    result = kept.run("sessions", *args)
+    assert result.code == 2
+    assert said in result.words
+    assert not (kept.home / "archive").exists()
+
+
+def test_an_open_session_stays_and_that_is_no_success(kept: Machine) -> None:
+    result = kept.run("sessions", "archive", OPEN, "--yes")
+    assert result.code == 1
+    assert "it has not ended" in result.words
+    assert listed(kept) == [OLD, OLDER, OPEN]
+
+
+def test_an_ambiguous_start_is_listed(kept: Machine) -> None:
+    kept.ok("sessions", "archive", OLD, OLDER, "--yes")
+    result = kept.run("sessions", "restore", "2025010")
+    assert result.code == 2
+    assert OLD in result.words
+    assert OLDER in result.words
+
+
+def test_an_empty_archive(kept: Machine) -> None:
+    assert kept.ok("sessions", "list", "--archived").lines == ["The archive is empty."]
+    assert kept.ok("sessions", "restore", "--all").lines == ["There are no archived sessions."]
+    assert kept.json("sessions", "list", "--archived") == {"sessions": [], "total": 0}
+    assert kept.json("sessions", "search", "zebra", "--archived") == {"hits": []}
+    kept.ok("sessions", "archive", OLD, "--yes")
+    no_match = kept.ok("sessions", "list", "--archived", "--source", "cron")
+    assert no_match.lines == ["No sessions match."]
+
+
+def test_a_damaged_bundle_is_named_and_costs_no_other(kept: Machine) -> None:
+    kept.ok("sessions", "archive", OLD, OLDER, "--yes")
+    bundle: Path = kept.home / "archive" / f"{OLD}.tar.zst"
+    bundle.write_bytes(bundle.read_bytes()[:100])
+    result = kept.run("sessions", "restore", "--all")
+    assert result.code == 5
+    assert "1 brought back" in result.words
+    assert bundle.name in result.words
+    assert listed(kept) == [OLDER, OPEN]
+    assert bundle.exists()
+
+
+def test_a_restore_can_be_looked_at_first(kept: Machine) -> None:
+    kept.ok("sessions", "archive", OLD, "--yes")
+    document = kept.json("sessions", "restore", "--all", "--dry-run")
+    assert [each["id"] for each in document["sessions"]] == [OLD]
+    assert document["applied"] is False
+    assert "This would restore 1 session" in kept.ok("sessions", "restore", OLD, "-n").words
+    assert listed(kept, "--archived") == [OLD]
+    done = kept.json("sessions", "restore", OLD)
+    assert done["applied"] is True
+    assert done["report"]["brought_back"] == 1
+    [operation] = [each for each in kept.json("log")["operations"] if each["action"] == "restore"]
+    assert operation["brought_back"] == 1
+
+
+def test_a_saved_plan_archives(kept: Machine) -> None:
+    plan = kept.root / "plan.json"
+    kept.ok("sessions", "archive", OLD, "--plan-out", str(plan))
+    assert listed(kept) == [OLD, OLDER, OPEN]
+    kept.ok("apply", str(plan), "--yes")
+    assert listed(kept, "--archived") == [OLD]

@@ -1,0 +1,188 @@
+"""Kill a process at every call while it archives sessions, restores them, or drops their bundles.
+
+`python -m tests.crash.archive_harness SCENARIO`, in the manner of `harness`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.model.session import SessionFilter
+from holdfast.policy.retention import plan_all
+from holdfast.services.apply import apply
+from holdfast.services.settle import settle
+from holdfast.services.undo import undo
+from tests.archiving import (
+    NOW,
+    STAMPED,
+    Everything,
+    Files,
+    a_stored_session,
+    archive,
+    bring,
+    clock,
+    everything,
+    files,
+    fill,
+    folder_of,
+    opened,
+    store_of,
+    with_files,
+)
+from tests.crash.harness import Tally, run_killed
+
+ALL = ("leaf", "middle", STAMPED)
+
+
+def make(root: Path) -> None:
+    home = opened(root)
+    fill(home, messages=3)
+    a_stored_session(home)
+    with_files(home, STAMPED)
+    store_of(home).close()
+
+
+def archive_some(root: Path) -> None:
+    home = opened(root)
+    archive(home, *ALL)
+    store_of(home).close()
+
+
+def restore_all(root: Path) -> None:
+    home = opened(root)
+    bring(home)
+    store_of(home).close()
+
+
+def undo_latest(root: Path) -> None:
+    home = opened(root)
+    undo(home, None, clock=clock)
+    store_of(home).close()
+
+
+def drop_bundles(root: Path) -> None:
+    home = opened(root)
+    items = home.archive.items()
+    plan = plan_all(items, str(root), NOW, command="prune", reason="old", undoable=True)
+    apply(plan, home, clock=clock)
+
+
+def look(root: Path) -> tuple[Everything, Files]:
+    home = opened(root)
+    seen = everything(home), files(home)
+    store_of(home).close()
+    return seen
+
+
+def settle_only(root: Path) -> None:
+    home = opened(root)
+    with home.log.writing("settle") as log:
+        settle(log, home, clock=clock)
+    store_of(home).close()
+
+
+def places(root: Path) -> tuple[set[str], set[str], set[str]]:
+    """The sessions in the store, in the archive, and in the trash of the archive: whole ones."""
+    home = opened(root)
+    folder = folder_of(home)
+    in_archive = {
+        each.session.id
+        for each in home.archive.find(SessionFilter())
+        if folder.verify(each.file).session.id == each.session.id
+    }
+    in_trash = {
+        path.name.partition("-")[2].removesuffix(".tar.zst")
+        for path in root.glob("archive/.trash/*/*")
+    }
+    stored = set(everything(home))
+    store_of(home).close()
+    return stored, in_archive, in_trash
+
+
+def verify(root: Path, original: tuple[Everything, Files]) -> None:
+    """Nothing is lost; after settling each session is in exactly one place; all comes back."""
+    sessions, original_files = original
+    stored, in_archive, in_trash = places(root)
+    assert stored | in_archive | in_trash == sessions.keys(), "lost"
+    assert original_files.items() >= look(root)[1].items() or _is_unfinished(root)
+    settle_only(root)
+    stored, in_archive, in_trash = places(root)
+    assert stored | in_archive | in_trash == sessions.keys(), "lost while settling"
+    assert not stored & in_archive, "in the store and in the archive"
+    assert not in_archive & in_trash, "in the archive and in its trash"
+    assert not list(root.rglob("*.tmp")), "something half-made was left behind"
+    home = opened(root)
+    assert not home.archive.problems()
+    catalogued = {each.session.id for each in folder_of(home).catalogue.entries()}
+    assert catalogued == in_archive, "the catalogue does not say what is there"
+    assert all(each.finished_at is not None for each in home.log.read().operations)
+    for operation in reversed(home.log.read().operations):
+        if operation.in_trash and in_trash:
+            undo(home, operation.id, clock=clock)
+            in_trash = set()
+    bring(home)
+    store_of(home).close()
+    assert look(root) == original, "not everything came back"
+
+
+def _is_unfinished(root: Path) -> bool:
+    return any(each.finished_at is None for each in opened(root).log.read().operations)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    killed: Callable[[Path], None]
+    before: tuple[Callable[[Path], None], ...] = ()
+
+
+SCENARIOS = {
+    "archive": Scenario(archive_some),
+    "undo": Scenario(undo_latest, (archive_some,)),
+    "restore": Scenario(restore_all, (archive_some,)),
+    "drop": Scenario(drop_bundles, (archive_some,)),
+    "undo-drop": Scenario(undo_latest, (archive_some, drop_bundles)),
+}
+
+
+def kill(scenario: Scenario, scratch: Path, kill_at: int, settle_at: int, tally: Tally) -> int:
+    """One state: killed, perhaps again while that is settled. How many of the two got through."""
+    root = scratch / "home"
+    shutil.rmtree(root, ignore_errors=True)
+    shutil.copytree(scratch / "pattern", root, symlinks=True)
+    through = run_killed(scenario.killed, root, kill_at)
+    settled = through or not settle_at or run_killed(settle_only, root, settle_at)
+    tally.kills += (not through) + (not settled)
+    verify(root, look(scratch / "original"))
+    tally.states += 1
+    return through + settled
+
+
+def main(name: str, times: str = "once") -> None:
+    tally = Tally()
+    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as made:
+        scratch = Path(made)
+        (scratch / "original").mkdir()
+        make(scratch / "original")
+        shutil.copytree(scratch / "original", scratch / "pattern", symlinks=True)
+        for step in SCENARIOS[name].before:
+            step(scratch / "pattern")
+        got_through = 0
+        for kill_at in itertools.count(1):
+            for settle_at in itertools.count(1) if times == "twice" else (0,):
+                got_through = kill(SCENARIOS[name], scratch, kill_at, settle_at, tally)
+                if got_through:
+                    break
+            if got_through == 2:
+                break
+    sys.stdout.write(json.dumps({"kills": tally.kills, "states": tally.states}) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,262 @@
+"""What must hold of every plan for stored sessions: with their files, lineages and ends."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from holdfast.errors import EmptyPolicyError
+from holdfast.model.inventory import Inventory
+from holdfast.model.item import SESSION, SPACE, Item
+from holdfast.model.plan import Action, Plan, PlanItem
+from holdfast.policy import retention
+from holdfast.policy.gc import GcRules, plan_gc
+from holdfast.policy.named import plan_named
+from holdfast.policy.rules import Files, Limits, Policy
+from tests.builders import NOW
+from tests.property import session_plan_model as model
+from tests.property.strategies import (
+    CALENDAR,
+    CAPS,
+    GC_RULES,
+    SESSION_IDS,
+    SOURCES,
+    TIES,
+    families,
+    session_policies,
+    stored_inventories,
+)
+
+MODES = st.sampled_from(Files)
+CAPPED = CAPS.map(lambda caps: Limits(caps=caps))
+LEFT = (Action.REMOVE, Action.ARCHIVE)
+
+
+def plan(policy: Policy, inventory: Inventory, files: Files = Files.WITH) -> Plan:
+    return retention.plan(policy, inventory, NOW, command="test", files=files)
+
+
+def capped() -> st.SearchStrategy[Policy]:
+    """Nothing but caps: whoever goes along with its parent counts for them."""
+    return session_policies(
+        everywhere=CAPPED,
+        by_source=st.dictionaries(st.sampled_from(SOURCES), CAPPED, max_size=2),
+        pins=st.just(()),
+        trivial_max=st.integers(1, 3),
+    )
+
+
+def archive(policy: Policy, inventory: Inventory) -> Plan:
+    return retention.plan(policy, inventory, NOW, command="test", leaving=Action.ARCHIVE)
+
+
+def collect(rules: GcRules, policy: Policy, inventory: Inventory) -> Plan:
+    return plan_gc(rules, policy, inventory, NOW, command="test")
+
+
+def decided(made: Plan) -> dict[model.Key, tuple[Action, bool, str]]:
+    return {
+        (item.kind, item.id): (item.action, item.undoable, item.goes_with) for item in made.items
+    }
+
+
+def stored(inventory: Inventory) -> dict[str, Item]:
+    return {item.id: item for item in inventory.items if item.kind == SESSION}
+
+
+def sessions_of(made: Plan) -> dict[str, PlanItem]:
+    return {item.id: item for item in made.items if item.kind == SESSION}
+
+
+# --- Against the model ----------------------------------------------------------------------------
+
+
+@given(
+    stored_inventories() | stored_inventories(last_active_at=CALENDAR), session_policies(), MODES
+)
+def test_a_plan_is_that_of_the_model(inventory: Inventory, policy: Policy, files: Files) -> None:
+    made = plan(policy, inventory, files)
+    expected = model.prune(policy, inventory, NOW, files=files)
+    assert decided(made) == model.decisions(expected)
+    assert {each.cap: (each.limit, each.remaining) for each in made.shortfalls} == expected.short
+    for shortfall in made.shortfalls:
+        assert sum(shortfall.held_by.values()) == shortfall.remaining
+
+
+@settings(max_examples=300)
+@given(families(), session_policies(trivial_max=st.integers(0, 3)) | capped(), MODES)
+def test_families_go_as_the_model_says(inventory: Inventory, policy: Policy, files: Files) -> None:
+    made = plan(policy, inventory, files)
+    expected = model.prune(policy, inventory, NOW, files=files)
+    assert decided(made) == model.decisions(expected)
+    assert {each.cap: (each.limit, each.remaining) for each in made.shortfalls} == expected.short
+
+
+@given(stored_inventories(), session_policies().filter(lambda policy: policy.has_rules))
+def test_archiving_is_that_of_the_model(inventory: Inventory, policy: Policy) -> None:
+    made = archive(policy, inventory)
+    assert decided(made) == model.decisions(model.prune(policy, inventory, NOW, archiving=True))
+    assert made.shortfalls == ()
+
+
+@given(stored_inventories(), GC_RULES, session_policies())
+def test_gc_is_that_of_the_model(inventory: Inventory, rules: GcRules, policy: Policy) -> None:
+    assume(not rules.empty)
+    # Only sessions, their files and the space are any business of gc.
+    items = tuple(item for item in inventory.items if item.owned or item.kind == SESSION)
+    expected = model.gc(rules, policy, replace(inventory, items=items, trash=()), NOW)
+    assert decided(collect(rules, policy, inventory)) == model.decisions(expected)
+
+
+@given(stored_inventories(), st.sets(st.sampled_from(SESSION_IDS)), st.sampled_from(LEFT))
+def test_who_is_named_goes_unless_it_lives(
+    inventory: Inventory, ids: set[str], action: Action
+) -> None:
+    made = plan_named(
+        ids, inventory, NOW, command="x", reason="asked", undoable=True, action=action
+    )
+    named = {name: item for name, item in stored(inventory).items() if name in ids}
+    assert sessions_of(made).keys() == named.keys()
+    nobody = model.Model(Policy(), inventory, NOW)
+    for name, item in sessions_of(made).items():
+        assert item.action is (Action.KEEP if nobody.in_use(named[name]) else action)
+    for item in made.items:
+        if item.kind not in (SESSION, SPACE):
+            goes = sessions_of(made)[item.session].action is action
+            assert item.action is (Action.REMOVE if goes else Action.KEEP)
+            assert item.undoable is (goes and action is Action.REMOVE)
+
+
+# --- Whatever the model says ----------------------------------------------------------------------
+
+
+@given(stored_inventories(), session_policies(), MODES)
+def test_everything_selected_is_in_the_plan_once(
+    inventory: Inventory, policy: Policy, files: Files
+) -> None:
+    made = plan(policy, inventory, files)
+    there = stored(inventory)
+    expected = [
+        (item.kind, item.id)
+        for item in (*inventory.items, *inventory.trash)
+        if not item.owned or item.session in there
+    ]
+    assert Counter((i.kind, i.id) for i in made.items if i.kind != SPACE) == Counter(expected)
+    assert Counter(made.kept) + Counter(made.steps) == Counter(made.items)
+
+
+@given(stored_inventories(), session_policies(), MODES)
+def test_the_living_and_the_pinned_never_go(
+    inventory: Inventory, policy: Policy, files: Files
+) -> None:
+    gone = {(item.kind, item.id) for item in plan(policy, inventory, files).removals}
+    for item in inventory.items:
+        if item.alive is not None or policy.pins_item(item):
+            assert (item.kind, item.id) not in gone
+        if item.owned and item.alive is not None:
+            assert (SESSION, item.session) not in gone, "somebody works with its file"
+
+
+@given(stored_inventories(), session_policies())
+def test_a_file_goes_only_with_its_session(inventory: Inventory, policy: Policy) -> None:
+    made = plan(policy, inventory)
+    owned = {item.id for item in inventory.items if item.owned}
+    for item in made.items:
+        if item.id in owned and item.action is not Action.KEEP:
+            assert item.goes_with == item.session
+            session = sessions_of(made)[item.session]
+            assert (session.action, session.undoable) == (item.action, item.undoable)
+
+
+@given(stored_inventories(), session_policies(), GC_RULES)
+def test_a_session_is_ended_only_when_nobody_uses_it(
+    inventory: Inventory, policy: Policy, rules: GcRules
+) -> None:
+    plans = [plan(policy, inventory, files) for files in Files]
+    if not rules.empty:
+        plans.append(collect(rules, policy, inventory))
+    stored_ones = [item for item in inventory.items if item.owned or item.kind == SESSION]
+    used = {item.session for item in stored_ones if item.alive is not None}
+    for made in plans:
+        for name, item in sessions_of(made).items():
+            abandoned = stored(inventory)[name].abandoned is not None and name not in used
+            assert (item.action is Action.END) == (abandoned and item.action not in LEFT)
+
+
+@given(stored_inventories(), session_policies(), MODES, GC_RULES)
+def test_substantial_children_outlive_their_parents(
+    inventory: Inventory, policy: Policy, files: Files, rules: GcRules
+) -> None:
+    """Lineage takes nobody who is substantial or has a title: only their own age can."""
+    plans = [(policy.trivial_max, plan(policy, inventory, files))]
+    if not rules.empty:
+        plans.append((rules.trivial_max, collect(rules, policy, inventory)))
+    for trivial_max, made in plans:
+        for name, item in sessions_of(made).items():
+            if item.action in LEFT and item.rule == "delegate of a session that goes":
+                session = stored(inventory)[name]
+                assert session.delegate
+                assert not session.titled
+                assert session.messages is not None
+                assert session.messages <= trivial_max
+                assert sessions_of(made)[session.parent].action in LEFT
+
+
+@given(stored_inventories(), session_policies(), GC_RULES)
+def test_gc_takes_no_more_than_a_person_would_call_trivial(
+    inventory: Inventory, policy: Policy, rules: GcRules
+) -> None:
+    assume(not rules.empty)
+    for item in collect(rules, policy, inventory).removals:
+        if item.kind == SESSION:
+            messages = stored(inventory)[item.id].messages
+            assert messages is not None
+            assert messages <= rules.trivial_max
+            assert not stored(inventory)[item.id].titled
+
+
+@given(stored_inventories(), session_policies(), MODES)
+def test_sessions_come_before_their_files_and_space_comes_last(
+    inventory: Inventory, policy: Policy, files: Files
+) -> None:
+    made = plan(policy, inventory, files)
+    rank = {SESSION: 0, "file": 1, "orphan": 2, "trash": 3, SPACE: 4}
+    owned = {item.id for item in inventory.items if item.owned}
+
+    def place(item: PlanItem) -> int:
+        file = "file" if item.id in owned else "orphan"
+        return rank.get(item.kind, rank[file])
+
+    assert [place(item) for item in made.items] == sorted(map(place, made.items))
+
+
+@given(st.data(), stored_inventories(last_active_at=TIES), session_policies(), MODES)
+def test_the_order_of_the_scan_does_not_matter(
+    data: st.DataObject, inventory: Inventory, policy: Policy, files: Files
+) -> None:
+    shuffled = replace(inventory, items=tuple(data.draw(st.permutations(inventory.items))))
+    one, other = plan(policy, inventory, files), plan(policy, shuffled, files)
+    assert one == plan(policy, inventory, files)
+    assert set(one.items) == set(other.items)
+    assert one.shortfalls == other.shortfalls
+
+
+@given(stored_inventories(), session_policies(), MODES)
+def test_a_plan_has_reasons_and_survives_json(
+    inventory: Inventory, policy: Policy, files: Files
+) -> None:
+    made = plan(policy, inventory, files)
+    assert all(item.rule.strip() for item in made.items)
+    assert Plan.from_json(json.loads(json.dumps(made.to_json()))) == made
+
+
+@given(stored_inventories(), GC_RULES, session_policies())
+def test_gc_without_a_rule_is_refused(inventory: Inventory, rules: GcRules, policy: Policy) -> None:
+    off = replace(rules, empty_after=0.0, trivial_after=0.0)
+    with pytest.raises(EmptyPolicyError, match="neither empty nor trivial"):
+        collect(off, policy, inventory)
