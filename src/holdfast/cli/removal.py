@@ -110,8 +110,13 @@ def _ask(plan: Plan) -> DeclinedError | None:
             "Nothing was removed: there is no terminal to ask on.",
             hint="Look at the plan with --dry-run, then pass --yes.",
         )
-    from holdfast.cli.show_plan import amount
+    from holdfast.cli.show_plan import amount, is_archiving
 
+    if is_archiving(plan):
+        click.echo(err=True)
+        if confirmed(f"Archive {amount(plan.removals)}?"):
+            return None
+        return DeclinedError("Nothing was archived.")
     final = [item for item in plan.removals if not item.undoable]
     warning = ""
     if len(final) == len(plan.removals):

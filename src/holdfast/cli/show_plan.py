@@ -35,11 +35,16 @@ def amount(items: Sequence[PlanItem]) -> str:
     return f"{format_count(len(items), 'item')}, {format_bytes(sum(i.bytes for i in items))}"
 
 
+def is_archiving(plan: Plan) -> bool:
+    return any(item.action is Action.ARCHIVE for item in plan.removals)
+
+
 def show_plan(plan: Plan, *, all_items: bool) -> None:
     """What would go, grouped, with examples; what stays, by rule; which caps cannot be met."""
     removals = plan.removals
     if removals:
-        say(Text(f"The plan removes {amount(removals)}", style="bold"))
+        verb = "archives" if is_archiving(plan) else "removes"
+        say(Text(f"The plan {verb} {amount(removals)}", style="bold"))
         say()
         _show_groups(removals)
         say()

@@ -90,6 +90,12 @@ class Settings:
         """What gc takes."""
         return self.sessions.gc_rules()
 
+    def archive_policy(self, use_trash: bool = True) -> Policy:
+        """What stays in the archive. It may be empty: then everything does."""
+        return Policy(
+            everywhere=self.archive.limits(), pins=self.sessions.pins, use_trash=use_trash
+        )
+
     def session_options(self) -> SessionOptions:
         """How sessions live."""
         named = ((DEFAULT_SOURCE, self.transcripts.default), *self.transcripts.by_source)

@@ -1,8 +1,8 @@
-"""A realistic home to show things on: session files in the proportions seen in the field.
+"""A realistic home to show things on: stored sessions and files in the proportions of the field.
 
-728 transcripts, three quarters of them from cron jobs, two thirds with at most five messages, some
-large ones, request dumps, and a few files that are somebody's state. Sizes are a tenth of what
-was seen, so that the sample is made in a second. The same seed makes the same home.
+728 sessions in the store, files of some of them, files of sessions that the store never knew,
+request dumps, and a file that is somebody's state. Texts are short, so that the sample is made in
+a second or two. The same seed makes the same home.
 """
 
 from __future__ import annotations
@@ -10,89 +10,96 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from holdfast.homes.artifact_scan import FOLDER
-from holdfast.stores.files import make_private_dir, write_new
+from holdfast.homes.holdfast import DATABASE
+from holdfast.homes.sample_sessions import Sampled, memorable, sampled
+from holdfast.stores import processes
+from holdfast.stores.files import make_private_dir
+from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
-_TRANSCRIPTS = 728
-_CRON_SHARE = 0.735
-_TRIVIAL_SHARE = 0.673
-_DUMPS = 180
-_OLDEST_DAYS = 240
-_SOURCES = ("cli", "telegram", "discord")
-_JOBS = ("backup-check", "inbox-digest", "price-watch", "log-triage")
-_SENTENCES = (
-    "The nightly run finished without errors; 14 mails were filed.",
-    "Please look at the failing test in the storage module and propose a fix.",
-    "I read the file and found the retry loop that never backs off.",
-    "The disk on the build machine is nearly full again.",
-    "Done. The change is on a branch, with a test that failed before.",
-    "Price of the watched item is unchanged since yesterday.",
-)
+_SESSIONS = 728
+_FILE_SHARE = 0.4
+_ORPHANS = 60
+_DUMPS = 120
+_DUMPED_MESSAGES = 40
+_PRIVATE = 0o600
 
 
-def build(root: Path, now: float, seed: int = 7) -> None:
-    """Fill an empty folder with a sample home whose newest files were touched just before `now`."""
+def build(root: Path, now: float, seed: int = 7) -> str:
+    """Fill an empty folder with a sample home that was in use just before `now`.
+
+    Returns the id of the session in which `sample_sessions.MEMORABLE_WORD` was said.
+    """
     chance = random.Random(seed)  # noqa: S311 - a sample, not a secret
-    sessions = root / FOLDER
-    make_private_dir(sessions)
-    transcripts = list(_transcripts(chance, now))
-    for name, moment, content in transcripts:
-        _write(sessions / name, moment, content)
-    for name, moment, content in _dumps(chance, transcripts):
-        _write(sessions / name, moment, content)
-    _write(sessions / "sessions.json", now, {"agent:main": transcripts[0][0]})
+    make_private_dir(root / FOLDER)
+    one = memorable(chance, now)
+    stored = [one, *sampled(chance, now, _SESSIONS - 1)]
+    _store(root / DATABASE, stored, now)
+    _write_files(root / FOLDER, chance, stored, sampled(chance, now, _ORPHANS))
+    return one.session.id
 
 
-_File = tuple[str, float, dict[str, Any]]
+def _store(path: Path, sessions: Sequence[Sampled], now: float) -> None:
+    """All of them in one transaction: only that makes it quick."""
+    store = SqliteSessionStore(path)
+    dead = replace(processes.this_process(), boot="before the machine was started anew")
+    with SqliteImport(store) as importing, importing.transaction():
+        for each in sessions:
+            importing.add(each.session, each.messages, now=now)
+            if each.session.pinned:
+                store.pin(each.session.id, pinned=True)
+            if each.abandoned:
+                store.hold(each.session.id, dead, now=each.session.last_active_at)
+    store.close()
 
 
-def _transcripts(chance: random.Random, now: float) -> Iterator[_File]:
-    for number in range(_TRANSCRIPTS):
-        # More recent than old ones, as with an agent that is used more and more.
-        age = timedelta(days=_OLDEST_DAYS * chance.random() ** 1.5) if number else timedelta()
-        started = datetime.fromtimestamp(now, UTC) - age
-        stamp = started.strftime("%Y%m%d_%H%M%S")
-        if chance.random() < _CRON_SHARE:
-            source, session = "cron", f"cron_{chance.choice(_JOBS)}_{stamp}"
-        else:
-            source = chance.choice(_SOURCES)
-            session = f"{stamp}_{chance.randrange(16**6):06x}"
-        content = {
-            "session_id": session,
-            "platform": source,
-            "session_start": started.isoformat(),
-            "messages": _messages(chance),
-        }
-        yield f"session_{session}.json", started.timestamp(), content
+def _write_files(
+    folder: Path, chance: random.Random, stored: Sequence[Sampled], orphans: Sequence[Sampled]
+) -> None:
+    with_file = [each for each in stored if chance.random() < _FILE_SHARE]
+    for each in (*with_file, *orphans):
+        _write(folder / f"session_{each.session.id}.json", each, _transcript(each))
+    for name, each, content in _dumps(chance, [*stored, *orphans]):
+        _write(folder / name, each, content)
+    newest = stored[1]
+    _write(folder / "sessions.json", newest, {"agent:main": newest.session.id})
 
 
-def _messages(chance: random.Random) -> list[dict[str, str]]:
-    trivial = chance.random() < _TRIVIAL_SHARE
-    count = chance.randint(0, 5) if trivial else int(chance.paretovariate(1.1) * 20) % 900
-    return [
-        {
-            "role": ("user", "assistant")[number % 2],
-            "content": " ".join(chance.choices(_SENTENCES, k=chance.randint(1, 12))),
-        }
-        for number in range(count)
-    ]
+def _transcript(each: Sampled) -> dict[str, Any]:
+    session = each.session
+    return {
+        "session_id": session.id,
+        "platform": session.source,
+        "session_start": datetime.fromtimestamp(session.started_at, UTC).isoformat(),
+        "messages": _plain(each),
+    }
 
 
-def _dumps(chance: random.Random, transcripts: list[_File]) -> Iterator[_File]:
-    for name, moment, content in chance.choices(transcripts, k=_DUMPS):
-        session = name.removeprefix("session_").removesuffix(".json")
-        when = datetime.fromtimestamp(moment, UTC).strftime("%Y%m%d_%H%M%S")
-        dump = {"session_id": session, "reason": "timeout", "request": content["messages"][:40]}
-        yield f"request_dump_{session}_{when}_{chance.randrange(10**6):06}.json", moment, dump
+def _plain(each: Sampled) -> list[dict[str, Any]]:
+    return [{"role": message.role, "content": message.content} for message in each.messages]
 
 
-def _write(path: Path, moment: float, content: dict[str, Any]) -> None:
-    if path.exists():
-        return  # two samples of one second and job: one is enough
-    write_new(path, json.dumps(content, indent=1).encode())
+def _dumps(
+    chance: random.Random, sessions: Sequence[Sampled]
+) -> Iterator[tuple[str, Sampled, dict[str, Any]]]:
+    for each in chance.sample(sessions, k=_DUMPS):
+        session = each.session
+        when = datetime.fromtimestamp(session.last_active_at, UTC).strftime("%Y%m%d_%H%M%S")
+        request = _plain(each)[:_DUMPED_MESSAGES]
+        dump = {"session_id": session.id, "reason": "timeout", "request": request}
+        yield f"request_dump_{session.id}_{when}_{chance.randrange(10**6):06}.json", each, dump
+
+
+def _write(path: Path, each: Sampled, content: dict[str, Any]) -> None:
+    """A file as old as its session. Not flushed to the disk: nobody would miss it."""
+    path.touch(mode=_PRIVATE, exist_ok=False)
+    path.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    moment = each.session.last_active_at
     os.utime(path, (moment, moment))

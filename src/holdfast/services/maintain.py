@@ -28,7 +28,7 @@ from holdfast.services.events import cap_events, failure_events, session_events,
 from holdfast.services.notify import fresh, remember, tell
 from holdfast.services.settle import settle_if_needed
 from holdfast.services.silent import Silent
-from holdfast.services.upkeep import COMMAND, archive_policy, plan_step, steps_of
+from holdfast.services.upkeep import COMMAND, plan_step, steps_of
 
 #: How often to plan anew when a size cap was not reached: what a session takes is an estimate
 #: until its pages are given back.
@@ -163,7 +163,7 @@ class _Run:
     def _policy_of(self, step: Step) -> Policy:
         """The one whose caps a step has to reach."""
         if step is Step.ARCHIVE:
-            return archive_policy(self.settings)
+            return self.settings.archive_policy()
         return self.settings.policy() if step is Step.PRUNE else Policy()
 
     def _look(self, steps: list[StepResult]) -> list[Event]:

@@ -11,7 +11,7 @@ from holdfast.model.maintenance import Step
 from holdfast.model.plan import Plan
 from holdfast.model.session import SessionFilter
 from holdfast.policy.retention import plan
-from holdfast.policy.rules import Limits, Policy, Rules
+from holdfast.policy.rules import Limits, Rules
 from holdfast.policy.selection import Selection
 from holdfast.ports import Home, Progress
 from holdfast.services.gc import plan_home_gc
@@ -37,14 +37,9 @@ def steps_of(settings: Settings) -> tuple[Step, ...]:
         Step.PRUNE: settings.sessions.auto_prune,
         Step.UPKEEP: not settings.sessions.auto_prune,
         Step.GC: settings.sessions.auto_gc,
-        Step.ARCHIVE: not archive_policy(settings).empty,
+        Step.ARCHIVE: not settings.archive_policy().empty,
     }
     return tuple(step for step, is_wanted in wanted.items() if is_wanted)
-
-
-def archive_policy(settings: Settings) -> Policy:
-    """What stays in the archive. It may be empty: then everything does."""
-    return Policy(everywhere=settings.archive.limits(), pins=settings.sessions.pins)
 
 
 def plan_step(
@@ -95,7 +90,7 @@ def _plan_gc(home: Home, settings: Settings, now: float, progress: Progress | No
 def _plan_archive(home: Home, settings: Settings, now: float, _: Progress | None) -> StepPlan:
     """What has been in the archive for too long goes to the trash; what is too much, at once."""
     inventory = Inventory(home=str(home.root), scanned_at=now, items=tuple(home.archive.items()))
-    made = plan(archive_policy(settings), inventory, now, command=COMMAND)
+    made = plan(settings.archive_policy(), inventory, now, command=COMMAND)
     unreached = tuple(replace(each, cap=f"{each.cap} of the archive") for each in made.shortfalls)
     return StepPlan(
         step=Step.ARCHIVE, plan=replace(made, shortfalls=unreached), inventory=inventory

@@ -17,7 +17,6 @@ from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
 from holdfast.model.units import format_duration, parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from holdfast.config import Settings
     from holdfast.model.inventory import Inventory
     from holdfast.policy.rules import Caps, Files, Policy, Rules
     from holdfast.ports import Home
@@ -51,6 +50,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--max-count", type=_COUNT, metavar="N", help="Bound the number that stays.")
 @click.option("--files-only", is_flag=True, help="Remove files; the sessions stay as history.")
 @click.option("--no-files", is_flag=True, help="Remove sessions; their files stay.")
+@click.option("--archived", is_flag=True, help="Of the archive; its own retention holds there.")
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
 @click.pass_obj
@@ -61,6 +61,7 @@ def command(
     kinds: tuple[str, ...],
     files_only: bool,
     no_files: bool,
+    archived: bool,
     skip_trash: bool,
     how: RemovalFlags,
     **flags: Any,
@@ -76,26 +77,36 @@ def command(
     Files without a session go too when they are old enough, unless they are open or were touched
     within the last day. What goes stays in the trash for a week (trash_days), where `holdfast
     undo` finds it; what only a size cap removes goes at once, because the trash counts too.
+
+    With --archived it looks at the archive instead: retention_days and max_total_size_mb of
+    [archive] hold, and --older-than counts from when a session was archived.
     """
     from holdfast.policy.selection import Selection
-    from holdfast.services.prune import plan_prune
+    from holdfast.services.prune import plan_prune, plan_prune_archive
 
     home, settings = invocation.open_home()
-    policy = _policy(invocation, settings, flags, use_trash=not skip_trash)
+    base = settings.archive_policy if archived else settings.policy
+    policy = _policy(invocation, base(use_trash=not skip_trash), flags)
     wanted = session_filter(invocation, {**flags, "older_than": None})
+    if archived and (kinds or files_only or no_files):
+        raise UsageError("--archived does not go with --kind, --files-only or --no-files.")
     _check_window(invocation, policy, flags)
+    now, line = invocation.now, invocation.command_line
     with progress() as shown:
-        plan, inventory = plan_prune(
-            home,
-            policy,
-            now=invocation.now,
-            command=invocation.command_line,
-            selection=Selection(
-                kinds=frozenset(_KINDS[kind] for kind in kinds) or None, sessions=wanted
-            ),
-            files=_files(files_only=files_only, no_files=no_files),
-            progress=shown,
-        )
+        if archived:
+            plan, inventory = plan_prune_archive(home, policy, now=now, command=line, wanted=wanted)
+        else:
+            plan, inventory = plan_prune(
+                home,
+                policy,
+                now=now,
+                command=line,
+                selection=Selection(
+                    kinds=frozenset(_KINDS[kind] for kind in kinds) or None, sessions=wanted
+                ),
+                files=_files(files_only=files_only, no_files=no_files),
+                progress=shown,
+            )
     _tell(inventory, flags["source"], home)
     del inventory  # as large as the plan, and nobody needs it any more
     code = remove(invocation, home, plan, how)
@@ -128,13 +139,10 @@ def _check_window(invocation: Invocation, policy: Policy, flags: dict[str, Any])
         )
 
 
-def _policy(
-    invocation: Invocation, settings: Settings, knobs: dict[str, Any], *, use_trash: bool
-) -> Policy:
+def _policy(invocation: Invocation, policy: Policy, knobs: dict[str, Any]) -> Policy:
     """The policy of the configuration, with its rules or caps replaced by those of the flags."""
     from holdfast.policy.rules import Limits
 
-    policy = settings.policy(use_trash=use_trash)
     rules, caps = _rules(invocation, knobs), _caps(knobs)
     if rules.empty and caps.empty:
         return policy

@@ -1,0 +1,207 @@
+"""Sessions to show things on, in the proportions seen in the field. The same chance makes the same.
+
+Three quarters come from cron jobs and two thirds have at most five messages. Some have a title, a
+pin, a parent; a few were left open by a process that has gone.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from holdfast.model.session import EndReason, Message, Relation, Session, Tokens
+from holdfast.policy.rules import DAY, TRIVIAL_MAX
+
+_CRON_SHARE = 0.735
+_TRIVIAL_SHARE = 0.673
+_TITLED_SHARE = 0.15
+_PARENT_SHARE = 0.15
+_ABANDONED = range(20, 24)  # by number: early enough to be there in a small sample too
+_PINNED = range(30, 33)
+_OLDEST_DAYS = 240
+_MOST_MESSAGES = 300
+_SECONDS_BETWEEN = 20.0
+_ID_DIGITS = 6
+_COST_PER_TOKEN = 3e-6
+_SOURCES = ("cli", "telegram", "discord")
+_MODELS = ("sample-large", "sample-large", "sample-small")
+_JOBS = ("backup-check", "inbox-digest", "price-watch", "log-triage")
+_TITLES = ("Flaky storage test", "Travel in June", "Move to the new disk", "Tax papers")
+_SENTENCES = (
+    "The nightly run finished without errors; 14 mails were filed.",
+    "Please look at the failing test in the storage module and propose a fix.",
+    "I read the file and found the retry loop that never backs off.",
+    "The disk on the build machine is nearly full again.",
+    "Done. The change is on a branch, with a test that failed before.",
+    "Price of the watched item is unchanged since yesterday.",
+)
+
+#: A conversation that somebody looks for months later, and the word it is found by.
+MEMORABLE_WORD = "sourdough"
+_MEMORABLE_DAYS = 130
+_MEMORABLE = (
+    "How often do I feed a sourdough starter that lives in the fridge?",
+    "Once a week is enough. Take it out the evening before you bake.",
+    "And which flour?",
+    "Whole rye for the starter, whatever you like for the bread.",
+    "It rose. Thank you!",
+    "Good. Keep a spoonful back for the next one.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """A session with its messages, and whether its process died before it ended."""
+
+    session: Session
+    messages: tuple[Message, ...]
+    abandoned: bool = False
+
+
+def memorable(chance: random.Random, now: float) -> Sampled:
+    """The conversation with `MEMORABLE_WORD` in it, from telegram."""
+    ended = now - _MEMORABLE_DAYS * DAY
+    messages = _said(chance, _MEMORABLE, ended)
+    return _ended("telegram", messages, ended, _hexadecimal(chance), title="Bread")
+
+
+def sampled(chance: random.Random, now: float, count: int) -> list[Sampled]:
+    """This many sessions, each with an id of its own, parents before their children."""
+    made: dict[str, Sampled] = {}
+    while len(made) < count:
+        one = _one(chance, now, len(made))
+        made.setdefault(one.session.id, one)
+        if one.session.source != "cron" and chance.random() < _PARENT_SHARE:
+            for child in _children(chance, one.session):
+                made.setdefault(child.session.id, child)
+    return list(made.values())[:count]
+
+
+def _one(chance: random.Random, now: float, number: int) -> Sampled:
+    # More recent than old ones, as with an agent that is used more and more.
+    age = DAY * _OLDEST_DAYS * chance.random() ** 1.5 if number else 0.0
+    last_active = now - age
+    if number in _ABANDONED:
+        last_active -= 2 * DAY
+        messages = _said(chance, _texts(chance, trivial=False), last_active)
+        return _open("telegram", messages, last_active, _hexadecimal(chance), abandoned=True)
+    messages = _said(chance, _texts(chance), last_active)
+    if number == 0:
+        return _open("cli", messages, last_active, _hexadecimal(chance))
+    if chance.random() < _CRON_SHARE:
+        job = chance.choice(_JOBS)
+        return _ended("cron", messages, last_active, job, reason=EndReason.DELIVERED)
+    title = chance.choice(_TITLES) if chance.random() < _TITLED_SHARE else None
+    return _ended(
+        chance.choice(_SOURCES),
+        messages,
+        last_active,
+        _hexadecimal(chance),
+        title=title,
+        model=chance.choice(_MODELS),
+        pinned=number in _PINNED,
+    )
+
+
+def _children(chance: random.Random, parent: Session) -> Iterator[Sampled]:
+    """Delegates, most of which said little, and now and then a branch."""
+    for relation in chance.choices(list(Relation), weights=(1, 1, 6), k=chance.randint(1, 3)):
+        is_delegate = relation is Relation.DELEGATE
+        messages = _said(chance, _texts(chance), parent.last_active_at)
+        yield _ended(
+            "subagent" if is_delegate else parent.source,
+            messages,
+            parent.last_active_at,
+            _hexadecimal(chance),
+            parent_id=parent.id,
+            relation=relation,
+        )
+
+
+def _ended(  # noqa: PLR0913 - a session has that many sides
+    source: str,
+    messages: Sequence[Message],
+    at: float,
+    mark: str,
+    *,
+    reason: EndReason = EndReason.ENDED,
+    title: str | None = None,
+    model: str = _MODELS[0],
+    pinned: bool = False,
+    parent_id: str | None = None,
+    relation: Relation | None = None,
+) -> Sampled:
+    started = _start(messages, at)
+    session = Session(
+        id=_id(source, started, mark),
+        source=source,
+        started_at=started,
+        last_active_at=at,
+        ended_at=at,
+        end_reason=reason,
+        title=title,
+        model=model,
+        pinned=pinned,
+        parent_id=parent_id,
+        relation=relation,
+    )
+    return Sampled(session=session, messages=tuple(messages))
+
+
+def _open(
+    source: str, messages: Sequence[Message], at: float, mark: str, *, abandoned: bool = False
+) -> Sampled:
+    started = _start(messages, at)
+    session = Session(
+        id=_id(source, started, mark),
+        source=source,
+        started_at=started,
+        last_active_at=at,
+        model=_MODELS[0],
+    )
+    return Sampled(session=session, messages=tuple(messages), abandoned=abandoned)
+
+
+def _start(messages: Sequence[Message], last_active: float) -> float:
+    return last_active - _SECONDS_BETWEEN * max(0, len(messages) - 1)
+
+
+def _id(source: str, started: float, mark: str) -> str:
+    stamp = datetime.fromtimestamp(started, UTC).strftime("%Y%m%d_%H%M%S")
+    return f"cron_{mark}_{stamp}" if source == "cron" else f"{stamp}_{mark}"
+
+
+def _hexadecimal(chance: random.Random) -> str:
+    return f"{chance.randrange(16**_ID_DIGITS):0{_ID_DIGITS}x}"
+
+
+def _texts(chance: random.Random, *, trivial: bool | None = None) -> list[str]:
+    if trivial is None:
+        trivial = chance.random() < _TRIVIAL_SHARE
+    if trivial:
+        count = chance.randint(0, TRIVIAL_MAX)
+    else:
+        count = TRIVIAL_MAX + 1 + int(chance.paretovariate(1.1) * 10) % _MOST_MESSAGES
+    return [" ".join(chance.choices(_SENTENCES, k=chance.randint(1, 12))) for _ in range(count)]
+
+
+def _said(chance: random.Random, texts: Sequence[str], last: float) -> list[Message]:
+    """People and model take turns, until `last`."""
+    first = last - _SECONDS_BETWEEN * (len(texts) - 1)
+    return [
+        _answer(chance, text, first + _SECONDS_BETWEEN * number)
+        if number % 2
+        else Message(role="user", content=text, timestamp=first + _SECONDS_BETWEEN * number)
+        for number, text in enumerate(texts)
+    ]
+
+
+def _answer(chance: random.Random, text: str, at: float) -> Message:
+    """The model's side says what it used."""
+    tokens = Tokens(
+        input=chance.randint(200, 8_000), output=len(text) // 4, cached=chance.randint(0, 8_000)
+    )
+    cost = round(tokens.total * _COST_PER_TOKEN, 6)
+    return Message(role="assistant", content=text, timestamp=at, tokens=tokens, cost=cost)
