@@ -48,6 +48,7 @@ test-deep: dev  ## Run the long tests that `make test` leaves out
 bench: $(VENV)/.installed  ## Measure it beside its baselines (installs them into .bench)
 	@$(BIN)/python bench/startup.py
 	@$(BIN)/python bench/sessions.py
+	@$(BIN)/python bench/prune.py
 
 .PHONY: lint
 lint: dev  ## Check style and format

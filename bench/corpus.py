@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
+from typing import Any
 
 _SYLLABLES = (
     "ka",
@@ -26,6 +27,7 @@ _SYLLABLES = (
     "ur",
 )
 _VOCABULARY = 20_000
+OLD_DAYS = 400
 _CODE = (
     "def {a}_{b}(self, {c}: int) -> None:\n    return self.{b}.{a}({c})\n",
     "Traceback: {a}.{b}: could not open /var/lib/{c}/{a}.db\n",
@@ -46,6 +48,32 @@ def messages(count: int, seed: int = 1) -> Iterator[str]:
             a, b, c = chance.sample(words, 3)
             text += "\n" + chance.choice(_CODE).format(a=a, b=b, c=c) * 3
         yield text
+
+
+def sessions(count: int, per_session: int, now: float) -> Iterator[dict[str, Any]]:
+    """Ended sessions, as `sessions import` reads them: the first tenth is `OLD_DAYS` old, the
+    others are half of that."""
+    texts = messages(count * per_session)
+    for number in range(count):
+        days = OLD_DAYS if number < count // 10 else OLD_DAYS / 2
+        began = now - days * 86_400 + number
+        said = [
+            {
+                "role": ("user", "assistant")[n % 2],
+                "content": text,
+                "timestamp": began + n,
+                "tokens": 400,
+            }
+            for n, text in enumerate(itertools.islice(texts, per_session))
+        ]
+        yield {
+            "id": f"20260101_{number:06d}_{number:06x}",
+            "source": "cli",
+            "started_at": began,
+            "ended_at": began + per_session,
+            "end_reason": "ended",
+            "messages": said,
+        }
 
 
 def _words() -> list[str]:

@@ -107,6 +107,10 @@ class LogWriter(Protocol):
 
     def unfinished(self) -> Sequence[Unfinished]: ...
 
+    def forget(self, *, before: float) -> int:
+        """Drop the oldest operations that ended before a time and of which nothing can be undone
+        any more; says how many. An operation that a later one speaks of stays with that."""
+
     def begin(
         self, *, action: OperationAction, command: str, at: float, undoes: str | None = None
     ) -> AbstractContextManager[Journal]: ...

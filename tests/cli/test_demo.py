@@ -4,9 +4,29 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from holdfast.cli.commands.demo import shortened
+from holdfast.homes.sample import build
 from tests.cli.machine import Machine, removals
+
+STEPS = (
+    "status",
+    "sessions gc --dry-run",
+    "sessions prune --yes",
+    "undo",
+    "sessions archive --source telegram --older-than 60d --yes",
+    "sessions search sourdough --archived",
+    "sessions restore ID",
+    "sessions stats",
+)
+TWO_SCREENS = 130
+WORDS = ("removed", "brought back")
 
 
 def test_the_demo_for_people(used: Machine) -> None:
@@ -25,40 +45,101 @@ def test_the_demo_for_people(used: Machine) -> None:
     assert "\x1b[32m" not in result.out
     [home] = temporary.iterdir()
     text = "\n".join(result.lines)
-    for step in ("status", "sessions prune --dry-run", "sessions prune --yes", "log", "undo"):
-        assert f"$ holdfast --home {home} {step}\n" in text
-    shown = re.findall(r"holdfast home \S+ +([\d.]+ .B)", text)
-    assert len(shown) == 2
-    removed, back = (
-        re.search(rf"([\d,]+) {word}", text) for word in ("removed  ", "brought back  ")
-    )
-    assert removed is not None
-    assert back is not None
-    assert removed.group(1) == back.group(1)
+    shown = re.findall(rf"^\$ holdfast --home {home} (.*)$", text, re.MULTILINE)
+    assert [re.sub(r"\d{8}_\d{6}_\w{6}", "ID", each) for each in shown] == list(STEPS)
+    assert len(result.lines) < TWO_SCREENS
+    removed, back = (re.findall(rf"^([\d,]+) {word}\b", text, re.MULTILINE) for word in WORDS)
+    assert removed[0] == back[0], "undo brings back what the prune removed"
+    assert back[1] == "1", "restore brings back the one that was looked for"
+    assert "It ends " in text
+    assert "[sourdough]" in text
     assert f"rm -r {home}" in text
     shutil.rmtree(home)
     assert len(used.names()) == 7
     assert not (used.home / "operations").exists()
 
 
+def test_the_demo_is_in_colour_on_a_terminal_and_plain_in_a_pipe(machine: Machine) -> None:
+    settings = {"TMPDIR": str(machine.root)}
+    with machine.terminal("demo", columns=100, env=settings) as terminal:
+        coloured = terminal.end()
+    assert "\x1b[1mThe plan removes" in coloured.out, "the commands' own colours, too"
+    plain = machine.ok("demo", env=settings)
+    assert "The plan removes" in plain.out
+    assert "\x1b" not in plain.out
+    for home in machine.root.glob("holdfast-demo-*"):
+        shutil.rmtree(home)
+
+
 def test_the_demo_as_json(machine: Machine) -> None:
     result = machine.run("--json", "demo", env={"TMPDIR": str(machine.root)})
     assert result.code == 0
     assert result.err == ""
-    assert [step["exit_code"] for step in result.document["steps"]] == [0] * 6
+    assert [step["exit_code"] for step in result.document["steps"]] == [0] * len(STEPS)
     home = Path(result.document["home"])
     assert home.parent == machine.root
 
-    undo, prune = machine.json("--home", str(home), "log")["operations"]
+    def ask(*words: str) -> Any:
+        return machine.json("--home", str(home), *words)
+
+    restore, archive, undo, prune = ask("log")["operations"]
     assert prune["removed"] == undo["brought_back"] > 300
     assert prune["state"] == "undone"
-    assert machine.json("--home", str(home), "trash")["trash"] == []
-    again = machine.json("--home", str(home), "sessions", "prune", "--dry-run")
-    assert len(removals(again)) == prune["removed"]
-    [status] = machine.json("--home", str(home), "status")["homes"]
-    counts = {share["name"]: share["count"] for share in status["by_kind"]}
-    assert counts["transcript"] > 700
-    assert counts["request_dump"] > 150
-    sources = {share["name"]: share["count"] for share in status["by_source"]}
-    assert sources["cron"] / sum(sources.values()) > 0.6
+    assert (archive["state"], restore["brought_back"]) == ("partly undone", 1)
+    assert ask("trash")["trash"] == []
+
+    archived = ask("sessions", "list", "--archived")["sessions"]
+    assert len(archived) > 20
+    assert {each["source"] for each in archived} == {"telegram"}
+    now = ask("sessions", "stats")["sessions"]
+    away = sum(each["tokens_in"] + each["tokens_out"] for each in archived)
+    assert away > 0
+    ever = now["usage"]["tokens_in"] + now["usage"]["tokens_out"]
+    assert ever == now["tokens"] + away, "the ledger has what left the store"
     shutil.rmtree(home)
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("sample") / "home"
+    build(home, time.time())
+    return home
+
+
+def test_the_sample_has_the_proportions_of_the_field(machine: Machine, sample: Path) -> None:
+    found = machine.json("--home", str(sample), "sessions", "list")["sessions"]
+    assert len(found) == 728
+    assert 0.70 < _share(found, lambda each: each["source"] == "cron") < 0.77
+    assert 0.63 < _share(found, lambda each: each["message_count"] <= 5) < 0.71
+    assert {each["source"] for each in found} == {"cron", "cli", "telegram", "discord", "subagent"}
+    assert {each["relation"] for each in found} == {None, "branch", "continuation", "delegate"}
+    for sort in ("title", "pinned", "parent_id", "cost", "tokens_in"):
+        assert any(each[sort] for each in found), sort
+    oldest = min(each["last_active_at"] for each in found)
+    assert 200 < (time.time() - oldest) / 86_400 < 241
+
+
+def test_the_sample_has_files_orphans_and_abandoned_sessions(
+    machine: Machine, sample: Path
+) -> None:
+    plan = machine.json("--home", str(sample), "sessions", "prune", "--dry-run")
+    items = plan["plan"]["items"]
+    assert len([each for each in items if each["action"] == "end"]) >= 2
+    for kind in ("transcript", "request_dump"):
+        reasons = {each["reason"] for each in items if each["kind"] == kind}
+        assert "goes with its session" in reasons
+        assert any(reason.startswith("older than") for reason in reasons), "an orphan"
+    assert 300 < len(removals(plan)) < 700
+
+
+def test_output_is_shortened_by_its_parts() -> None:
+    output = "what  size\n a 1\n\nlast active\n b\n\n\x1b[1mThe plan\x1b[0m\n" + "line\n" * 9
+    assert shortened(output, "").count("…") == 1
+    assert shortened(output, "what|The plan") == (
+        "what  size\n a 1\n…\n\n\x1b[1mThe plan\x1b[0m\n" + "line\n" * 5 + "…"
+    )
+    assert shortened("one\n", "") == "one"
+
+
+def _share(found: Sequence[Any], test: Callable[[Any], bool]) -> float:
+    return sum(map(test, found)) / len(found)

@@ -20,6 +20,7 @@ from holdfast.config import load
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.maintenance import maintain_opened
 from holdfast.model.maintenance import Skipped, Step
+from holdfast.model.operation import OperationAction
 from holdfast.services.archive import plan_archive
 from holdfast.services.undo import undo
 from holdfast.stores.operation_log import FileOperationLog
@@ -52,7 +53,7 @@ def test_nobody_asked_so_nothing_is_pruned(root: Path) -> None:
     a_home(root, sessions=3)
     result = holdfast.maintain(root)
     assert (result.ran, result.ok, result.auto_prune, result.removed) == (True, True, False, 0)
-    assert [each.step for each in result.steps] == [Step.SETTLE, Step.UPKEEP]
+    assert [each.step for each in result.steps] == [Step.SETTLE, Step.UPKEEP, Step.LOG]
     assert len(ids(root)) == 3
 
 
@@ -483,7 +484,7 @@ def test_the_result_is_a_document(root: Path) -> None:
     document = json.loads(json.dumps(holdfast.maintain(root).to_json()))
     assert document["ran"] is True
     assert document["removed"] == 2
-    assert [each["step"] for each in document["steps"]] == ["settle", "prune"]
+    assert [each["step"] for each in document["steps"]] == ["settle", "prune", "log"]
     assert document["steps"][1]["reports"][0]["operation"] == "1"
 
 
@@ -526,3 +527,18 @@ def test_what_holds_a_cap_above_is_in_the_result_and_in_the_log(
     assert event.kind.value == "cap_not_reached"
     assert "pinned (4 items)" in event.message
     assert [record.getMessage() for record in log.records] == [event.message]
+
+
+def test_old_entries_of_the_log_are_dropped(root: Path) -> None:
+    a_home(root, "log_days = 30\n", sessions=1)
+    long_ago = time.time() - 100 * 86_400
+    log = HoldfastHome(root, clock=time.time).log
+    for moment in (long_ago, long_ago + 1, time.time()):
+        with (
+            log.writing("x") as writer,
+            writer.begin(action=OperationAction.REMOVE, command="x", at=moment) as journal,
+        ):
+            journal.finish(at=moment)
+    result = holdfast.maintain(root)
+    assert step(result, Step.LOG).note == "dropped: 2 operations"
+    assert [operation.id for operation in log.read().operations] == ["3"]

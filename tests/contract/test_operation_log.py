@@ -158,3 +158,38 @@ def test_an_unfinished_operation_is_offered_for_settling(log: FileOperationLog) 
         1,
         OperationState.STOPPED,
     )
+
+
+def finished(log: FileOperationLog, *, at: float, undoes: str | None = None) -> str:
+    """One operation without items, which ended at a time."""
+    action = OperationAction.REMOVE if undoes is None else OperationAction.UNDO
+    with (
+        log.writing("x") as writer,
+        writer.begin(action=action, command="x", at=at, undoes=undoes) as journal,
+    ):
+        journal.finish(at=at)
+        return journal.operation
+
+
+def test_old_operations_are_forgotten_with_what_explains_them(log: FileOperationLog) -> None:
+    for at, undoes in ((1, None), (2, None), (3, "2"), (50, "1"), (4, None), (99, None)):
+        finished(log, at=float(at), undoes=undoes)
+    with log.writing("x") as writer:
+        assert writer.forget(before=10.0) == 0  # the young fourth undoes the first
+    with log.writing("x") as writer:
+        assert writer.forget(before=60.0) == 5
+    assert [operation.id for operation in log.read().operations] == ["6"]
+    assert not log.read().problems
+    assert finished(log, at=100.0) == "7"
+    with log.writing("x") as writer:
+        assert writer.forget(before=1000.0) == 1  # never the last: it keeps the count
+
+
+def test_what_can_be_undone_is_not_forgotten(log: FileOperationLog) -> None:
+    finished(log, at=1.0)
+    remove_two(log)
+    finished(log, at=3.0)
+    finished(log, at=4.0)
+    with log.writing("x") as writer:
+        assert writer.forget(before=100.0) == 1
+    assert [entry.removal.operation for entry in log.read().trash] == ["2"]

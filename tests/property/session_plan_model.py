@@ -240,7 +240,7 @@ def decisions(model: Model) -> Mapping[Key, tuple[Action, bool, str]]:
     free = model.inventory.space
     gone = {Action.REMOVE, Action.ARCHIVE} & {made[key(each)][0] for each in model.sessions}
     if gone or sum(item.bytes for item in free) >= WORTH_IT:
-        made |= {key(item): (Action.REMOVE, False, "") for item in free}
+        made |= {key(item): (Action.RECLAIM, False, "") for item in free}
     return made
 
 

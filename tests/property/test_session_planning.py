@@ -221,11 +221,11 @@ def test_gc_takes_no_more_than_a_person_would_call_trivial(
 
 
 @given(stored_inventories(), session_policies(), MODES)
-def test_sessions_come_before_their_files_and_space_comes_last(
+def test_trash_goes_first_then_sessions_before_their_files_and_space_last(
     inventory: Inventory, policy: Policy, files: Files
 ) -> None:
     made = plan(policy, inventory, files)
-    rank = {SESSION: 0, "file": 1, "orphan": 2, "trash": 3, SPACE: 4}
+    rank = {"trash": 0, SESSION: 1, "file": 2, "orphan": 3, SPACE: 4}
     owned = {item.id for item in inventory.items if item.owned}
 
     def place(item: PlanItem) -> int:

@@ -61,6 +61,7 @@ def test_settings_are_frozen_and_slotted() -> None:
 def test_default_entries() -> None:
     assert list(load(None, {}).entries()) == [
         ("trash_days", 7, "default"),
+        ("log_days", 365, "default"),
         ("sessions.retention_days", 90, "default"),
         ("sessions.idle_hours", 24, "default"),
         ("sessions.keep_last", 0, "default"),

@@ -105,7 +105,7 @@ def test_files_go_with_their_session_and_others_are_no_part_of_it() -> None:
         space=[a_space_item("db")],
     )
     made = plan_gc(GcRules(), a_policy(trash_age=DAY), inventory, NOW, command="sessions gc")
-    assert [(item.id, item.goes_with) for item in made.removals] == [
+    assert [(item.id, item.goes_with) for item in made.steps] == [
         ("s1", ""),
         ("f", "s1"),
         ("db", ""),

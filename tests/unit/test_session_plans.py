@@ -316,7 +316,7 @@ def test_space_is_given_back(size: int, age: float, *, given_back: bool) -> None
     made = plan(AGE, a_session_item("s1", age=age), space=(a_space_item("db", bytes=size),))
     assert ("db" in decided(made)) is given_back
     if given_back:
-        assert decided(made)["db"] == ("remove", "free pages and write-ahead log")
+        assert decided(made)["db"] == ("reclaim", "free pages and write-ahead log")
         assert not by_id(made, "db").undoable
 
 
@@ -344,7 +344,7 @@ def test_the_order_of_a_run() -> None:
     )
     policy = a_policy(max_age=90 * DAY, trash_age=DAY)
     made = retention.plan(policy, inventory, NOW, command="test")
-    order = ["s1", "s2", "ended", "d", "t", "t2", "orphan", "op/0", "db"]
+    order = ["op/0", "s1", "s2", "ended", "d", "t", "t2", "orphan", "db"]
     assert [item.id for item in made.steps] == order
 
 
@@ -407,7 +407,7 @@ def test_a_named_session_goes_pinned_or_not_and_nothing_else_does() -> None:
     assert decided(made) == {
         "s1": ("remove", "deleted by name"),
         "f": ("remove", "goes with its session"),
-        "db": ("remove", "free pages and write-ahead log"),
+        "db": ("reclaim", "free pages and write-ahead log"),
     }
     assert [item.undoable for item in made.items] == [True, True, False]
     assert not any(item.undoable for item in named("s1", items=items, undoable=False).items)
@@ -431,6 +431,6 @@ def test_named_sessions_can_be_archived() -> None:
     assert decided(made) == {
         "s1": ("archive", "archived on request"),
         "f": ("remove", "archived with its session"),
-        "db": ("remove", "free pages and write-ahead log"),
+        "db": ("reclaim", "free pages and write-ahead log"),
     }
     assert [item.undoable for item in made.items] == [True, False, False]

@@ -27,6 +27,15 @@ KEYS: tuple[Key, ...] = (
             "Until then undo can bring it back.",
         ),
     ),
+    Key(
+        path=("log_days",),
+        kind=Number(low=0, high=36_500),
+        default=365,
+        about=(
+            "How many days the log keeps operations of which nothing can be undone any more.",
+            "Maintenance drops the others. 0 keeps them for ever.",
+        ),
+    ),
     *RETENTION,
     *CLEANING,
     *LIFECYCLE,

@@ -55,6 +55,7 @@ class Settings:
     """Everything config.toml and the environment decide. `origins` leaves out the defaults."""
 
     trash_days: int
+    log_days: int
     sessions: SessionSettings
     transcripts: TranscriptSettings
     cron: CronSettings

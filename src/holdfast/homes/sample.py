@@ -41,8 +41,10 @@ def build(root: Path, now: float, seed: int = 7) -> str:
     make_private_dir(root / FOLDER)
     one = memorable(chance, now)
     stored = [one, *sampled(chance, now, _SESSIONS - 1)]
+    known = {each.session.id for each in stored}
+    orphans = [each for each in sampled(chance, now, _ORPHANS) if each.session.id not in known]
     _store(root / DATABASE, stored, now)
-    _write_files(root / FOLDER, chance, stored, sampled(chance, now, _ORPHANS))
+    _write_files(root / FOLDER, chance, stored, orphans)
     return one.session.id
 
 

@@ -14,12 +14,13 @@ from datetime import UTC, datetime
 from holdfast.model.session import EndReason, Message, Relation, Session, Tokens
 from holdfast.policy.rules import DAY, TRIVIAL_MAX
 
-_CRON_SHARE = 0.735
-_TRIVIAL_SHARE = 0.673
+_CRON_SHARE = 0.79  # of those without a parent: 0.735 of all
+_TRIVIAL_SHARE = 0.69  # of those that ended: 0.673 of all
 _TITLED_SHARE = 0.15
 _PARENT_SHARE = 0.15
-_ABANDONED = range(20, 24)  # by number: early enough to be there in a small sample too
-_PINNED = range(30, 33)
+_PINNED_SHARE = 0.04
+_ABANDONED_SHARE = 0.03
+_ABANDONED_DAYS = (2, 120)
 _OLDEST_DAYS = 240
 _MOST_MESSAGES = 300
 _SECONDS_BETWEEN = 20.0
@@ -80,28 +81,25 @@ def sampled(chance: random.Random, now: float, count: int) -> list[Sampled]:
 
 
 def _one(chance: random.Random, now: float, number: int) -> Sampled:
-    # More recent than old ones, as with an agent that is used more and more.
-    age = DAY * _OLDEST_DAYS * chance.random() ** 1.5 if number else 0.0
-    last_active = now - age
-    if number in _ABANDONED:
-        last_active -= 2 * DAY
-        messages = _said(chance, _texts(chance, trivial=False), last_active)
-        return _open("telegram", messages, last_active, _hexadecimal(chance), abandoned=True)
-    messages = _said(chance, _texts(chance), last_active)
     if number == 0:
-        return _open("cli", messages, last_active, _hexadecimal(chance))
+        return _open(chance, "cli", now)
+    # More recent than old ones, as with an agent that is used more and more.
+    last_active = now - DAY * _OLDEST_DAYS * chance.random() ** 1.5
     if chance.random() < _CRON_SHARE:
+        messages = _said(chance, _texts(chance), last_active)
         job = chance.choice(_JOBS)
         return _ended("cron", messages, last_active, job, reason=EndReason.DELIVERED)
-    title = chance.choice(_TITLES) if chance.random() < _TITLED_SHARE else None
+    if chance.random() < _ABANDONED_SHARE:
+        days = chance.uniform(*_ABANDONED_DAYS)
+        return _open(chance, "telegram", now - days * DAY, abandoned=True)
     return _ended(
         chance.choice(_SOURCES),
-        messages,
+        _said(chance, _texts(chance), last_active),
         last_active,
         _hexadecimal(chance),
-        title=title,
+        title=chance.choice(_TITLES) if chance.random() < _TITLED_SHARE else None,
         model=chance.choice(_MODELS),
-        pinned=number in _PINNED,
+        pinned=chance.random() < _PINNED_SHARE,
     )
 
 
@@ -151,14 +149,15 @@ def _ended(  # noqa: PLR0913 - a session has that many sides
 
 
 def _open(
-    source: str, messages: Sequence[Message], at: float, mark: str, *, abandoned: bool = False
+    chance: random.Random, source: str, last_active: float, *, abandoned: bool = False
 ) -> Sampled:
-    started = _start(messages, at)
+    messages = _said(chance, _texts(chance, trivial=False), last_active)
+    started = _start(messages, last_active)
     session = Session(
-        id=_id(source, started, mark),
+        id=_id(source, started, _hexadecimal(chance)),
         source=source,
         started_at=started,
-        last_active_at=at,
+        last_active_at=last_active,
         model=_MODELS[0],
     )
     return Sampled(session=session, messages=tuple(messages), abandoned=abandoned)

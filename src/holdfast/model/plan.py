@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -68,15 +69,16 @@ class PlanItem:
     def from_json(cls, value: object) -> PlanItem:
         read = Reader(value, "plan item", PlanFileError)
         return cls(
-            kind=read.text("kind"),
+            # Interned: a log or a plan says the same few words thousands of times.
+            kind=sys.intern(read.text("kind")),
             id=read.text("id"),
-            source=read.text("source"),
+            source=sys.intern(read.text("source")),
             session=read.text("session"),
             bytes=read.whole("bytes"),
             last_active_at=read.number("last_active_at"),
             version=read.text("version"),
             action=read.choice("action", Action),
-            reason=read.text("reason"),
+            reason=sys.intern(read.text("reason")),
             undoable=read.flag("undoable"),
             goes_with=read.text("goes_with") if "goes_with" in read else "",
             owned=read.flag("owned") if "owned" in read else False,

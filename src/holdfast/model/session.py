@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +12,9 @@ from typing import Any, TypeAlias
 
 #: Anything JSON can hold. Values come back as they went in.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+
+_FACTS = struct.Struct("<dd?")
 
 
 class Relation(StrEnum):
@@ -159,8 +164,10 @@ def session_version(
     pinned: bool,
 ) -> str:
     """A short text that changes with every message, end, reopening, title and pin."""
-    facts = repr((last_active_at, ended_at, title, bool(pinned)))
-    return f"{message_count}.{zlib.crc32(facts.encode(errors='surrogatepass')):08x}"
+    facts = _FACTS.pack(last_active_at, math.inf if ended_at is None else ended_at, bool(pinned))
+    if title is not None:
+        facts += b"\0" + title.encode(errors="surrogatepass")
+    return f"{message_count}.{zlib.crc32(facts):08x}"
 
 
 class SessionOrder(StrEnum):

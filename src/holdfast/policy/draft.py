@@ -97,6 +97,7 @@ class Draft:
     def plan_items(self, trash: Iterable[Decision], space: Sequence[Item]) -> tuple[PlanItem, ...]:
         """Everything, in the order of the run.
 
+        Trash comes first: on a full disk it makes room for the undo copies of what follows.
         Sessions come before their files, because a file may go only when its session has gone, and
         space is given back when everything has gone that makes some.
         """
@@ -109,7 +110,7 @@ class Draft:
         orphans = [each.as_plan_item() for each in self.decisions if not _is_session(each)]
         emptied = [each.as_plan_item() for each in trash]
         given_back = _given_back(space) if some_leave or _is_worth_it(space) else ()
-        return (*sessions, *followers, *orphans, *emptied, *given_back)
+        return (*emptied, *sessions, *followers, *orphans, *given_back)
 
     def _session(self, decision: Decision) -> PlanItem:
         item = decision.item

@@ -12,6 +12,7 @@ from holdfast.policy.limits import SessionLimits
 
 DEFAULT_SOURCE = "default"
 HELD = "a process holds it"
+NOT_ENDED = "it has not ended"
 
 
 class OnReset(StrEnum):
@@ -77,5 +78,5 @@ def session_life(
     if ended:
         return SessionLife()
     if not leases or idle < abandoned_after:
-        return SessionLife(alive="it has not ended")
+        return SessionLife(alive=NOT_ENDED)
     return SessionLife(abandoned=f"its process is gone, idle for {format_duration(idle)}")

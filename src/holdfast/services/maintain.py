@@ -19,8 +19,9 @@ from holdfast.model.event import Event
 from holdfast.model.maintenance import MaintenanceResult, Marker, Skipped, Step, StepResult
 from holdfast.model.plan import Shortfall
 from holdfast.model.report import Report
+from holdfast.model.units import format_count
 from holdfast.policy.headroom import CapUse, cap_uses
-from holdfast.policy.rules import Policy
+from holdfast.policy.rules import DAY, Policy
 from holdfast.policy.schedule import is_due, next_due
 from holdfast.ports import Clock, Home, MaintenanceGate, Notifier, Progress
 from holdfast.services.apply import apply
@@ -129,7 +130,10 @@ class _Run:
 
     def _steps(self) -> list[tuple[Step, Callable[[], StepResult]]]:
         planned = [(step, partial(self._carry_out, step)) for step in steps_of(self.settings)]
-        return [(Step.SETTLE, self._settle), *planned]
+        steps: list[tuple[Step, Callable[[], StepResult]]] = [(Step.SETTLE, self._settle), *planned]
+        if self.settings.log_days:
+            steps.append((Step.LOG, self._forget))
+        return steps
 
     def _settle(self) -> StepResult:
         log = self.home.log.read()
@@ -137,6 +141,16 @@ class _Run:
         settle_if_needed(self.home, clock=self.clock)
         note = f"settled: operation {', '.join(left)}" if left else ""
         return StepResult(step=Step.SETTLE, note=note)
+
+    def _forget(self) -> StepResult:
+        """Receipts of what cannot be undone any more are not kept for ever."""
+        before = self.clock() - self.settings.log_days * DAY
+        started = (each.started_at for each in self.home.log.read().operations)
+        if all(moment >= before for moment in started):
+            return StepResult(step=Step.LOG)  # nothing is locked or written without need
+        with self.home.log.writing(COMMAND) as log:
+            dropped = log.forget(before=before)
+        return StepResult(step=Step.LOG, note=f"dropped: {format_count(dropped, 'operation')}")
 
     def _carry_out(self, step: Step) -> StepResult:
         """Plan and apply; again while a size cap is exceeded and something more can go."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +95,17 @@ class FileLogWriter:
         with journal.create(path, action=action, command=command, at=at, undoes=undoes) as opened:
             yield opened
 
+    def forget(self, *, before: float) -> int:
+        view = self.read()
+        needed = {entry.removal.operation for entry in (*view.trash, *view.archived)}
+        old = _old(self._records, needed, before)
+        for record in old:
+            with storage_errors(f"drop operation {record.operation} from the log"):
+                (self._folder / f"{record.operation}.jsonl").unlink()
+        if old:
+            sync_dir(self._folder)
+        return len(old)
+
     def _next(self) -> int:
         """One more than the largest number ever used here, by damaged journals too.
 
@@ -132,6 +143,27 @@ class UnfinishedRecord:
 
     def resume(self) -> AbstractContextManager[journal.FileJournal]:
         return journal.resume(self._folder / f"{self.operation}.jsonl", self._record)
+
+
+def _old(
+    records: Sequence[journal.Record], needed: Collection[str], before: float
+) -> Sequence[journal.Record]:
+    """The oldest that may go, one after the other and never the last, which keeps the count.
+
+    What emptied a trash stands in a later journal than what filled it, and an undo is understood
+    with the help of what it undid: no journal may outlive one that explains it.
+    """
+    count = 0
+    for record in records[:-1]:
+        ended = record.finished_at
+        if ended is None or ended >= before or record.operation in needed:
+            break
+        count += 1
+    places = {record.operation: place for place, record in enumerate(records)}
+    pairs = [(places.get(each.undoes or "", -1), place) for place, each in enumerate(records)]
+    while broken := [undone for undone, undo in pairs if 0 <= undone < count <= undo]:
+        count = min(broken)
+    return records[:count]
 
 
 def _journals(folder: Path) -> list[Path]:

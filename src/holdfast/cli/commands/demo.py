@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,17 @@ from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.streams import colour_wanted
 
-_MOST_LINES = 7
+_MOST_LINES = 6
+_LEFT_OUT = "…"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """A command, why it is worth a look, and how the parts of its output begin that are shown."""
+    """A command, what it is good for, and a pattern: how the parts begin that are shown of it."""
 
     about: str
     words: tuple[str, ...]
-    shows: tuple[str, ...] = ("",)
+    shows: str = ""
 
 
 @click.command(cls=Command, example="holdfast demo")
@@ -59,43 +60,99 @@ def demo(invocation: Invocation) -> int:
 def _steps(memorable: str) -> tuple[_Step, ...]:
     from holdfast.homes.sample_sessions import MEMORABLE_WORD
 
-    plan = ("The plan", "items", "It keeps", "It ends")
+    plan = "The plan|items|It keeps|It ends|[0-9,]+ removed"
     return (
         _Step(
-            about="See what is there: an agent's sessions, their files, what they cost.",
+            about="See what an agent left behind, and what it costs.",
             words=("status",),
-            shows=("holdfast home", "what", "source", "The policy"),
+            shows="holdfast home|what|source|The policy",
         ),
         _Step(
-            about="Two thirds said hardly anything. A dry run shows what would go, and why.",
+            about="Two thirds said hardly anything. Preview: what would go, and why.",
             words=("sessions", "gc", "--dry-run"),
             shows=plan,
         ),
         _Step(
-            about="Prune what is older than 90 days, files included. It goes to the trash.",
+            about="Prune what was idle for 90 days, files too. It goes to the trash.",
             words=("sessions", "prune", "--yes"),
-            shows=(*plan, "602", "Freed"),
+            shows=plan,
         ),
         _Step(
-            about="Changed your mind? Undo brings back sessions, search, lineage and files.",
+            about="Changed your mind? Undo brings back sessions, lineage, search and files.",
             words=("undo",),
         ),
         _Step(
-            about="What is worth keeping leaves the store compressed, and is compared first.",
+            about="Or pack old ones away: each bundle is read back before its session goes.",
             words=("sessions", "archive", "--source", "telegram", "--older-than", "60d", "--yes"),
-            shows=(*plan, "Archived"),
+            shows=plan,
         ),
         _Step(
-            about="What is in the archive is still found.",
+            about="What is archived is still found.",
             words=("sessions", "search", MEMORABLE_WORD, "--archived"),
         ),
+        _Step(about="And comes back whole.", words=("sessions", "restore", memorable)),
         _Step(
-            about="And comes back whole.",
-            words=("sessions", "restore", memorable),
-        ),
-        _Step(
-            about="The rest left the store, and the totals of what was used stay true.",
+            about="Others have left the store, and what they used stays counted.",
             words=("sessions", "stats"),
-            shows=("In the store", "Ever used", "source            tokens"),
+            shows="In the store|Ever used|source +tokens",
         ),
     )
+
+
+def _run(invocation: Invocation, root: Path, number: int, step: _Step) -> dict[str, Any]:
+    """Run a command as a user would, in a process of its own."""
+    flags = ["--home", str(root), *(["--json"] if invocation.json else [])]
+    if not invocation.json:
+        _say()
+        _say(f"{number}. {step.about}", bold=True)
+        _say(f"$ {shlex.join(['holdfast', *flags, *step.words])}", fg="green")
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", *flags, *step.words],
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if invocation.json else None,
+        encoding=sys.stdout.encoding,
+        errors="replace",
+        env=_environment(),
+    )
+    if not invocation.json:
+        _say(done.stdout.rstrip() if done.returncode else shortened(done.stdout, step.shows))
+    return {"command": shlex.join(step.words), "about": step.about, "exit_code": done.returncode}
+
+
+def _environment() -> dict[str, str]:
+    """The sample is shown by the defaults, whatever the settings of this shell are; and as on
+    this terminal, though we read it first."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
+    if sys.stdout.isatty():
+        environment["COLUMNS"] = str(shutil.get_terminal_size().columns)
+        if colour_wanted() is None:
+            environment["FORCE_COLOR"] = "1"
+    return environment
+
+
+def shortened(output: str, shows: str) -> str:
+    """The parts of an output that begin like this, each to its first lines; … for all else."""
+    lines: list[str] = []
+    for part in output.strip("\n").split("\n\n"):
+        part_lines = part.splitlines() if re.match(shows, click.unstyle(part)) else []
+        if part_lines:
+            lines += ["", *part_lines[:_MOST_LINES]] if lines else part_lines[:_MOST_LINES]
+        if len(part_lines) not in range(1, _MOST_LINES + 1) and lines[-1:] != [_LEFT_OUT]:
+            lines.append(_LEFT_OUT)
+    return "\n".join(lines)
+
+
+def _farewell(root: Path) -> None:
+    quoted = shlex.quote(str(root))
+    _say()
+    _say("That was all of it.", bold=True)
+    _say(f"The sample home stays for you to play with: {root}")
+    _say(f"  holdfast --home {quoted} sessions prune --source cron --keep-last 10")
+    _say("Remove it when you are done:")
+    _say(f"  rm -r {quoted}")
+
+
+def _say(text: str = "", *, bold: bool = False, fg: str | None = None) -> None:
+    """At once, because a child writes to the same place next."""
+    click.secho(text, bold=bold, fg=fg, color=colour_wanted())

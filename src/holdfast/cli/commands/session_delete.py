@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +13,7 @@ from holdfast.cli.removal import RemovalFlags, removal_options, remove
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.model.plan import Plan
+    from holdfast.model.plan import Plan, PlanItem
 
 
 @click.command(
@@ -48,12 +49,25 @@ def command(
         command=invocation.command_line,
         undoable=not skip_trash,
     )
+    refused = _refused(plan)
+    _tell(refused, invocation.home_flag)
     code = remove(invocation, home, plan, how)
-    return max(code, _refused(plan))
+    # A session that was named and stays is no success.
+    return max(code, HoldfastError.exit_code) if refused else code
 
 
-def _refused(plan: Plan) -> int:
-    """A session that was named and stays is no success."""
+def _refused(plan: Plan) -> Sequence[PlanItem]:
     from holdfast.model.item import SESSION
 
-    return HoldfastError.exit_code if any(item.kind == SESSION for item in plan.kept) else 0
+    return [item for item in plan.kept if item.kind == SESSION]
+
+
+def _tell(refused: Sequence[PlanItem], home_flag: str) -> None:
+    """The plan counts what stays; of what somebody named, they want to know which and why."""
+    from holdfast.cli.output import note
+    from holdfast.policy.lifecycle import NOT_ENDED
+
+    for item in refused:
+        why = item.reason.removeprefix("in use: ")
+        hint = f" End it: holdfast {home_flag}sessions end {item.id}" if why == NOT_ENDED else ""
+        note(f"note: {item.id} stays: {why}.{hint}")

@@ -21,6 +21,7 @@ from holdfast.stores.sqlite.session_rows import TABLES, where
 
 #: What a session takes beside its messages: its row, its places in indexes.
 _ROW_WEIGHT = 512
+_DEAD = SessionLife()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +135,14 @@ def _item(
     life: LifeSigns,
 ) -> Item:
     number, name, source, size, active, messages, ended, title, pinned, parent, relation, held = row
-    lives = life.judge(
-        ended=ended is not None,
-        idle=now - active,
-        leases=held,
-        unreleased=holders.get(number, ()),
-    )
+    lives = _DEAD
+    if ended is None or number in holders:  # most have ended, and nobody holds them
+        lives = life.judge(
+            ended=ended is not None,
+            idle=now - active,
+            leases=held,
+            unreleased=holders.get(number, ()),
+        )
     return Item(
         kind=SESSION,
         id=name,

@@ -1,0 +1,146 @@
+"""A home with stored sessions, made from lines of JSONL, and all that a user can see of it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import stat
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.model.lease import Holder, Lease
+from holdfast.model.session import Message, Session, SessionFilter
+from holdfast.services.exchange.importing import import_sessions
+from holdfast.stores import processes
+from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.sessions import SqliteSessionStore
+
+#: In every message, so that a search finds them all.
+WORD = "zebra"
+_EVERY_HIT = 1_000_000
+
+
+def a_line(
+    session_id: str,
+    *,
+    at: float,
+    messages: int = 6,
+    tokens: int = 0,
+    cost: float = 0.0,
+    size: int = 40,
+    **fields: Any,
+) -> dict[str, Any]:
+    """A session that ended at a time and was last active then; a field that is given replaces the
+    one here. `tokens` and `cost` are those of each message."""
+    noise = random.Random(session_id).randbytes(size // 2).hex()  # nothing that could be packed
+    said = f"{WORD} {session_id} {noise}"
+    spoken = [
+        {"role": "user", "content": said, "timestamp": at, "tokens": tokens, "cost": cost}
+        for _ in range(messages)
+    ]
+    made = {
+        "id": session_id,
+        "source": "cli",
+        "started_at": at,
+        "ended_at": at,
+        "end_reason": "done",
+        "messages": spoken,
+    }
+    return made | fields
+
+
+def an_open_line(session_id: str, *, at: float, **fields: Any) -> dict[str, Any]:
+    return a_line(session_id, at=at, **fields) | {"ended_at": None, "end_reason": None}
+
+
+def bring_in(root: Path, lines: Iterable[dict[str, Any]], *, now: float) -> None:
+    """Import lines into the store of a home; the home is made when there is none."""
+    with closing(SqliteSessionStore(root / "sessions.db")) as store:
+        stream = io.BytesIO(b"".join(json.dumps(each).encode() + b"\n" for each in lines))
+        report = import_sessions(SqliteImport(store, None), stream, replace=False, now=now)
+        assert (report.refused, report.skipped) == ((), ())
+
+
+def opened(root: Path) -> closing[SqliteSessionStore]:
+    """The store of a home, as an agent has it open."""
+    return closing(SqliteSessionStore(root / "sessions.db", create=False))
+
+
+def a_dead_holder() -> Holder:
+    """A process id that is in use again: the process that had it is provably gone."""
+    return replace(processes.this_process(), started="1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenFile:
+    """What undo must give back of one file: type and mode, time, content or link target."""
+
+    mode: int
+    mtime_ns: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A home as its user and its agents see it; messages with their numbers."""
+
+    sessions: dict[str, Session]
+    messages: dict[str, list[Message]]
+    leases: dict[str, list[Lease]]
+    hits: set[int]
+    files: dict[str, SeenFile]
+
+
+def see(root: Path) -> Seen:
+    with opened(root) as store:
+        sessions = {session.id: session for session in store.find(SessionFilter())}
+        messages = {name: list(store.messages(name)) for name in sessions}
+        hits = {hit.message.number or 0 for hit in _hits(store)}
+        leases = {name: list(store.leases_of(name)) for name in sessions}
+    numbers = {each.number for said in messages.values() for each in said}
+    assert hits == numbers, "search and store differ"
+    return Seen(
+        sessions=sessions, messages=messages, leases=leases, hits=hits, files=see_files(root)
+    )
+
+
+def _hits(store: SqliteSessionStore) -> Iterable[Any]:
+    return store.search(WORD, wanted=SessionFilter(), limit=_EVERY_HIT)
+
+
+def see_files(root: Path) -> dict[str, SeenFile]:
+    folder = root / "sessions"
+    return {path.name: _file(path) for path in sorted(folder.iterdir())} if folder.exists() else {}
+
+
+def _file(path: Path) -> SeenFile:
+    status = path.lstat()
+    content = b""
+    if stat.S_ISLNK(status.st_mode):
+        content = os.fsencode(path.readlink())
+    elif stat.S_ISREG(status.st_mode):
+        content = path.read_bytes()
+    return SeenFile(mode=status.st_mode, mtime_ns=status.st_mtime_ns, content=content)
+
+
+def check_whole(root: Path) -> None:
+    """The database, its references and its search index are as they should be."""
+    with opened(root) as store, store.database.write() as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+        db.execute("INSERT INTO message_index (message_index, rank) VALUES ('integrity-check', 1)")
+
+
+def disk_bytes(*places: Path) -> int:
+    """What the file system says that files and everything below folders take."""
+    return sum(
+        path.lstat().st_blocks * 512
+        for place in places
+        for path in [place, *place.rglob("*")]
+        if path.is_symlink() or path.is_file()
+    )
