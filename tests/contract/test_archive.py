@@ -710,3 +710,15 @@ def test_a_new_session_that_took_the_id_does_not_cost_the_bundle(home: HoldfastH
     apply(Plan(home=str(home.root), command="x", made_at=NOW, items=()), home, clock=clock)
     assert archived(home) == ["leaf.tar.zst"]
     assert home.log.read().operations[0].removed == 1
+
+
+def test_an_abandoned_session_comes_back_with_an_end(home: HoldfastHome) -> None:
+    store = store_of(home)
+    gone = replace(processes.this_process(), process=2**22 - 3, started="1")
+    long_ago = NOW - 10 * 86_400
+    store.create(Session(id="lost", source="cli", started_at=long_ago, last_active_at=long_ago))
+    store.hold("lost", gone, now=long_ago)
+    assert archive(home, "lost").removed == 1
+    assert bring(home, "lost").brought_back == 1
+    back = store.get("lost")
+    assert (back.end_reason, back.ended_at) == ("abandoned", long_ago)

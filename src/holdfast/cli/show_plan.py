@@ -22,6 +22,7 @@ _KIND_NAMES = {
     ARCHIVED: "archived sessions",
 }
 _EXAMPLES = 5
+_MOST_GROUPS = 8
 _WORTH_A_LINE = 1024 * 1024
 K = TypeVar("K")
 
@@ -46,7 +47,7 @@ def show_plan(plan: Plan, *, all_items: bool) -> None:
         verb = "archives" if is_archiving(plan) else "removes"
         say(Text(f"The plan {verb} {amount(removals)}", style="bold"))
         say()
-        _show_groups(removals)
+        _show_groups(removals, all_items=all_items)
         say()
         show_items(removals, plan.made_at, all_items=all_items)
     else:
@@ -76,9 +77,11 @@ def _show_beside(plan: Plan) -> None:
         say(f"It gives back {format_bytes(sum(item.bytes for item in space))} of unused space.")
 
 
-def _show_groups(items: Sequence[PlanItem]) -> None:
+def _show_groups(items: Sequence[PlanItem], *, all_items: bool) -> None:
     rows = table("items", "size", "what", "source", "why", right=("items", "size"))
-    for (kind, source, rule), members in _grouped(items, lambda i: (i.kind, i.source, i.rule)):
+    groups = _grouped(items, lambda i: (i.kind, i.source, i.rule))
+    shown = groups if all_items or len(groups) <= _MOST_GROUPS + 1 else groups[:_MOST_GROUPS]
+    for (kind, source, rule), members in shown:
         rows.add_row(
             f"{len(members):,}",
             format_bytes(sum(item.bytes for item in members)),
@@ -86,6 +89,9 @@ def _show_groups(items: Sequence[PlanItem]) -> None:
             name(source),
             rule,
         )
+    rest = [item for _, members in groups[len(shown) :] for item in members]
+    if rest:
+        rows.add_row(f"{len(rest):,}", format_bytes(sum(i.bytes for i in rest)), "others", "", "")
     say(rows)
 
 
