@@ -60,7 +60,7 @@ def test_the_document(used: Machine) -> None:
     document = used.json("maintain")
     assert document["ran"] is True
     assert document["removed"] == 5
-    assert [step["step"] for step in document["steps"]] == ["settle", "prune"]
+    assert [step["step"] for step in document["steps"]] == ["settle", "prune", "log"]
     again = used.json("maintain")
     assert (again["ran"], again["skipped"], again["ok"]) == (False, "not_due", True)
     assert again["next_due"] == document["next_due"]
