@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import BusyError, HoldfastError
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
@@ -35,7 +35,7 @@ class AbandonedKeeper:
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         store = self._store()
         if store is None:
-            return [_end(each, Result.FAILED, "there is no session store") for each in batch]
+            return [each.end(Result.FAILED, "there is no session store") for each in batch]
         try:
             with store.database.write() as db:
                 # Once more inside the transaction: one may have come back to life, or to an end.
@@ -44,26 +44,24 @@ class AbandonedKeeper:
                 outcomes = [_judged(each, found.get(each.item.id)) for each in batch]
                 ended = [found[each.id].number for each in outcomes if each.result is Result.ENDED]
                 removing.end_abandoned(db, ended, EndReason.ABANDONED)
+        except BusyError:
+            raise  # each batch to come would wait as long
         except HoldfastError as error:
-            return [_end(each, Result.FAILED, error.message) for each in batch]
+            return [each.end(Result.FAILED, error.message) for each in batch]
         return outcomes
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [_end(each, Result.SKIPPED, "the run ended before its turn") for each in batch]
+        return [each.end(Result.SKIPPED, "the run ended before its turn") for each in batch]
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [_end(each, Result.REMOVED) for each in batch]
+        return [each.end(Result.REMOVED) for each in batch]
 
     def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [_end(each, Result.FAILED, "an end is not undone: reopen it") for each in batch]
+        return [each.end(Result.FAILED, "an end is not undone: reopen it") for each in batch]
 
 
 def _judged(removal: Removal, found: removing.Found | None) -> Outcome:
     if found is None:
-        return _end(removal, Result.SKIPPED, "already gone")
+        return removal.end(Result.SKIPPED, "already gone")
     obstacle = found.obstacle(removal.item.version)
-    return _end(removal, Result.SKIPPED if obstacle else Result.ENDED, obstacle or "")
-
-
-def _end(removal: Removal, result: Result, reason: str = "") -> Outcome:
-    return Outcome(kind=removal.item.kind, id=removal.item.id, result=result, reason=reason)
+    return removal.end(Result.SKIPPED if obstacle else Result.ENDED, obstacle or "")

@@ -8,6 +8,7 @@ from sqlite3 import Error as SqliteError
 from typing import Protocol
 
 from holdfast.errors import DamageError, HoldfastError, UsageError
+from holdfast.homes.session_runs import PAUSE, obstacle, runs
 from holdfast.model.operation import Removal
 from holdfast.model.report import Result
 from holdfast.model.session import Message, Session, SessionFilter
@@ -20,11 +21,6 @@ from holdfast.stores.sqlite.importing import SqliteImport
 from holdfast.stores.sqlite.removing import Found
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.sqlite.survey import LifeSigns
-
-#: Messages in one transaction: some tens of milliseconds, also where each leaves the index.
-_MOST_MESSAGES = 1_500
-#: Between two transactions, so that whoever waits gets a turn: the lock itself is not fair.
-_PAUSE = 0.003
 
 #: How a session ended, and why.
 Ended = tuple[Result, str]
@@ -72,18 +68,18 @@ class StoreRows:
 
     def obstacles(self, removals: Sequence[Removal]) -> Mapping[str, str]:
         found = self._look(removals)
-        judged = ((each.item.id, _obstacle(each, found)) for each in removals)
-        return {name: obstacle for name, obstacle in judged if obstacle is not None}
+        judged = ((each.item.id, obstacle(each, found)) for each in removals)
+        return {name: why for name, why in judged if why is not None}
 
     def remove_if_unchanged(self, removals: Sequence[Removal]) -> Mapping[str, Ended]:
         ended: dict[str, Ended] = {}
-        for run in _runs(removals, self._look(removals)):
+        for run in runs(removals, self._look(removals)):
             try:
                 ended |= self._remove(run)
             except (SqliteError, HoldfastError) as error:  # the transaction did not happen
                 reason = error.message if isinstance(error, HoldfastError) else str(error)
                 ended |= {each.item.id: (Result.FAILED, reason) for each in run}
-            time.sleep(_PAUSE)
+            time.sleep(PAUSE)
         return ended
 
     def is_original(self, beside: Beside) -> bool:
@@ -110,36 +106,15 @@ class StoreRows:
     def _remove(self, run: Sequence[Removal]) -> Mapping[str, Ended]:
         with self._store.database.write() as db:
             found = self._look(run)
-            obstacles = {each.item.id: _obstacle(each, found) for each in run}
-            going = [name for name, obstacle in obstacles.items() if obstacle is None]
+            obstacles = {each.item.id: obstacle(each, found) for each in run}
+            going = [name for name, why in obstacles.items() if why is None]
             removing.delete(db, [found[name].number for name in going])
         return {
-            name: (Result.REMOVED, "") if obstacle is None else (Result.SKIPPED, obstacle)
-            for name, obstacle in obstacles.items()
+            name: (Result.REMOVED, "") if why is None else (Result.SKIPPED, why)
+            for name, why in obstacles.items()
         }
 
     def _look(self, removals: Sequence[Removal]) -> Mapping[str, Found]:
         ids = [each.item.id for each in removals]
         with self._store.database.read() as db:
             return removing.look(db, ids, now=self._clock(), life=self._life)
-
-
-def _runs(removals: Sequence[Removal], found: Mapping[str, Found]) -> Iterator[Sequence[Removal]]:
-    """Cut so that each part has few messages enough for one transaction."""
-    run: list[Removal] = []
-    messages = 0
-    for each in removals:
-        there = found.get(each.item.id)
-        more = there.messages if there else 0
-        if run and messages + more > _MOST_MESSAGES:
-            yield run
-            run, messages = [], 0
-        run.append(each)
-        messages += more
-    if run:
-        yield run
-
-
-def _obstacle(removal: Removal, found: Mapping[str, Found]) -> str | None:
-    there = found.get(removal.item.id)
-    return "already gone" if there is None else there.obstacle(removal.item.version)

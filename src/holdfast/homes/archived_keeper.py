@@ -45,16 +45,16 @@ class ArchivedKeeper:
     def _remove(self, removal: Removal, entries: Mapping[str, ArchivedSession]) -> Outcome:
         entry = entries.get(removal.item.id)
         if entry is None:
-            return _end(removal, Result.SKIPPED, "already gone")
+            return removal.end(Result.SKIPPED, "already gone")
         if entry.sha256 != removal.item.version:
-            return _end(removal, Result.SKIPPED, "changed since the plan was made")
+            return removal.end(Result.SKIPPED, "changed since the plan was made")
         return self._gone(removal, self._archive.to_trash(removal))
 
     def _gone(self, removal: Removal, in_trash: int) -> Outcome:
         if removal.item.undoable:
-            return _end(removal, Result.REMOVED, in_trash=in_trash)
+            return removal.end(Result.REMOVED, in_trash=in_trash)
         self._archive.empty(removal)
-        return _end(removal, Result.REMOVED, freed=in_trash)
+        return removal.end(Result.REMOVED, freed=in_trash)
 
     def _settle(self, removal: Removal, entries: Mapping[str, ArchivedSession]) -> Outcome:
         in_trash = self._archive.in_trash(removal)
@@ -62,36 +62,36 @@ class ArchivedKeeper:
             return self._gone(removal, in_trash)
         if removal.item.id in entries:
             self._archive.heal()  # its line may be gone already
-            return _end(removal, Result.SKIPPED, _NOT_REACHED)
+            return removal.end(Result.SKIPPED, _NOT_REACHED)
         if removal.item.undoable:
-            return _end(removal, Result.FAILED, "gone, and not through Holdfast")
-        return _end(removal, Result.REMOVED, freed=removal.item.bytes)
+            return removal.end(Result.FAILED, "gone, and not through Holdfast")
+        return removal.end(Result.REMOVED, freed=removal.item.bytes)
 
     def _discard(self, removal: Removal, _: Mapping[str, ArchivedSession]) -> Outcome:
         self._archive.check()  # a disk that is not mounted has not lost its trash
         in_trash = self._archive.in_trash(removal)
         if in_trash is None:
-            return _end(removal, Result.REMOVED, "its trash copy was gone already")
+            return removal.end(Result.REMOVED, "its trash copy was gone already")
         self._archive.empty(removal)
-        return _end(removal, Result.REMOVED, freed=in_trash)
+        return removal.end(Result.REMOVED, freed=in_trash)
 
     def _bring_back(self, removal: Removal, entries: Mapping[str, ArchivedSession]) -> Outcome:
         if self._archive.in_trash(removal) is None:
             there = entries.get(removal.item.id)
             if there is not None and there.sha256 == removal.item.version:
-                return _end(removal, Result.BROUGHT_BACK)  # a killed undo had come this far
-            return _end(removal, Result.DAMAGED, "its copy is no longer in the trash")
+                return removal.end(Result.BROUGHT_BACK)  # a killed undo had come this far
+            return removal.end(Result.DAMAGED, "its copy is no longer in the trash")
         same = [each for each in entries.values() if each.sha256 == removal.item.version]
         if same:  # killed between its new name and the end of the old one
             self._archive.heal()
             self._archive.empty(removal)
-            return _end(removal, Result.BROUGHT_BACK)
+            return removal.end(Result.BROUGHT_BACK)
         try:
             file = self._archive.from_trash(removal)
         except DamageError as error:
             where = self._archive.trash.path(removal)
-            return _end(removal, Result.DAMAGED, f"its copy was changed, {error.message}: {where}")
-        return _end(removal, Result.BROUGHT_BACK, "" if file == removal.item.id else f"as {file}")
+            return removal.end(Result.DAMAGED, f"its copy was changed, {error.message}: {where}")
+        return removal.end(Result.BROUGHT_BACK, "" if file == removal.item.id else f"as {file}")
 
     def _entries(self) -> Mapping[str, ArchivedSession]:
         return {each.file: each for each in self._archive.look().entries}
@@ -111,11 +111,11 @@ class RestoreKeeper:
         """Nothing has to be ready."""
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [_end(each, Result.FAILED, "it is in the archive already") for each in batch]
+        return [each.end(Result.FAILED, "it is in the archive already") for each in batch]
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         """What was restored has left no copy to discard."""
-        return [_end(each, Result.REMOVED) for each in batch]
+        return [each.end(Result.REMOVED) for each in batch]
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self.bring_back(batch)
@@ -132,11 +132,11 @@ class RestoreKeeper:
 
     def _bring_back(self, removal: Removal, _: Mapping[str, ArchivedSession]) -> Outcome:
         if self._archive.check() and self._archive.status(removal.item.id) is not None:
-            return _end(removal, *self._returner.bring_back(removal.item.id))
+            return removal.end(*self._returner.bring_back(removal.item.id))
         rows = self._rows()
         if rows is not None and removal.item.session in rows.read([removal.item.session]):
-            return _end(removal, Result.BROUGHT_BACK)  # a killed run had come this far
-        return _end(removal, Result.DAMAGED, _NO_LONGER_THERE)
+            return removal.end(Result.BROUGHT_BACK)  # a killed run had come this far
+        return removal.end(Result.DAMAGED, _NO_LONGER_THERE)
 
 
 _Entries = Mapping[str, ArchivedSession]
@@ -151,7 +151,7 @@ def _each(
     try:
         known = entries()
     except HoldfastError as error:
-        return [_end(each, Result.FAILED, error.message) for each in batch]
+        return [each.end(Result.FAILED, error.message) for each in batch]
     return [_guarded(step, each, known) for each in batch]
 
 
@@ -161,19 +161,6 @@ def _guarded(
     try:
         return step(removal, known)
     except HoldfastError as error:
-        return _end(removal, Result.FAILED, error.message)
+        return removal.end(Result.FAILED, error.message)
     except OSError as error:
-        return _end(removal, Result.FAILED, str(error.strerror or error))
-
-
-def _end(
-    removal: Removal, result: Result, reason: str = "", *, freed: int = 0, in_trash: int = 0
-) -> Outcome:
-    return Outcome(
-        kind=removal.item.kind,
-        id=removal.item.id,
-        result=result,
-        reason=reason,
-        bytes_freed=freed,
-        bytes_in_trash=in_trash,
-    )
+        return removal.end(Result.FAILED, str(error.strerror or error))

@@ -62,16 +62,6 @@ class _Places:
     def undo_copy(self) -> os.stat_result | None:
         return None if self.trash_or_none is None else _lstat(self.copy, self.trash)
 
-    def end(self, result: Result, reason: str = "", *, freed: int = 0, kept: int = 0) -> Outcome:
-        return Outcome(
-            kind=self.removal.item.kind,
-            id=self.removal.item.id,
-            result=result,
-            reason=reason,
-            bytes_freed=freed,
-            bytes_in_trash=kept,
-        )
-
 
 _Step = Callable[[_Places], Outcome]
 
@@ -113,12 +103,12 @@ class ArtifactKeeper:
     def _remove(self, places: _Places) -> Outcome:
         before = places.original()
         if before is None:
-            return places.end(Result.SKIPPED, "already gone")
+            return places.removal.end(Result.SKIPPED, "already gone")
         obstacle = self._changed(places, before) or self._protected(places, before)
         if obstacle:
-            return places.end(Result.SKIPPED, obstacle)
+            return places.removal.end(Result.SKIPPED, obstacle)
         if places.undo_copy() is not None:  # a rename would replace it
-            return places.end(Result.FAILED, "its place in the trash is taken")
+            return places.removal.end(Result.FAILED, "its place in the trash is taken")
         os.rename(places.name, places.copy, src_dir_fd=places.sessions, dst_dir_fd=places.trash)
         return self._confirm(places)
 
@@ -146,14 +136,16 @@ class ArtifactKeeper:
             obstacle = open_elsewhere(places.copy, places.trash)
         if obstacle is None:
             if places.removal.item.undoable:
-                return places.end(Result.REMOVED, kept=allocated_bytes(moved))
+                return places.removal.end(Result.REMOVED, in_trash=allocated_bytes(moved))
             return self._discard(places)
         if _link_back(places):
             self._forget_copy(places)
-            return places.end(Result.SKIPPED, obstacle)
+            return places.removal.end(Result.SKIPPED, obstacle)
         # A new file has taken the name already. The old one stays in the trash, to be found.
         where = self._trash.path(places.removal)
-        return places.end(Result.FAILED, f"{obstacle}, then replaced; the old file is {where}")
+        return places.removal.end(
+            Result.FAILED, f"{obstacle}, then replaced; the old file is {where}"
+        )
 
     def _changed(self, places: _Places, status: os.stat_result) -> str | None:
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
@@ -166,37 +158,37 @@ class ArtifactKeeper:
         if places.undo_copy() is not None:
             return self._confirm(places)
         if places.original() is not None:
-            return places.end(Result.SKIPPED, _NOT_REACHED)
+            return places.removal.end(Result.SKIPPED, _NOT_REACHED)
         if places.removal.item.undoable:
-            return places.end(Result.FAILED, "gone, and not through Holdfast")
+            return places.removal.end(Result.FAILED, "gone, and not through Holdfast")
         # Killed after the copy was deleted: it was meant to go, and it is gone.
-        return places.end(Result.REMOVED, freed=places.removal.item.bytes)
+        return places.removal.end(Result.REMOVED, freed=places.removal.item.bytes)
 
     def _discard(self, places: _Places) -> Outcome:
         copy = places.undo_copy()
         if copy is None:
-            return places.end(Result.REMOVED, "its trash copy was gone already")
+            return places.removal.end(Result.REMOVED, "its trash copy was gone already")
         os.unlink(places.copy, dir_fd=places.trash)
-        return places.end(Result.REMOVED, freed=allocated_bytes(copy))
+        return places.removal.end(Result.REMOVED, freed=allocated_bytes(copy))
 
     def _name_again(self, places: _Places) -> Outcome:
         copy, original = places.undo_copy(), places.original()
         judged = places.removal.item.version
         if copy is None:
             if original is not None and same_content(version_of(original), judged):
-                return places.end(Result.BROUGHT_BACK)  # a killed undo had come this far
-            return places.end(Result.DAMAGED, "its copy is no longer in the trash")
+                return places.removal.end(Result.BROUGHT_BACK)  # a killed undo had come this far
+            return places.removal.end(Result.DAMAGED, "its copy is no longer in the trash")
         if not same_content(version_of(copy), judged):
             where = self._trash.path(places.removal)
-            return places.end(Result.DAMAGED, f"its copy in the trash was changed: {where}")
+            return places.removal.end(Result.DAMAGED, f"its copy in the trash was changed: {where}")
         if _link_back(places):
-            return places.end(Result.BROUGHT_BACK)
-        return places.end(Result.FAILED, "its place is taken; the copy stays in the trash")
+            return places.removal.end(Result.BROUGHT_BACK)
+        return places.removal.end(Result.FAILED, "its place is taken; the copy stays in the trash")
 
     def _forget_copy(self, places: _Places) -> Outcome:
         if places.undo_copy() is not None:
             os.unlink(places.copy, dir_fd=places.trash)
-        return places.end(Result.BROUGHT_BACK)
+        return places.removal.end(Result.BROUGHT_BACK)
 
     def _each(
         self, batch: Sequence[Removal], step: _Step, *, create_trash: bool = False
@@ -211,7 +203,7 @@ class ArtifactKeeper:
             except OSError as error:
                 done = len(outcomes)  # opening failed: none of this group was reached
                 outcomes += [
-                    _failed(removal, f"{self._folder}: {error.strerror}")
+                    removal.end(Result.FAILED, f"{self._folder}: {error.strerror}")
                     for removal in batch[done : done + len(group)]
                 ]
         return outcomes
@@ -221,7 +213,7 @@ class ArtifactKeeper:
         parsed = artifact_names.parse(name)
         # A saved plan is a file that anybody may have written: only such names are ours.
         if folder != FOLDER or parsed is None or parsed.kind != removal.item.kind:
-            return _failed(removal, "not the name of a session file")
+            return removal.end(Result.FAILED, "not the name of a session file")
         copy = self._trash.name(removal)
         try:
             return step(_Places(removal, parsed, sessions, name, trash, copy))
@@ -229,7 +221,7 @@ class ArtifactKeeper:
             reason = str(error.strerror or error)
             if error.errno == errno.EXDEV:
                 reason = "on another file system than the trash"
-            return _failed(removal, reason)
+            return removal.end(Result.FAILED, reason)
 
     @contextlib.contextmanager
     def _opened(self, operation: str, create_trash: bool) -> Iterator[tuple[int, int | None]]:
@@ -273,7 +265,3 @@ def _lstat(name: str, dir_fd: int) -> os.stat_result | None:
         return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
     except FileNotFoundError:
         return None
-
-
-def _failed(removal: Removal, reason: str) -> Outcome:
-    return Outcome(kind=removal.item.kind, id=removal.item.id, result=Result.FAILED, reason=reason)

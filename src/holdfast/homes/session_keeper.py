@@ -8,15 +8,18 @@ Write-order rule: the bundle is on the disk before the rows go, and goes after t
 
 from __future__ import annotations
 
+import errno
 import itertools
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from sqlite3 import Error as SqliteError
 
-from holdfast.errors import DamageError, HoldfastError
+from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
+from holdfast.homes.bundle_shares import freed_by, shared
+from holdfast.homes.session_runs import PAUSE, obstacle, runs
 from holdfast.model.item import SESSION, Item
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
@@ -34,15 +37,12 @@ from holdfast.stores.trash_folder import TrashFolder
 
 #: Where bundles lie in the trash of an operation.
 FOLDER = "sessions"
-#: Messages in one transaction: some tens of milliseconds, also where each leaves the index.
-_MOST_MESSAGES = 800
-#: Between two transactions, so that whoever waits gets a turn: the lock itself is not fair.
-_PAUSE = 0.003
 #: The search index is begun anew when more than this share of the messages goes, and what stays
 #: is indexed again in a moment.
 _MOST_GOES = 2 / 3
 _FEW_STAY = 20_000
 
+_COPYING = "write an undo copy to the trash"
 _NOT_REACHED = "the run ended before its turn"
 _NO_STORE = "there is no session store in this home"
 
@@ -92,7 +92,8 @@ class SessionKeeper:
         messages, used = store.extent()
         share = sum(item.bytes for item in items) / max(1, used)
         if share > _MOST_GOES and messages * (1 - share) < _FEW_STAY:
-            space.renew_index(store.database)
+            with suppress(StorageError):  # a full disk has no room for it; it only saves time
+                space.renew_index(store.database)
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._worked_off(batch, self._remove)
@@ -111,14 +112,14 @@ class SessionKeeper:
     def _remove(self, store: SqliteSessionStore, batch: Sequence[Removal]) -> Iterator[Outcome]:
         with store.database.read() as db:
             found = removing.look(db, _ids(batch), now=self._clock(), life=self._life)
-        for run in _runs(batch, found):
+        for run in runs(batch, found):
             yield from self._remove_run(store, run, found)
-            time.sleep(_PAUSE)
+            time.sleep(PAUSE)
 
     def _remove_run(
         self, store: SqliteSessionStore, run: Sequence[Removal], found: Mapping[str, Found]
     ) -> Iterator[Outcome]:
-        going = [each for each in run if _obstacle(each, found) is None]
+        going = [each for each in run if obstacle(each, found) is None]
         copied = [each for each in going if each.item.undoable]
         kept_in = self._copy(store, copied, found) if copied else None
         try:
@@ -128,24 +129,24 @@ class SessionKeeper:
                 kept_in.unlink(missing_ok=True)  # the rows are there: a copy would only confuse
                 self._drop_if_empty(run[0])
             raise
-        stayed = {name for name, obstacle in obstacles.items() if obstacle}
+        stayed = {name for name, why in obstacles.items() if why}
         if kept_in is not None and stayed:
             kept_in = self._folder(run[0]).without(kept_in, stayed)
         gone = [each.item.id for each in copied if each.item.id not in stayed]
-        in_trash = _shared(kept_in, {name: found[name].bytes for name in gone})
+        in_trash = shared(kept_in, {name: found[name].bytes for name in gone})
         for each in run:
             name = each.item.id
-            obstacle = obstacles[name] if name in obstacles else _obstacle(each, found)
-            if obstacle:
-                yield _end(each, Result.SKIPPED, obstacle)
+            why = obstacles[name] if name in obstacles else obstacle(each, found)
+            if why:
+                yield each.end(Result.SKIPPED, why)
             else:
-                yield _end(each, Result.REMOVED, in_trash=in_trash.get(name, 0))
+                yield each.end(Result.REMOVED, in_trash=in_trash.get(name, 0))
 
     def _copy(
         self, store: SqliteSessionStore, going: Sequence[Removal], found: Mapping[str, Found]
     ) -> Path:
         numbers = [found[each.item.id].number for each in going]
-        with store.database.read() as db, storage_errors("write an undo copy to the trash"):
+        with store.database.read() as db, _copy_errors():
             return self._folder(going[0]).write(db, numbers, going[0].number, going[-1].number)
 
     def _delete(
@@ -157,10 +158,8 @@ class SessionKeeper:
             return {}
         with store.database.write() as db:
             found = removing.look(db, _ids(going), now=self._clock(), life=self._life)
-            obstacles = {each.item.id: _obstacle(each, found) for each in going}
-            removing.delete(
-                db, [found[name].number for name, obstacle in obstacles.items() if not obstacle]
-            )
+            obstacles = {each.item.id: obstacle(each, found) for each in going}
+            removing.delete(db, [found[name].number for name, why in obstacles.items() if not why])
         return obstacles
 
     # --- After a kill -----------------------------------------------------------------------------
@@ -182,11 +181,11 @@ class SessionKeeper:
         for each in batch:
             name = each.item.id
             if name in untouched:
-                yield _end(each, Result.SKIPPED, _NOT_REACHED)
+                yield each.end(Result.SKIPPED, _NOT_REACHED)
             elif name in copies or not each.item.undoable:
-                yield _end(each, Result.REMOVED, in_trash=in_trash.get(name, 0))
+                yield each.end(Result.REMOVED, in_trash=in_trash.get(name, 0))
             else:
-                yield _end(each, Result.FAILED, "gone, and not through Holdfast")
+                yield each.end(Result.FAILED, "gone, and not through Holdfast")
 
     def _copies(self, batch: Sequence[Removal]) -> tuple[Mapping[str, Copied], Mapping[str, int]]:
         """What the bundles of a batch hold, and what each session takes there."""
@@ -196,7 +195,7 @@ class SessionKeeper:
             with suppress(DamageError, SqliteError), bundle.opened(path) as opened:
                 inside = {copied.id: copied for copied in bundle.contents(opened)}
                 copies |= inside
-                in_trash |= _shared(path, dict.fromkeys(inside, 1))
+                in_trash |= shared(path, dict.fromkeys(inside, 1))
         return copies, in_trash
 
     # --- For good ---------------------------------------------------------------------------------
@@ -206,11 +205,11 @@ class SessionKeeper:
         gone = {each.item.id for each in batch}
         freed: dict[str, int] = {}
         for path in folder.holding(_numbers(batch)):
-            freed |= _freed(folder, path, gone)
+            freed |= freed_by(folder, path, gone)
         self._drop_if_empty(batch[0])
         for each in batch:
             why = "" if each.item.id in freed else "its trash copy was gone already"
-            yield _end(each, Result.REMOVED, why, freed=freed.get(each.item.id, 0))
+            yield each.end(Result.REMOVED, why, freed=freed.get(each.item.id, 0))
 
     # --- Back -------------------------------------------------------------------------------------
 
@@ -220,7 +219,7 @@ class SessionKeeper:
         for path, numbers in self._folder(batch[0]).holding(_numbers(batch)).items():
             for outcome in self._from_bundle(store, path, [by_number[each] for each in numbers]):
                 outcomes[outcome.id] = outcome
-            time.sleep(_PAUSE)
+            time.sleep(PAUSE)
         nowhere = [each for each in batch if each.item.id not in outcomes]
         outcomes |= {each.id: each for each in self._put_back(store, None, nowhere, ())}
         self._drop_if_empty(batch[0])
@@ -236,7 +235,7 @@ class SessionKeeper:
                 inside = {copied.id for copied in bundle.contents(copies)}
         except (DamageError, SqliteError, OSError):
             why = f"its copy in the trash was changed: {path}"
-            return [_end(each, Result.DAMAGED, why) for each in removals]
+            return [each.end(Result.DAMAGED, why) for each in removals]
         outcomes = self._put_back(store, path, removals, inside)
         back = {each.id for each in outcomes if each.result is Result.BROUGHT_BACK}
         if back & inside:
@@ -280,17 +279,40 @@ class SessionKeeper:
         """What a step says of each; what it did not come to has failed, for the reason it gave."""
         store = self._store()
         if store is None:
-            return [_end(each, Result.FAILED, _NO_STORE) for each in batch]
+            return [each.end(Result.FAILED, _NO_STORE) for each in batch]
         outcomes: list[Outcome] = []
         for _, alike in itertools.groupby(batch, key=lambda each: each.operation):
             group = list(alike)
             done: list[Outcome] = []
             try:
                 done.extend(step(store, group))
+            except BusyError:
+                raise  # each batch to come would wait as long; the next run settles this one
             except (HoldfastError, OSError, SqliteError) as error:
-                done += [_end(each, Result.FAILED, _words(error)) for each in group[len(done) :]]
+                done += [each.end(Result.FAILED, _words(error)) for each in group[len(done) :]]
             outcomes += done
         return outcomes
+
+
+@contextmanager
+def _copy_errors() -> Iterator[None]:
+    """Nothing goes without its copy, unless somebody says that it may."""
+    try:
+        with storage_errors(_COPYING):
+            yield
+    except (StorageError, SqliteError) as error:
+        if not _is_full(error):
+            raise
+        raise StorageError(
+            f"Cannot {_COPYING}: the disk is full.",
+            hint="Free some space, or remove without undo copies: --now.",
+        ) from error
+
+
+def _is_full(error: Exception) -> bool:
+    if isinstance(error.__cause__, OSError):
+        return error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
 
 
 def _is_copied(db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
@@ -303,69 +325,16 @@ def _words(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def _shared(path: Path | None, weights: Mapping[str, int]) -> Mapping[str, int]:
-    """The size of a bundle, shared out by weight; the parts make up the whole."""
-    if path is None or not weights:
-        return {}
-    return _parts(bundle.size(path), weights)
-
-
-def _parts(whole: int, weights: Mapping[str, int]) -> Mapping[str, int]:
-    total = sum(weights.values()) + len(weights)
-    parts = {name: whole * (weight + 1) // total for name, weight in weights.items()}
-    parts[next(iter(parts))] += whole - sum(parts.values())
-    return parts
-
-
 def _back(removal: Removal, found: Mapping[str, Found], inside: Collection[str]) -> Outcome:
     """What a look says becomes of a session that is to come back."""
     there = found.get(removal.item.id)
     if there is not None and there.version == removal.item.version:
-        return _end(removal, Result.BROUGHT_BACK)  # a killed undo had come this far
+        return removal.end(Result.BROUGHT_BACK)  # a killed undo had come this far
     if removal.item.id not in inside:
-        return _end(removal, Result.DAMAGED, "its copy is no longer in the trash")
+        return removal.end(Result.DAMAGED, "its copy is no longer in the trash")
     if there is not None:
-        return _end(removal, Result.FAILED, "its place is taken; the copy stays in the trash")
-    return _end(removal, Result.BROUGHT_BACK)
-
-
-def _freed(folder: BundleFolder, path: Path, gone: Collection[str]) -> Mapping[str, int]:
-    """Take copies out of a bundle; what that freed, shared out among them."""
-    before = bundle.size(path)
-    try:
-        with bundle.opened(path) as copies:
-            leaving = [copied.id for copied in bundle.contents(copies) if copied.id in gone]
-    except (DamageError, SqliteError):
-        leaving = list(gone)  # nothing can be saved in it
-        path.unlink()
-        left = None
-    else:
-        if not leaving:
-            return {}
-        left = folder.without(path, leaving)
-    freed = before - (bundle.size(left) if left else 0)
-    return _parts(max(0, freed), dict.fromkeys(leaving, 1))
-
-
-def _runs(batch: Sequence[Removal], found: Mapping[str, Found]) -> Iterator[Sequence[Removal]]:
-    """Cut a batch so that each part has few messages enough for one transaction."""
-    run: list[Removal] = []
-    messages = 0
-    for each in batch:
-        there = found.get(each.item.id)
-        more = there.messages if there else 0
-        if run and messages + more > _MOST_MESSAGES:
-            yield run
-            run, messages = [], 0
-        run.append(each)
-        messages += more
-    if run:
-        yield run
-
-
-def _obstacle(removal: Removal, found: Mapping[str, Found]) -> str | None:
-    there = found.get(removal.item.id)
-    return "already gone" if there is None else there.obstacle(removal.item.version)
+        return removal.end(Result.FAILED, "its place is taken; the copy stays in the trash")
+    return removal.end(Result.BROUGHT_BACK)
 
 
 def _numbers(batch: Sequence[Removal]) -> list[int]:
@@ -374,16 +343,3 @@ def _numbers(batch: Sequence[Removal]) -> list[int]:
 
 def _ids(batch: Sequence[Removal]) -> list[str]:
     return [each.item.id for each in batch]
-
-
-def _end(
-    removal: Removal, result: Result, reason: str = "", *, freed: int = 0, in_trash: int = 0
-) -> Outcome:
-    return Outcome(
-        kind=removal.item.kind,
-        id=removal.item.id,
-        result=result,
-        reason=reason,
-        bytes_freed=freed,
-        bytes_in_trash=in_trash,
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from holdfast.errors import BusyError, HoldfastError
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
@@ -36,31 +37,26 @@ class SpaceKeeper:
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         """Nothing is half gone: what a killed run did not give back, the next one does."""
-        return [_end(removal, Result.SKIPPED, "the run ended before its turn") for removal in batch]
+        return [removal.end(Result.SKIPPED, "the run ended before its turn") for removal in batch]
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [_end(removal, Result.REMOVED) for removal in batch]
+        return [removal.end(Result.REMOVED) for removal in batch]
 
     def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [_end(removal, Result.FAILED, "there is nothing to bring back") for removal in batch]
+        return [removal.end(Result.FAILED, "there is nothing to bring back") for removal in batch]
 
     def _give_back(self, removal: Removal) -> Outcome:
         store = self._store()
         if store is None:
-            return _end(removal, Result.SKIPPED, "already gone")
+            return removal.end(Result.SKIPPED, "already gone")
         before = space.footprint(store.database) if self._before is None else self._before
         self._before = None
-        space.give_back(store.database)
+        try:
+            space.give_back(store.database)
+        except BusyError as error:
+            return removal.end(Result.SKIPPED, error.message)  # the next run gives it back
+        except HoldfastError as error:
+            return removal.end(Result.FAILED, error.message)
         copied = space.allocated_in(self._copies(removal.operation))
         freed = before - space.footprint(store.database) - copied
-        return _end(removal, Result.RECLAIMED, freed=max(0, freed))
-
-
-def _end(removal: Removal, result: Result, reason: str = "", *, freed: int = 0) -> Outcome:
-    return Outcome(
-        kind=removal.item.kind,
-        id=removal.item.id,
-        result=result,
-        reason=reason,
-        bytes_freed=freed,
-    )
+        return removal.end(Result.RECLAIMED, freed=max(0, freed))

@@ -29,7 +29,7 @@ class TrashKeeper:
         copies = [_known(removal, known) for removal in batch]
         discarded = iter(self._discard([copy for copy in copies if copy is not None]))
         return [
-            _end(removal, Result.SKIPPED, "no longer in the trash")
+            removal.end(Result.SKIPPED, "no longer in the trash")
             if copy is None
             else replace(next(discarded), kind=removal.item.kind, id=removal.item.id)
             for removal, copy in zip(batch, copies, strict=True)
@@ -41,12 +41,10 @@ class TrashKeeper:
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         """What leaves the trash leaves no copy to discard."""
-        return [_end(removal, Result.REMOVED) for removal in batch]
+        return [removal.end(Result.REMOVED) for removal in batch]
 
     def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [
-            _end(removal, Result.FAILED, "emptied from the trash for good") for removal in batch
-        ]
+        return [removal.end(Result.FAILED, "emptied from the trash for good") for removal in batch]
 
     def _discard(self, copies: Sequence[Removal]) -> Iterator[Outcome]:
         for kind, group in itertools.groupby(copies, key=lambda copy: copy.item.kind):
@@ -59,7 +57,3 @@ def _known(removal: Removal, known: Mapping[str, Removal]) -> Removal | None:
     if original is None or original.item.version != removal.item.version:
         return None
     return original
-
-
-def _end(removal: Removal, result: Result, reason: str = "") -> Outcome:
-    return Outcome(kind=removal.item.kind, id=removal.item.id, result=result, reason=reason)

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.model.inventory import Problem
 from holdfast.model.item import TRASH, Item
 from holdfast.model.plan import PlanItem
+from holdfast.model.report import Outcome, Result
 
 
 class OperationAction(StrEnum):
@@ -38,6 +39,19 @@ class Removal:
     @property
     def key(self) -> str:
         return f"{self.operation}/{self.number}"
+
+    def end(
+        self, result: Result, reason: str = "", *, freed: int = 0, in_trash: int = 0
+    ) -> Outcome:
+        """What became of it."""
+        return Outcome(
+            kind=self.item.kind,
+            id=self.item.id,
+            result=result,
+            reason=reason,
+            bytes_freed=freed,
+            bytes_in_trash=in_trash,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,35 @@
+"""Cutting work on many sessions into runs, each short enough for one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from holdfast.model.operation import Removal
+from holdfast.stores.sqlite.removing import Found
+
+#: Messages in one transaction: some tens of milliseconds, also where each leaves the index.
+MOST_MESSAGES = 800
+#: Seconds between two transactions, so that whoever waits gets a turn: the lock itself is not fair.
+PAUSE = 0.003
+
+
+def runs(batch: Sequence[Removal], found: Mapping[str, Found]) -> Iterator[Sequence[Removal]]:
+    """Parts of a batch with few messages each; a session is never cut."""
+    run: list[Removal] = []
+    messages = 0
+    for each in batch:
+        there = found.get(each.item.id)
+        more = there.messages if there else 0
+        if run and messages + more > MOST_MESSAGES:
+            yield run
+            run, messages = [], 0
+        run.append(each)
+        messages += more
+    if run:
+        yield run
+
+
+def obstacle(removal: Removal, found: Mapping[str, Found]) -> str | None:
+    """Why a session may not go as things are."""
+    there = found.get(removal.item.id)
+    return "already gone" if there is None else there.obstacle(removal.item.version)
