@@ -14,6 +14,7 @@ from holdfast.homes.options import HomeOptions
 from holdfast.model.item import SESSION, SPACE
 from holdfast.model.plan import Action, Plan
 from holdfast.model.report import Report
+from holdfast.model.search import Search
 from holdfast.model.session import Message, Relation, Session, SessionFilter, Tokens
 from holdfast.policy.rules import DAY, Policy
 from holdfast.services.apply import apply
@@ -141,7 +142,7 @@ def files(home: HoldfastHome) -> Files:
 
 
 def found(home: HoldfastHome, text: str = "zebra") -> set[str]:
-    hits = store_of(home).search(text, wanted=SessionFilter(), limit=2_000)
+    hits = store_of(home).search(Search(text=text, wanted=SessionFilter(), limit=2_000))
     return {hit.session.id for hit in hits}
 
 

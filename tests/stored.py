@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.model.lease import Holder, Lease
+from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter
 from holdfast.services.exchange.importing import import_sessions
 from holdfast.stores import processes
@@ -110,7 +111,7 @@ def see(root: Path) -> Seen:
 
 
 def _hits(store: SqliteSessionStore) -> Iterable[Any]:
-    return store.search(WORD, wanted=SessionFilter(), limit=_EVERY_HIT)
+    return store.search(Search(text=WORD, wanted=SessionFilter(), limit=_EVERY_HIT))
 
 
 def see_files(root: Path) -> dict[str, SeenFile]:

@@ -111,3 +111,9 @@ class SchemaError(HoldfastError):
     """A database of a newer version, or not one of ours: refused, and left as it is."""
 
     kind = "schema"
+
+
+class UnknownCheckpointError(UsageError):
+    """No checkpoint has this id, or several begin so."""
+
+    kind = "unknown_checkpoint"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.model.archived import ArchivedSession, ArchiveHits
+from holdfast.model.checkpoint import Captured, Change, Checkpoint, Lines, Project, Sight, Taking
 from holdfast.model.event import Event
 from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.item import Item
@@ -19,6 +20,7 @@ from holdfast.model.maintenance import Marker
 from holdfast.model.operation import LogView, OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome
+from holdfast.model.search import Search
 from holdfast.model.session import (
     Addition,
     Hit,
@@ -199,18 +201,7 @@ class SessionStore(Protocol):
         self, session_id: str, *, after: int = 0, limit: int | None = None
     ) -> Iterator[Message]: ...
 
-    def search(
-        self,
-        text: str,
-        *,
-        wanted: SessionFilter,
-        roles: tuple[str, ...] | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        limit: int = 20,
-        offset: int = 0,
-        substring: bool = False,
-    ) -> Sequence[Hit]: ...
+    def search(self, asked: Search) -> Sequence[Hit]: ...
 
     def close_words(self, text: str) -> Sequence[str]:
         """Words of the store that are close to those of a query which found nothing."""
@@ -256,18 +247,7 @@ class Archive(Protocol):
 
     def messages(self, session_id: str) -> Iterator[Message]: ...
 
-    def search(
-        self,
-        text: str,
-        *,
-        wanted: SessionFilter,
-        roles: tuple[str, ...] | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        limit: int = 20,
-        offset: int = 0,
-        substring: bool = False,
-    ) -> ArchiveHits: ...
+    def search(self, asked: Search) -> ArchiveHits: ...
 
     def items(self) -> Sequence[Item]:
         """The bundles as items of a plan; their age is their time in the archive."""
@@ -316,3 +296,44 @@ class Notifier(Protocol):
     """Somebody who wants to hear of events. Never raises, whatever becomes of it."""
 
     def tell(self, event: Event, stop: Callable[[], bool] = ...) -> None: ...
+
+
+class CheckpointStore(Protocol):
+    """Checkpoints of all projects of a home. Reading creates nothing.
+
+    A `tree` is that of a checkpoint (`Checkpoint.tree`) or of the working tree (`Sight.tree`).
+    """
+
+    def take(
+        self,
+        workdir: Path,
+        *,
+        reason: str,
+        now: float,
+        session: str | None = None,
+        turn: str | None = None,
+        paths: Sequence[str] | None = None,
+    ) -> Taking:
+        """Capture the working tree if it changed. With `paths` only these are looked at: they and
+        everything below them; the rest is what the last checkpoint says."""
+
+    def look(self, workdir: Path, *, paths: Sequence[str] | None = None) -> Sight:
+        """The working tree as it is now, to be compared with a checkpoint."""
+
+    def list(self, workdir: Path | None = None) -> Sequence[Checkpoint]:
+        """The checkpoints of one working directory or of all, the newest first."""
+
+    def get(self, prefix: str) -> Checkpoint:
+        """The one checkpoint whose id begins so; raises `UnknownCheckpointError` otherwise."""
+
+    def captured(self, tree: str) -> Captured: ...
+
+    def blob(self, oid: str) -> bytes: ...
+
+    def changes(self, old: str, new: str) -> Sequence[Change]:
+        """What differs between two trees, sorted by path."""
+
+    def lines(self, old: str | None, new: str) -> Lines: ...
+
+    def projects(self, *, stale_before: float | None = None) -> Sequence[Project]:
+        """A project is stale when it was last touched before that time."""

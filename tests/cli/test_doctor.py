@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.cli.machine import Machine, entries
@@ -71,7 +72,7 @@ def finding(document: Any, check: str) -> Any:
 
 def count(machine: Machine) -> int:
     with contextlib.closing(SqliteSessionStore(database(machine), create=False)) as store:
-        return len(store.search("same", wanted=SessionFilter(), limit=2000))
+        return len(store.search(Search(text="same", wanted=SessionFilter(), limit=2000)))
 
 
 def test_a_sound_home(kept: Machine) -> None:

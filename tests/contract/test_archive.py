@@ -21,6 +21,7 @@ from holdfast.model.archived import ArchivedSession
 from holdfast.model.item import ARCHIVED
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report, Result
+from holdfast.model.search import Search
 from holdfast.model.session import Hit, Json, Message, Session, SessionFilter, SessionOrder
 from holdfast.policy.retention import plan_all
 from holdfast.services.apply import apply
@@ -413,7 +414,7 @@ def test_the_archive_may_be_on_another_file_system(tmp_path: Path) -> None:
 
 def test_reading_creates_nothing(home: HoldfastHome) -> None:
     assert home.archive.find(ANY) == []
-    assert home.archive.search("zebra", wanted=ANY).hits == ()
+    assert home.archive.search(Search(text="zebra", wanted=ANY)).hits == ()
     assert not (home.root / "archive").exists()
 
 
@@ -672,9 +673,9 @@ def test_a_search_finds_what_it_found_in_the_store(
     def places(hits: Sequence[Hit]) -> set[tuple[str, str, object]]:
         return {(hit.session.id, hit.snippet, hit.message.content) for hit in hits}
 
-    before = store_of(home).search(text, wanted=ANY, limit=1_000, substring=substring)
+    before = store_of(home).search(Search(text=text, wanted=ANY, limit=1_000, substring=substring))
     archive(home, *IDS)
-    after = home.archive.search(text, wanted=ANY, limit=1_000, substring=substring)
+    after = home.archive.search(Search(text=text, wanted=ANY, limit=1_000, substring=substring))
     assert before
     assert places(after.hits) == places(before)
     assert not after.problems
@@ -683,14 +684,14 @@ def test_a_search_finds_what_it_found_in_the_store(
 def test_a_search_has_bounds_and_names_what_it_could_not_read(home: HoldfastHome) -> None:
     archive(home, *IDS)
     reader = home.archive
-    assert len(reader.search("zebra", wanted=ANY, limit=5).hits) == 5
-    assert len(reader.search("zebra", wanted=ANY, limit=50, offset=80).hits) == 10
-    assert not reader.search("zebra", wanted=ANY, roles=("assistant",)).hits
-    assert not reader.search("zebra", wanted=ANY, since=NOW).hits
-    assert not reader.search("zebra", wanted=SessionFilter(sources=("cron",))).hits
+    assert len(reader.search(Search(text="zebra", wanted=ANY, limit=5)).hits) == 5
+    assert len(reader.search(Search(text="zebra", wanted=ANY, limit=50, offset=80)).hits) == 10
+    assert not reader.search(Search(text="zebra", wanted=ANY, roles=("assistant",))).hits
+    assert not reader.search(Search(text="zebra", wanted=ANY, since=NOW)).hits
+    assert not reader.search(Search(text="zebra", wanted=SessionFilter(sources=("cron",)))).hits
     bundle = home.root / "archive" / "leaf.tar.zst"
     bundle.write_bytes(bundle.read_bytes()[:200])
-    found_there = reader.search("zebra", wanted=ANY, limit=1_000)
+    found_there = reader.search(Search(text="zebra", wanted=ANY, limit=1_000))
     assert {hit.session.id for hit in found_there.hits} == {"root", "middle"}
     assert [problem.path for problem in found_there.problems] == ["leaf.tar.zst"]
     with pytest.raises(DamageError):

@@ -17,6 +17,7 @@ import pytest
 from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError, StorageError
 from holdfast.model.finding import Severity
 from holdfast.model.repair import Repair
+from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter
 from holdfast.services.silent import Silent
 from holdfast.stores.sqlite import checkup, migrations
@@ -140,7 +141,7 @@ def numbers(result: Repair) -> set[int]:
 
 def finds(path: Path, words: str) -> int:
     with contextlib.closing(SqliteSessionStore(path, create=False)) as store:
-        return len(store.search(words, wanted=SessionFilter(), limit=MANY))
+        return len(store.search(Search(text=words, wanted=SessionFilter(), limit=MANY)))
 
 
 # --- In place -------------------------------------------------------------------------------------

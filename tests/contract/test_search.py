@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import QueryError, UsageError
+from holdfast.model.search import Search
 from holdfast.model.session import Hit, Json, Message, Session, SessionFilter
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index
@@ -52,7 +53,7 @@ class Library:
     ) -> Sequence[Hit]:
         if self._settled:
             self.settle()
-        return search(self.store.database, text, wanted=wanted, **options)
+        return search(self.store.database, Search(text=text, wanted=wanted, **options))
 
     def find(self, text: str, **options: Any) -> list[int | None]:
         return [hit.message.number for hit in self.hits(text, **options)]
@@ -206,8 +207,11 @@ def test_a_search_neither_writes_nor_waits(library: Library, tmp_path: Path) -> 
     writer = sqlite3.connect(tmp_path / "sessions.db", isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     before = library.store.database.connection().total_changes
-    assert search(library.store.database, "needle", wanted=EVERYTHING)[0].message.number == number
-    assert search(library.store.database, "eedl", wanted=EVERYTHING, substring=True)
+    assert (
+        search(library.store.database, Search(text="needle", wanted=EVERYTHING))[0].message.number
+        == number
+    )
+    assert search(library.store.database, Search(text="eedl", wanted=EVERYTHING, substring=True))
     assert library.store.database.connection().total_changes == before
     writer.close()
 

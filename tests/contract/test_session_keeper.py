@@ -13,6 +13,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.session_keeper import as_item
 from holdfast.model.operation import OperationState
 from holdfast.model.report import Report, Result
+from holdfast.model.search import Search
 from holdfast.model.session import Message, Relation, Session, SessionFilter, Tokens
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.retention import plan_all
@@ -95,7 +96,7 @@ def everything(home: HoldfastHome) -> dict[str, tuple[Session, list[Message]]]:
 
 
 def found(home: HoldfastHome) -> set[str]:
-    hits = store_of(home).search("zebra", wanted=SessionFilter(), limit=2_000)
+    hits = store_of(home).search(Search(text="zebra", wanted=SessionFilter(), limit=2_000))
     return {hit.session.id for hit in hits}
 
 

@@ -21,6 +21,7 @@ from holdfast.errors import (
     UnknownSessionError,
     UsageError,
 )
+from holdfast.model.search import Search
 from holdfast.model.session import (
     Json,
     Message,
@@ -400,5 +401,5 @@ def test_fifty_megabytes_in_one_message(store: SqliteSessionStore) -> None:
     store.append(ID, [said(text)] + [said("x")] * 300, now=NOW)
     assert next(store.messages(ID)).content == text
     assert store.get(ID).bytes > 50_000_000
-    assert len(store.search("needle", wanted=SessionFilter())) == 1
-    assert len(store.search("thread", wanted=SessionFilter())) == 0
+    assert len(store.search(Search(text="needle"))) == 1
+    assert len(store.search(Search(text="thread"))) == 0

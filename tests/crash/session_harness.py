@@ -18,6 +18,7 @@ from pathlib import Path
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.item import SESSION
 from holdfast.model.plan import Plan
+from holdfast.model.search import Search
 from holdfast.model.session import Message, Relation, Session, SessionFilter
 from holdfast.policy.retention import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
@@ -78,7 +79,7 @@ def make(root: Path) -> None:
 def look(root: Path) -> Seen:
     store = SqliteSessionStore(root / "sessions.db")
     try:
-        hits = store.search("zebra", wanted=SessionFilter(), limit=100)
+        hits = store.search(Search(text="zebra", wanted=SessionFilter(), limit=100))
         return Seen(
             sessions={
                 session.id: (session, list(store.messages(session.id)))

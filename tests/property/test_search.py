@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import QueryError
+from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index
@@ -48,7 +49,9 @@ def store_with(texts: Sequence[str], indexed: int) -> Iterator[SqliteSessionStor
 
 
 def found(store: SqliteSessionStore, text: str, *, substring: bool = False) -> set[int]:
-    hits = search(store.database, text, wanted=SessionFilter(), limit=1_000, substring=substring)
+    hits = search(
+        store.database, Search(text=text, wanted=SessionFilter(), limit=1_000, substring=substring)
+    )
     numbers = [hit.message.number or 0 for hit in hits]
     assert len(numbers) == len(set(numbers))
     return set(numbers)

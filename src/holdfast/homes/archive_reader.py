@@ -11,6 +11,7 @@ from holdfast.model.archived import ArchivedSession, ArchiveHits
 from holdfast.model.ids import check_id
 from holdfast.model.inventory import Problem
 from holdfast.model.item import Item
+from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter, SessionOrder
 from holdfast.policy.session_match import matches
 from holdfast.services.exchange.raw_lines import raw_lines
@@ -82,28 +83,9 @@ class ArchiveReader:
         """The messages of a session in order, numbered from 1; raises `DamageError`."""
         return self._messages(self.get(session_id))
 
-    def search(
-        self,
-        text: str,
-        *,
-        wanted: SessionFilter,
-        roles: tuple[str, ...] | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        limit: int = 20,
-        offset: int = 0,
-        substring: bool = False,
-    ) -> ArchiveHits:
+    def search(self, asked: Search) -> ArchiveHits:
         """As in the store. Every bundle that is wanted is read; one that cannot be is named."""
-        return archive_search.search(
-            text,
-            self.find(wanted),
-            self._messages,
-            archive_search.Scope(roles=roles, since=since, until=until),
-            limit=limit,
-            offset=offset,
-            substring=substring,
-        )
+        return archive_search.search(asked, self.find(asked.wanted), self._messages)
 
     def items(self) -> Sequence[Item]:
         """The bundles as items of a plan."""

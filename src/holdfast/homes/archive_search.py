@@ -12,9 +12,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from holdfast.errors import DamageError, QueryError, UsageError
+from holdfast.errors import DamageError, QueryError
 from holdfast.model.archived import ArchivedSession, ArchiveHits
 from holdfast.model.inventory import Problem
+from holdfast.model.search import Search
 from holdfast.model.session import Hit, Message
 from holdfast.stores.sqlite.query import Query, Term, parse, parse_part
 from holdfast.stores.sqlite.search import match_places
@@ -26,23 +27,6 @@ _WINDOW = 500
 _WINDOW_CHARACTERS = 8_000_000
 #: So many matches beside those that are asked for are kept; of more, the best.
 _SPARE = 2_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """Which messages count. Bounds of time are inclusive."""
-
-    roles: tuple[str, ...] | None = None
-    since: float | None = None
-    until: float | None = None
-
-    def has(self, message: Message) -> bool:
-        at = message.timestamp or 0.0
-        return (
-            (self.roles is None or message.role in self.roles)
-            and (self.since is None or at >= self.since)
-            and (self.until is None or at <= self.until)
-        )
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -65,32 +49,24 @@ class _Seeker(Protocol):
 
 
 def search(
-    text: str,
+    asked: Search,
     sessions: Sequence[ArchivedSession],
     messages: Callable[[ArchivedSession], Iterator[Message]],
-    scope: Scope,
-    *,
-    limit: int,
-    offset: int,
-    substring: bool,
 ) -> ArchiveHits:
     """The messages that match, best first; with `substring` those that contain it, newest first."""
-    if limit < 0 or offset < 0:
-        raise UsageError("A search cannot show fewer than 0 messages, or start before the first.")
-    most = offset + limit
-    seeker: _Seeker = _Part(text, most) if substring else _Words(text, most)
+    seeker: _Seeker = (_Part if asked.substring else _Words)(asked.text, asked.most)
     problems = []
     for place, session in enumerate(sessions):
         try:
             for message in messages(session):
-                if scope.has(message):
+                if asked.has(message):
                     seeker.take(
                         _Place(message.timestamp or 0.0, place, message.number or 0),
                         _text(message),
                     )
         except DamageError as error:
             problems.append(Problem(path=session.file, reason=error.message))
-    chosen = seeker.best(most)[offset:]
+    chosen = seeker.best(asked.most)[asked.offset :]
     hits = _hits(chosen, sessions, messages, seeker)
     return ArchiveHits(hits=tuple(hits), problems=tuple(problems))
 

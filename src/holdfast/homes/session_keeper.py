@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import itertools
 import sqlite3
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +18,7 @@ from sqlite3 import Error as SqliteError
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
 from holdfast.homes.bundle_shares import freed_by, shared
-from holdfast.homes.session_runs import PAUSE, obstacle, runs
+from holdfast.homes.session_runs import obstacle, runs
 from holdfast.model.item import SESSION, Item
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
@@ -113,21 +112,39 @@ class SessionKeeper:
         with store.database.read() as db:
             found = removing.look(db, _ids(batch), now=self._clock(), life=self._life)
         for run in runs(batch, found):
-            yield from self._remove_run(store, run, found)
-            time.sleep(PAUSE)
+            yield from self._remove_what_fits(store, run, found)
+
+    def _remove_what_fits(
+        self, store: SqliteSessionStore, run: Sequence[Removal], found: Mapping[str, Found]
+    ) -> Sequence[Outcome]:
+        """A transaction takes about as much room in the log as it deletes: on a disk that is nearly
+        full less of it may fit. Copies are another matter: nobody said to go without them."""
+        try:
+            outcomes = list(self._remove_run(store, run, found))
+        except StorageError:
+            if len(run) == 1 or any(each.item.undoable for each in run):
+                raise
+            middle = len(run) // 2
+            outcomes = []
+            for half in (run[:middle], run[middle:]):
+                store.database.truncate_log()
+                outcomes += self._remove_what_fits(store, half, found)
+        space.rest(store.database)
+        return outcomes
 
     def _remove_run(
         self, store: SqliteSessionStore, run: Sequence[Removal], found: Mapping[str, Found]
     ) -> Iterator[Outcome]:
         going = [each for each in run if obstacle(each, found) is None]
         copied = [each for each in going if each.item.undoable]
-        kept_in = self._copy(store, copied, found) if copied else None
+        kept_in: Path | None = None
         try:
+            kept_in = self._copy(store, copied, found) if copied else None
             obstacles = self._delete(store, going)
         except (SqliteError, HoldfastError):
             if kept_in is not None:
                 kept_in.unlink(missing_ok=True)  # the rows are there: a copy would only confuse
-                self._drop_if_empty(run[0])
+            self._drop_if_empty(run[0])
             raise
         stayed = {name for name, why in obstacles.items() if why}
         if kept_in is not None and stayed:
@@ -219,7 +236,7 @@ class SessionKeeper:
         for path, numbers in self._folder(batch[0]).holding(_numbers(batch)).items():
             for outcome in self._from_bundle(store, path, [by_number[each] for each in numbers]):
                 outcomes[outcome.id] = outcome
-            time.sleep(PAUSE)
+            space.rest(store.database)
         nowhere = [each for each in batch if each.item.id not in outcomes]
         outcomes |= {each.id: each for each in self._put_back(store, None, nowhere, ())}
         self._drop_if_empty(batch[0])
@@ -289,6 +306,7 @@ class SessionKeeper:
             except BusyError:
                 raise  # each batch to come would wait as long; the next run settles this one
             except (HoldfastError, OSError, SqliteError) as error:
+                store.database.truncate_log()  # the operation log needs room too
                 done += [each.end(Result.FAILED, _words(error)) for each in group[len(done) :]]
             outcomes += done
         return outcomes

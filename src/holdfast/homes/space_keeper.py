@@ -56,6 +56,7 @@ class SpaceKeeper:
         except BusyError as error:
             return removal.end(Result.SKIPPED, error.message)  # the next run gives it back
         except HoldfastError as error:
+            store.database.truncate_log()  # the operation log needs room too
             return removal.end(Result.FAILED, error.message)
         copied = space.allocated_in(self._copies(removal.operation))
         freed = before - space.footprint(store.database) - copied

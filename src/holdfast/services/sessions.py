@@ -20,6 +20,7 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.alert import Alert
 from holdfast.model.ids import new_cron_id, new_id
 from holdfast.model.lease import Holder, Lease
+from holdfast.model.search import Search
 from holdfast.model.session import (
     EndReason,
     Hit,
@@ -213,14 +214,16 @@ class Sessions:
         substring: bool = False,
     ) -> Sequence[Hit]:
         return self._store.search(
-            text,
-            wanted=wanted or SessionFilter(),
-            roles=roles,
-            since=since,
-            until=until,
-            limit=limit,
-            offset=offset,
-            substring=substring,
+            Search(
+                text=text,
+                wanted=wanted or SessionFilter(),
+                roles=roles,
+                since=since,
+                until=until,
+                limit=limit,
+                offset=offset,
+                substring=substring,
+            )
         )
 
     def current(self, routing_key: str, *, source: str) -> Session:

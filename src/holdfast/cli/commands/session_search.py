@@ -10,6 +10,7 @@ import click
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.session_options import filter_options, session_filter
+from holdfast.model.search import Search
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -62,17 +63,18 @@ def command(
     store = None if archived else home.session_store()
     query = " ".join(words)
     found: Sequence[Hit] = ()
-    searching: dict[str, Any] = {
-        "wanted": wanted,
-        "roles": roles or None,
-        "limit": limit,
-        "offset": offset,
-        "substring": part,
-    }
+    asked = Search(
+        text=query,
+        wanted=wanted,
+        roles=roles or None,
+        limit=limit,
+        offset=offset,
+        substring=part,
+    )
     if archived:
-        found = _search_archive(home, query, searching)
+        found = _search_archive(home, asked)
     elif store is not None:
-        found = store.search(query, **searching)
+        found = store.search(asked)
     if invocation.json:
         from holdfast.cli.output import print_json
 
@@ -84,10 +86,10 @@ def command(
     return 0
 
 
-def _search_archive(home: Home, query: str, searching: dict[str, Any]) -> Sequence[Hit]:
+def _search_archive(home: Home, asked: Search) -> Sequence[Hit]:
     from holdfast.cli.output import note
 
-    found = home.archive.search(query, **searching)
+    found = home.archive.search(asked)
     for problem in (*home.archive.problems(), *found.problems):
         note(f"warning: {problem.path}: {problem.reason}")
     return found.hits

@@ -14,7 +14,8 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.errors import QueryError, UsageError
+from holdfast.errors import QueryError
+from holdfast.model.search import Search
 from holdfast.model.session import Hit, SessionFilter
 from holdfast.stores.sqlite import content, session_rows
 from holdfast.stores.sqlite.content import Stored
@@ -50,37 +51,24 @@ class _Scope:
     everything: bool
 
 
-def search(  # noqa: PLR0913 - as the port has it
-    database: Database,
-    text: str,
-    *,
-    wanted: SessionFilter,
-    roles: tuple[str, ...] | None = None,
-    since: float | None = None,
-    until: float | None = None,
-    limit: int = 20,
-    offset: int = 0,
-    substring: bool = False,
-) -> Sequence[Hit]:
+def search(database: Database, asked: Search) -> Sequence[Hit]:
     """The messages that match a query, best first; of equal ones the newest.
 
     With `substring`, those that contain the text as it stands, whatever its case and diacritics,
-    newest first. Bounds of time are inclusive.
+    newest first.
     """
-    if limit < 0 or offset < 0:
-        raise UsageError("A search cannot show fewer than 0 messages, or start before the first.")
-    scope = _scope(wanted, roles, since, until)
-    if substring:
-        part = parse_part(text)
+    scope = _scope(asked)
+    if asked.substring:
+        part = parse_part(asked.text)
         with database.read() as db:
-            numbers = _containing(db, part, scope, offset + limit)[offset:]
+            numbers = _containing(db, part, scope, asked.most)[asked.offset :]
             return _hits_of_part(db, part, numbers)
-    query = parse(text)
+    query = parse(asked.text)
     with database.read() as db, contextlib.closing(SmallIndex()) as small:
-        ranked = _indexed_hits(db, query, scope, offset + limit)
+        ranked = _indexed_hits(db, query, scope, asked.most)
         ranked += _recent_hits(db, query, scope, small)
         ranked.sort(reverse=True)
-        return _hits_of_query(db, query, ranked[offset : offset + limit], small)
+        return _hits_of_query(db, query, ranked[asked.offset : asked.most], small)
 
 
 def suggestion(database: Database, text: str) -> Sequence[str]:
@@ -277,24 +265,20 @@ def _matching(db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> sq
         ) from error
 
 
-def _scope(
-    wanted: SessionFilter,
-    roles: tuple[str, ...] | None,
-    since: float | None,
-    until: float | None,
-) -> _Scope:
-    condition, parameters = session_rows.where(wanted)
+def _scope(asked: Search) -> _Scope:
+    condition, parameters = session_rows.where(asked.wanted)
     conditions = ["s.number = m.session", condition]
     for part, value in (
         (
             "m.role IN (SELECT value FROM json_each(?))",
-            None if roles is None else json.dumps(roles),
+            None if asked.roles is None else json.dumps(asked.roles),
         ),
-        ("m.timestamp >= ?", since),
-        ("m.timestamp <= ?", until),
+        ("m.timestamp >= ?", asked.since),
+        ("m.timestamp <= ?", asked.until),
     ):
         if value is not None:
             conditions.append(part)
             parameters.append(value)
-    everything = wanted == SessionFilter() and roles is None and since is None and until is None
+    bounds = (asked.wanted, asked.roles, asked.since, asked.until)
+    everything = bounds == (SessionFilter(), None, None, None)
     return _Scope(condition=" AND ".join(conditions), parameters=parameters, everything=everything)

@@ -18,6 +18,7 @@ from holdfast.errors import (
 from holdfast.model.ids import check_id
 from holdfast.model.item import Item
 from holdfast.model.lease import Holder, Lease
+from holdfast.model.search import Search
 from holdfast.model.session import Addition, Hit, Message, Session, SessionFilter, SessionOrder
 from holdfast.model.stats import Share, StoreStats
 from holdfast.model.usage import UsageTotals
@@ -286,29 +287,8 @@ class SqliteSessionStore:
             after = rows[-1][0]
             remaining = None if remaining is None else remaining - len(rows)
 
-    def search(
-        self,
-        text: str,
-        *,
-        wanted: SessionFilter,
-        roles: tuple[str, ...] | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        limit: int = 20,
-        offset: int = 0,
-        substring: bool = False,
-    ) -> Sequence[Hit]:
-        return search.search(
-            self.database,
-            text,
-            wanted=wanted,
-            roles=roles,
-            since=since,
-            until=until,
-            limit=limit,
-            offset=offset,
-            substring=substring,
-        )
+    def search(self, asked: Search) -> Sequence[Hit]:
+        return search.search(self.database, asked)
 
     def close_words(self, text: str) -> Sequence[str]:
         return search.suggestion(self.database, text)

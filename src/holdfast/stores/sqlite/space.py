@@ -7,6 +7,7 @@ would do the first in one long step, with room for a second copy of everything.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ _PAGES = 500
 _GARBAGE_SHARE = 0.05
 #: Between two steps, so that whoever waits gets a turn: the lock itself is not fair.
 _PAUSE = 0.003
+#: A log that grows as it likes takes some megabytes; others want to write too.
+_LITTLE_ROOM = 64 * 1024 * 1024
 #: A merge that changed fewer rows had nothing left to do.
 _MERGED = 2
 
@@ -29,11 +32,20 @@ Told = Callable[[], None]
 
 def give_back(database: Database, tell: Told = lambda: None) -> None:
     """Bring the file down to what it holds. Safe to stop anywhere, and to repeat."""
-    for steps in (_index, _drop_old_index, _merge, _vacuum):
+    # The old index goes first: the new one takes its pages, and a full disk has no others.
+    for steps in (_drop_old_index, _index, _merge, _vacuum):
         for _ in steps(database):
             tell()
-            time.sleep(_PAUSE)
+            rest(database)
     database.truncate_log()
+
+
+def rest(database: Database) -> None:
+    """Between two steps: let others have a turn, and where there is little room on the disk, do
+    not let the write-ahead log take it."""
+    time.sleep(_PAUSE)
+    if shutil.disk_usage(database.path.parent).free < _LITTLE_ROOM:
+        database.truncate_log()
 
 
 def footprint(database: Database) -> int:
@@ -57,7 +69,7 @@ def renew_index(database: Database) -> None:
     What it does not have yet is searched without it, and `give_back` brings it up to date.
     """
     for _ in _drop_old_index(database):  # a run that was killed may have left one
-        time.sleep(_PAUSE)
+        rest(database)
     with database.write() as db:
         search_index.start_over(db)
 

@@ -1,0 +1,176 @@
+"""A project's tree at one moment: what was captured, what was not, and what changed.
+
+Paths are relative to the working directory, with `/`, as text with surrogate escapes: a name that
+is not UTF-8 comes back byte for byte from `os.fsencode`.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+#: The shortest beginning of an id that is accepted in its place.
+SHORTEST_PREFIX = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotCaptured:
+    """A path that a checkpoint left out, and why. What ignore rules leave out is not listed."""
+
+    path: str
+    reason: str
+
+
+class TakeOutcome(StrEnum):
+    """How an attempt to take a checkpoint ended."""
+
+    TAKEN = "taken"
+    UNCHANGED = "unchanged"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taking:
+    """What became of an attempt to take a checkpoint.
+
+    `id` is the new checkpoint; when nothing changed, the last one, which says the same; when
+    skipped, None. `reason` is the reason of the checkpoint, or why there is none.
+    """
+
+    outcome: TakeOutcome
+    id: str | None
+    reason: str
+    not_captured: tuple[NotCaptured, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint as the store knows it. `time` is in epoch seconds.
+
+    `tree` is the same for two checkpoints exactly when they captured the same. Files and lines are
+    counted against the checkpoint before; lines are None where they were not counted.
+    """
+
+    id: str
+    project: str
+    workdir: str
+    time: float
+    reason: str
+    tree: str
+    session: str | None = None
+    turn: str | None = None
+    name: str | None = None
+    pinned: bool = False
+    files_changed: int = 0
+    insertions: int | None = None
+    deletions: int | None = None
+    not_captured: tuple[NotCaptured, ...] = ()
+
+
+class ProjectState(StrEnum):
+    """What can be said of a working directory that has checkpoints."""
+
+    LIVE = "live"
+    MISSING = "missing"
+    UNMOUNTED = "unmounted"
+    STALE = "stale"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """A working directory that has checkpoints. `bytes` is None where nobody weighed it."""
+
+    id: str
+    workdir: str
+    state: ProjectState
+    checkpoints: int
+    last_touch: float
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One captured thing. `mode` is its whole mode, as `lstat` says it: type and permissions.
+
+    `oid` names the content of a file, or the target of a symlink; a directory has none.
+    """
+
+    mode: int
+    oid: str = ""
+
+    @property
+    def is_link(self) -> bool:
+        return stat.S_ISLNK(self.mode)
+
+    @property
+    def is_directory(self) -> bool:
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def permissions(self) -> int:
+        return stat.S_IMODE(self.mode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """Everything that one tree holds, by path.
+
+    `files` are files and symlinks. `directories` are those that cannot be told from the files:
+    directories without anything captured in them (`empty`), and those with unusual permissions.
+    Any other directory above a file has the permissions `usual_directory`.
+    """
+
+    files: Mapping[str, Entry]
+    directories: Mapping[str, Entry]
+    empty: frozenset[str] = frozenset()
+    usual_directory: int = 0o755
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """The working tree as it is now: a tree in the store that no checkpoint holds.
+
+    It can be compared and read like that of a checkpoint until space is reclaimed.
+    """
+
+    tree: str
+    not_captured: tuple[NotCaptured, ...] = ()
+
+
+class ChangeKind(StrEnum):
+    """How a path differs between two trees."""
+
+    ADDED = "added"
+    MODIFIED = "modified"
+    DELETED = "deleted"
+    TYPE = "type"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One path that differs. With equal `oid` on both sides only the permissions do."""
+
+    path: str
+    kind: ChangeKind
+    old: Entry | None
+    new: Entry | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """Lines that came and went between two trees."""
+
+    insertions: int
+    deletions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """What a restore did. `kept` are paths that it left as they are, each with the reason."""
+
+    written: tuple[str, ...]
+    deleted: tuple[str, ...]
+    kept: tuple[NotCaptured, ...]
+    safety_checkpoint: str | None

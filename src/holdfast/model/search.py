@@ -1,0 +1,45 @@
+"""What a search asks for, in a store or in the archive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from holdfast.errors import UsageError
+from holdfast.model.session import Message, SessionFilter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Words to find in messages of the wanted sessions; with `substring`, the text as it stands.
+
+    `since` and `until` bound the time of a message, inclusively.
+    """
+
+    text: str
+    wanted: SessionFilter = field(default_factory=SessionFilter)
+    roles: tuple[str, ...] | None = None
+    since: float | None = None
+    until: float | None = None
+    limit: int = 20
+    offset: int = 0
+    substring: bool = False
+
+    def __post_init__(self) -> None:
+        if self.limit < 0 or self.offset < 0:
+            raise UsageError(
+                "A search cannot show fewer than 0 messages, or start before the first."
+            )
+
+    @property
+    def most(self) -> int:
+        """How many of the best have to be known."""
+        return self.offset + self.limit
+
+    def has(self, message: Message) -> bool:
+        """Whether a message is among those to be searched."""
+        when = message.timestamp or 0.0
+        return (
+            (self.roles is None or message.role in self.roles)
+            and (self.since is None or when >= self.since)
+            and (self.until is None or when <= self.until)
+        )
