@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from sqlite3 import Error as SqliteError
 from typing import Protocol
 
 from holdfast.errors import DamageError, HoldfastError, UsageError
-from holdfast.homes.session_runs import PAUSE, obstacle, runs
+from holdfast.homes.session_runs import obstacle, runs
 from holdfast.model.operation import Removal
 from holdfast.model.report import Result
 from holdfast.model.session import Message, Session, SessionFilter
@@ -16,7 +15,7 @@ from holdfast.ports import Clock
 from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.exchange.raw_lines import ByteLines
 from holdfast.stores.archive.beside import Beside
-from holdfast.stores.sqlite import removing
+from holdfast.stores.sqlite import removing, space
 from holdfast.stores.sqlite.importing import SqliteImport
 from holdfast.stores.sqlite.removing import Found
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
@@ -79,7 +78,7 @@ class StoreRows:
             except (SqliteError, HoldfastError) as error:  # the transaction did not happen
                 reason = error.message if isinstance(error, HoldfastError) else str(error)
                 ended |= {each.item.id: (Result.FAILED, reason) for each in run}
-            time.sleep(PAUSE)
+            space.rest(self._store.database)
         return ended
 
     def is_original(self, beside: Beside) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -31,20 +31,11 @@ class Scan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """How to tell whether a file is in use. `owner` is the session that a file belongs to, if it
-    is in the store."""
+    """How to tell whether a file is in use. `owners` are those of these sessions that are in the
+    store."""
 
     idle: float
-    owner: Callable[[str], Owner | None] = field(default=lambda _: None)
-
-
-def sessions_with_files(root: Path) -> set[str]:
-    """The sessions that files in `sessions/` name, whether they are in a store or not."""
-    try:
-        names = [path.name for path in (root / FOLDER).iterdir()]
-    except OSError:
-        return set()
-    return {parsed.session for name in names if (parsed := artifact_names.parse(name))}
+    owners: Callable[[Sequence[str]], Mapping[str, Owner]] = field(default=lambda _: {})
 
 
 def scan(root: Path, now: float, life: Life, progress: Progress | None) -> Scan:
@@ -66,14 +57,19 @@ def _scan_folder(
     items: list[Item] = []
     problems: list[Problem] = []
     other_bytes = 0
-    for count, (name, status) in enumerate(_entries(dir_fd)):
+    entries = [(name, artifact_names.parse(name), status) for name, status in _entries(dir_fd)]
+    owners = life.owners(sorted({parsed.session for _, parsed, _ in entries if parsed}))
+    for count, (name, parsed, status) in enumerate(entries):
         if progress is not None and count % _TELL_EVERY == 0:
             progress.step("looking at session files", count, None)
-        parsed = artifact_names.parse(name)
         is_file = stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
         if parsed is not None and not is_file:
             problems.append(Problem(path=str(folder / name), reason="is no file; left alone"))
-        item = _item(parsed, name, status, dir_fd, now, life) if parsed and is_file else None
+        item = None
+        if parsed is not None and is_file:
+            owner = owners.get(parsed.session)
+            seen = _Seen(parsed, name, status, dir_fd)
+            item = _item(seen, owner, signs_of_life(status, dir_fd, name, owner, life.idle, now))
         if item is None:
             other_bytes += allocated_bytes(status)
         else:
@@ -94,26 +90,34 @@ def _entries(dir_fd: int) -> Iterator[tuple[str, os.stat_result]]:
                 continue  # vanished while we looked
 
 
-def _item(
-    parsed: ArtifactName, name: str, status: os.stat_result, dir_fd: int, now: float, life: Life
-) -> Item | None:
-    owner = life.owner(parsed.session)
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A file that has the name of a session file."""
+
+    parsed: ArtifactName
+    name: str
+    status: os.stat_result
+    dir_fd: int
+
+
+def _item(seen: _Seen, owner: Owner | None, alive: str | None) -> Item | None:
+    parsed, status = seen.parsed, seen.status
     head = b""
     if owner is None:
         if parsed.kind != REQUEST_DUMP and stat.S_ISREG(status.st_mode):
-            head = _head(name, dir_fd)
+            head = _head(seen.name, seen.dir_fd)
         if not parsed.certain and not parsed.claimed_by(head):
             return None
     source = owner.source if owner else parsed.source or artifact_names.source_in(head)
     return Item(
         kind=parsed.kind,
-        id=f"{FOLDER}/{name}",
+        id=f"{FOLDER}/{seen.name}",
         source=source or UNKNOWN_SOURCE,
         session=parsed.session,
         bytes=allocated_bytes(status),
         last_active_at=status.st_mtime,
         version=version_of(status),
-        alive=signs_of_life(parsed, status, dir_fd, name, now, life),
+        alive=alive,
         owned=owner is not None,
     )
 
@@ -147,18 +151,18 @@ def _dumps_inherit_source(items: list[Item]) -> Iterator[Item]:
 
 
 def signs_of_life(
-    parsed: ArtifactName, status: os.stat_result, dir_fd: int, name: str, now: float, life: Life
+    status: os.stat_result, dir_fd: int, name: str, owner: Owner | None, idle: float, now: float
 ) -> str | None:
     """Any one sign protects, and so does a sign that cannot be read.
 
     Of a session in the store, its own life says whether a file is done with; of an orphan only
     its age can.
     """
-    if life.owner(parsed.session) is None:
+    if owner is None:
         age = now - status.st_mtime
         if age < 0:
             return "its time lies in the future"
-        if age < life.idle:
+        if age < idle:
             return f"touched {format_duration(age)} ago"
     return in_use(status, dir_fd, name)
 

@@ -12,8 +12,10 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from holdfast.homes import artifact_names
@@ -32,9 +34,11 @@ from holdfast.stores.files import (
     version_of,
 )
 from holdfast.stores.liveness import open_elsewhere
+from holdfast.stores.sqlite.survey import Owner
 from holdfast.stores.trash_folder import TrashFolder
 
 _NOT_REACHED = "the run ended before its turn"
+_TO_DISCARD = "in the trash for a last look"
 #: What `link` says on file systems that have no hard links.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 
@@ -79,13 +83,36 @@ class ArtifactKeeper:
         """Files need nothing."""
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return self._each(batch, self._remove, create_trash=True)
+        # By the names of the files: what a saved plan says of their sessions may be anything.
+        names = (artifact_names.parse(each.item.id.rpartition("/")[2]) for each in batch)
+        owners = self._life.owners(sorted({parsed.session for parsed in names if parsed}))
+        moved = self._each(batch, partial(self._remove, owners), create_trash=True)
+        return self._finished(batch, moved)
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return self._each(batch, self._settle)
+        return self._finished(batch, self._each(batch, self._settle))
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return self._each(batch, self._discard)
+        """Two at a time: most of the work is the file system's, which frees two files as fast as
+        one."""
+        middle = len(batch) // 2
+        with ThreadPoolExecutor(max_workers=2) as hands:
+            halves = hands.map(
+                lambda half: self._each(half, self._discard), (batch[:middle], batch[middle:])
+            )
+            return [outcome for half in halves for outcome in half]
+
+    def _finished(self, batch: Sequence[Removal], moved: Sequence[Outcome]) -> Sequence[Outcome]:
+        """Discard what moved to the trash only to be looked at once more."""
+        final = [
+            removal
+            for removal, outcome in zip(batch, moved, strict=True)
+            if outcome.reason is _TO_DISCARD
+        ]
+        if not final:
+            return moved
+        gone = dict(zip((each.key for each in final), self.discard(final), strict=True))
+        return [gone.get(each.key, done) for each, done in zip(batch, moved, strict=True)]
 
     def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         """All names come back and are durable before the first copy loses its own."""
@@ -100,11 +127,13 @@ class ArtifactKeeper:
         self._each(back, self._forget_copy)
         return outcomes
 
-    def _remove(self, places: _Places) -> Outcome:
+    def _remove(self, owners: Mapping[str, Owner], places: _Places) -> Outcome:
         before = places.original()
         if before is None:
             return places.removal.end(Result.SKIPPED, "already gone")
-        obstacle = self._changed(places, before) or self._protected(places, before)
+        obstacle = self._changed(places, before) or self._protected(
+            places, before, owners.get(places.parsed.session)
+        )
         if obstacle:
             return places.removal.end(Result.SKIPPED, obstacle)
         if places.undo_copy() is not None:  # a rename would replace it
@@ -112,10 +141,11 @@ class ArtifactKeeper:
         os.rename(places.name, places.copy, src_dir_fd=places.sessions, dst_dir_fd=places.trash)
         return self._confirm(places)
 
-    def _protected(self, places: _Places, status: os.stat_result) -> str | None:
+    def _protected(
+        self, places: _Places, status: os.stat_result, owner: Owner | None
+    ) -> str | None:
         """Why a file must stay as things are now with its session."""
         item = places.removal.item
-        owner = self._life.owner(places.parsed.session)
         if item.goes_with or item.owned:
             if item.goes_with and owner is not None:
                 return "its session is in the store"
@@ -125,7 +155,7 @@ class ArtifactKeeper:
         if owner is not None:
             return "its session is in the store now"
         return signs_of_life(
-            places.parsed, status, places.sessions, places.name, self._clock(), self._life
+            status, places.sessions, places.name, owner, self._life.idle, self._clock()
         )
 
     def _confirm(self, places: _Places) -> Outcome:
@@ -135,9 +165,9 @@ class ArtifactKeeper:
         if obstacle is None and stat.S_ISREG(moved.st_mode):
             obstacle = open_elsewhere(places.copy, places.trash)
         if obstacle is None:
-            if places.removal.item.undoable:
-                return places.removal.end(Result.REMOVED, in_trash=allocated_bytes(moved))
-            return self._discard(places)
+            if not places.removal.item.undoable:
+                return places.removal.end(Result.REMOVED, _TO_DISCARD)
+            return places.removal.end(Result.REMOVED, in_trash=allocated_bytes(moved))
         if _link_back(places):
             self._forget_copy(places)
             return places.removal.end(Result.SKIPPED, obstacle)

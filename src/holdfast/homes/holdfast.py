@@ -40,7 +40,8 @@ from holdfast.stores.trash_folder import TrashFolder
 KIND = "holdfast"
 DEFAULT_FOLDER = ".holdfast"
 DATABASE = "sessions.db"
-SIGNS = (DATABASE, "operations", "config.toml", artifact_scan.FOLDER)
+CHECKPOINTS = "checkpoints"
+SIGNS = (DATABASE, "operations", "config.toml", artifact_scan.FOLDER, CHECKPOINTS)
 
 
 def recognise(root: Path) -> bool:
@@ -73,7 +74,7 @@ class HoldfastHome:
 
     def _make_keepers(self, trash: TrashFolder) -> Mapping[tuple[str, Action], Keeper]:
         clock, store, life = self._clock, self.session_store, self._life
-        files = ArtifactKeeper(self.root, trash, clock, Life(idle=self._idle, owner=self._owner))
+        files = ArtifactKeeper(self.root, trash, clock, Life(idle=self._idle, owners=self._owners))
         return {
             (SESSION, Action.REMOVE): SessionKeeper(store, trash, clock, life),
             (SESSION, Action.END): AbandonedKeeper(store, clock, life),
@@ -98,8 +99,7 @@ class HoldfastHome:
         *,
         wanted: SessionFilter | None = None,
     ) -> Inventory:
-        known = self._owners(sorted(artifact_scan.sessions_with_files(self.root)))
-        life = Life(idle=self._idle, owner=known.get)
+        life = Life(idle=self._idle, owners=self._owners)
         found = artifact_scan.scan(self.root, now, life, progress)
         log = self.log.read()
         beside, problems = _beside(self.root)
@@ -141,10 +141,6 @@ class HoldfastHome:
         if store is None:
             return ()
         return store.survey(wanted or SessionFilter(), now=now, life=self._life)
-
-    def _owner(self, session_id: str) -> Owner | None:
-        store = self.session_store()
-        return None if store is None else survey.owner(store.database, session_id)
 
     def _owners(self, ids: Sequence[str]) -> Mapping[str, Owner]:
         """The sessions in the store among those that files name."""

@@ -18,7 +18,7 @@ from sqlite3 import Error as SqliteError
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
 from holdfast.homes.bundle_shares import freed_by, shared
-from holdfast.homes.session_runs import obstacle, runs
+from holdfast.homes.session_runs import MOST_MESSAGES, MOST_UNINDEXED, obstacle, runs
 from holdfast.model.item import SESSION, Item
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
@@ -82,17 +82,23 @@ class SessionKeeper:
         self._trash = trash
         self._clock = clock
         self._life = life
+        self._most = MOST_MESSAGES
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         """Begin the search index anew where nearly everything goes."""
         store = self._store()
         if store is None:
             return
+        self._most = MOST_MESSAGES
         messages, used = store.extent()
         share = sum(item.bytes for item in items) / max(1, used)
         if share > _MOST_GOES and messages * (1 - share) < _FEW_STAY:
             with suppress(StorageError):  # a full disk has no room for it; it only saves time
                 space.renew_index(store.database)
+                self._most = MOST_UNINDEXED
+        # What is in the log must be in the file before a transaction can fill the disk: otherwise
+        # the file could not grow, nor the log be emptied.
+        space.rest(store.database)
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._worked_off(batch, self._remove)
@@ -111,7 +117,7 @@ class SessionKeeper:
     def _remove(self, store: SqliteSessionStore, batch: Sequence[Removal]) -> Iterator[Outcome]:
         with store.database.read() as db:
             found = removing.look(db, _ids(batch), now=self._clock(), life=self._life)
-        for run in runs(batch, found):
+        for run in runs(batch, found, self._most):
             yield from self._remove_what_fits(store, run, found)
 
     def _remove_what_fits(

@@ -9,18 +9,20 @@ from holdfast.stores.sqlite.removing import Found
 
 #: Messages in one transaction: some tens of milliseconds, also where each leaves the index.
 MOST_MESSAGES = 800
-#: Seconds between two transactions, so that whoever waits gets a turn: the lock itself is not fair.
-PAUSE = 0.003
+#: The same where the index is begun anew, and has none of them.
+MOST_UNINDEXED = 5_000
 
 
-def runs(batch: Sequence[Removal], found: Mapping[str, Found]) -> Iterator[Sequence[Removal]]:
+def runs(
+    batch: Sequence[Removal], found: Mapping[str, Found], most: int = MOST_MESSAGES
+) -> Iterator[Sequence[Removal]]:
     """Parts of a batch with few messages each; a session is never cut."""
     run: list[Removal] = []
     messages = 0
     for each in batch:
         there = found.get(each.item.id)
         more = there.messages if there else 0
-        if run and messages + more > MOST_MESSAGES:
+        if run and messages + more > most:
             yield run
             run, messages = [], 0
         run.append(each)

@@ -11,7 +11,7 @@ from holdfast.ports import Clock, Home, Journal, Keeper, Progress
 
 #: Small enough that a stop is quick and a kill leaves little to settle, large enough that the
 #: flushes a batch costs do not matter.
-BATCH = 100
+BATCH = 200
 
 Act = Callable[[Keeper, Sequence[Removal]], Sequence[Outcome]]
 

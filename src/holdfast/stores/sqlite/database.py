@@ -94,6 +94,16 @@ class Database:
                 self._busy_seconds,
             )
 
+    def is_awaited(self) -> bool:
+        """Whether another writer waits for this one to be done."""
+        return self._gate().is_awaited()
+
+    def vacuum(self) -> None:
+        """Write the whole file anew, in one step: for one that holds little."""
+        connection = self.connection()
+        with sqlite_errors(self.path), self._gate().passed(self._busy_seconds):
+            connection.execute("VACUUM")
+
     def truncate_log(self) -> None:
         """Write everything into the database file and start the write-ahead log over, at once if
         nobody reads or writes; otherwise another time."""

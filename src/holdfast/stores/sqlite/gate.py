@@ -5,6 +5,9 @@ than a transaction leaves free. A pause of two milliseconds lets whoever is thro
 transactions: measured with four writers, that is half as many messages again as asking ten times
 as often.
 
+Whoever waits holds a second lock, shared: so that somebody with many transactions to do can see
+whether to let others go first.
+
 It is a courtesy between processes of ours: the lock that counts is SQLite's. Whoever does not get
 through in time, or has no gate to queue at, asks there all the same.
 """
@@ -28,11 +31,8 @@ class Gate:
     """The gate of one store, for one thread: a descriptor of its own is what queues."""
 
     def __init__(self, database: Path) -> None:
-        path = database.with_name(database.name + "-gate")
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._fd: int | None = None
-        with contextlib.suppress(OSError):  # a read-only home has no writers to queue
-            self._fd = os.open(path, flags, PRIVATE_FILE)
+        self._fd = _opened(database, "-gate")
+        self._queue = _opened(database, "-queue")
 
     @contextlib.contextmanager
     def passed(self, patience: float) -> Iterator[None]:
@@ -41,24 +41,47 @@ class Gate:
         if fd is None:
             yield
             return
-        deadline = time.monotonic() + min(patience, _PATIENCE)
-        while not (mine := _try_lock(fd)) and time.monotonic() < deadline:
-            time.sleep(_PAUSE)
+        mine = _try_lock(fd) or self._wait(fd, time.monotonic() + min(patience, _PATIENCE))
         try:
             yield
         finally:
             if mine:
                 fcntl.flock(fd, fcntl.LOCK_UN)
 
+    def is_awaited(self) -> bool:
+        """Whether somebody is waiting to be through."""
+        if self._queue is None or not _try_lock(self._queue):
+            return self._queue is not None
+        fcntl.flock(self._queue, fcntl.LOCK_UN)
+        return False
+
     def close(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        for fd in (self._fd, self._queue):
+            if fd is not None:
+                os.close(fd)
+        self._fd = self._queue = None
+
+    def _wait(self, fd: int, deadline: float) -> bool:
+        queued = False
+        while not (mine := _try_lock(fd)) and time.monotonic() < deadline:
+            queued = queued or (self._queue is not None and _try_lock(self._queue, fcntl.LOCK_SH))
+            time.sleep(_PAUSE)
+        if queued and self._queue is not None:
+            fcntl.flock(self._queue, fcntl.LOCK_UN)
+        return mine
 
 
-def _try_lock(fd: int) -> bool:
+def _opened(database: Path, suffix: str) -> int | None:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.open(database.with_name(database.name + suffix), flags, PRIVATE_FILE)
+    except OSError:
+        return None  # a read-only home has no writers to queue
+
+
+def _try_lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except OSError:
         return False
     return True

@@ -36,7 +36,7 @@ _FOLDED = {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
 # An index that was replaced. FTS5 keeps what it needs to open one in the first rows of its data.
 _OLD = "old_message_index"
 _FIRST_PAGE = 11
-_ROWS_OF_OLD = 2_000
+_ROWS_OF_OLD = 8_000
 
 _OF_SESSIONS = "session IN (SELECT value FROM json_each(?))"
 

@@ -2,16 +2,19 @@
 
 What was deleted leaves free pages; what left the search index leaves its words there until the
 parts of the index are merged; and all of it passes through the write-ahead log. A full VACUUM
-would do the first in one long step, with room for a second copy of everything.
+would do the first in one long step, with room for a second copy of everything; it is taken only
+where little is left to copy.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from holdfast.errors import BusyError, StorageError
 from holdfast.stores.files import allocated_bytes
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.database import Database
@@ -20,8 +23,10 @@ from holdfast.stores.sqlite.database import Database
 _PAGES = 500
 #: The index is merged when at least this share of the messages has left it.
 _GARBAGE_SHARE = 0.05
-#: Between two steps, so that whoever waits gets a turn: the lock itself is not fair.
+#: Long enough for whoever waits to notice: the lock itself is not fair.
 _PAUSE = 0.003
+#: So few pages are written anew in less time than a step of giving back takes.
+_FEW_PAGES = 2_000
 #: A log that grows as it likes takes some megabytes; others want to write too.
 _LITTLE_ROOM = 64 * 1024 * 1024
 #: A merge that changed fewer rows had nothing left to do.
@@ -41,9 +46,10 @@ def give_back(database: Database, tell: Told = lambda: None) -> None:
 
 
 def rest(database: Database) -> None:
-    """Between two steps: let others have a turn, and where there is little room on the disk, do
-    not let the write-ahead log take it."""
-    time.sleep(_PAUSE)
+    """Between two steps: let others who wait have a turn, and where there is little room on the
+    disk, do not let the write-ahead log take it."""
+    if database.is_awaited():
+        time.sleep(_PAUSE)
     if shutil.disk_usage(database.path.parent).free < _LITTLE_ROOM:
         database.truncate_log()
 
@@ -114,12 +120,24 @@ def _merge(database: Database) -> Iterator[None]:
 
 def _vacuum(database: Database) -> Iterator[None]:
     free = _free_pages(database)
+    if free > _used_pages(database) <= _FEW_PAGES:
+        # Somebody reads, or there is no room for a copy: then step by step.
+        with contextlib.suppress(BusyError, StorageError):
+            database.vacuum()
+            free = _free_pages(database)
+            yield
     while free:
         database.script(f"PRAGMA incremental_vacuum({_PAGES})")
         before, free = free, _free_pages(database)
         if free >= before:
             return  # others are making free pages as fast
         yield
+
+
+def _used_pages(database: Database) -> int:
+    with database.read() as db:
+        [pages] = db.execute("PRAGMA page_count").fetchone()
+    return int(pages) - _free_pages(database)
 
 
 def _free_pages(database: Database) -> int:

@@ -16,7 +16,7 @@ from holdfast.model.lease import Holder
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.stats import Share
 from holdfast.policy.lifecycle import SessionLife, session_life
-from holdfast.stores.sqlite.database import Database, sqlite_errors
+from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.session_rows import TABLES, where
 
 #: What a session takes beside its messages: its row, its places in indexes.
@@ -111,19 +111,6 @@ def owners(database: Database, ids: Sequence[str]) -> Mapping[str, Owner]:
             parameters,
         )
         return {found: Owner(bool(ended), source) for found, ended, source in rows}
-
-
-def owner(database: Database, session_id: str) -> Owner | None:
-    """The session of this id. One statement: this is asked for every file that goes."""
-    with sqlite_errors(database.path):
-        row = (
-            database.connection()
-            .execute(
-                "SELECT ended_at IS NOT NULL, source FROM sessions WHERE id = ?", (session_id,)
-            )
-            .fetchone()
-        )
-    return Owner(bool(row[0]), row[1]) if row else None
 
 
 def _item(
