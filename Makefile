@@ -49,6 +49,7 @@ bench: $(VENV)/.installed  ## Measure it beside its baselines (installs them int
 	@$(BIN)/python bench/startup.py
 	@$(BIN)/python bench/sessions.py
 	@$(BIN)/python bench/prune.py
+	@$(BIN)/python bench/checkpoints.py
 
 .PHONY: lint
 lint: dev  ## Check style and format

@@ -14,9 +14,15 @@ if TYPE_CHECKING:
     from holdfast.errors import HoldfastError as HoldfastError
     from holdfast.homes.background import maintain_in_background as maintain_in_background
     from holdfast.homes.embedded import open_sessions as open_sessions
+    from holdfast.homes.embedded_checkpoints import open_checkpoints as open_checkpoints
     from holdfast.homes.maintenance import maintain as maintain
     from holdfast.homes.registry import open_home as open_home
     from holdfast.model.alert import Alert as Alert
+    from holdfast.model.checkpoint import Checkpoint as Checkpoint
+    from holdfast.model.checkpoint import NotCaptured as NotCaptured
+    from holdfast.model.checkpoint import Rollback as Rollback
+    from holdfast.model.checkpoint import TakeOutcome as TakeOutcome
+    from holdfast.model.checkpoint import Taking as Taking
     from holdfast.model.inventory import Inventory as Inventory
     from holdfast.model.maintenance import MaintenanceResult as MaintenanceResult
     from holdfast.model.plan import Plan as Plan
@@ -40,6 +46,8 @@ if TYPE_CHECKING:
     from holdfast.policy.rules import Rules as Rules
     from holdfast.services.apply import apply as apply
     from holdfast.services.async_sessions import AsyncSessions as AsyncSessions
+    from holdfast.services.recorder import Recorder as Recorder
+    from holdfast.services.rollback import rollback as rollback
     from holdfast.services.sessions import Sessions as Sessions
     from holdfast.services.undo import undo as undo
 
@@ -47,6 +55,7 @@ _ROOMS = {
     "Alert": "holdfast.model.alert",
     "AsyncSessions": "holdfast.services.async_sessions",
     "Caps": "holdfast.policy.rules",
+    "Checkpoint": "holdfast.model.checkpoint",
     "EndReason": "holdfast.model.session",
     "Hit": "holdfast.model.session",
     "HoldfastError": "holdfast.errors",
@@ -54,11 +63,14 @@ _ROOMS = {
     "Limits": "holdfast.policy.rules",
     "MaintenanceResult": "holdfast.model.maintenance",
     "Message": "holdfast.model.session",
+    "NotCaptured": "holdfast.model.checkpoint",
     "OnReset": "holdfast.policy.lifecycle",
     "Plan": "holdfast.model.plan",
     "Policy": "holdfast.policy.rules",
+    "Recorder": "holdfast.services.recorder",
     "Relation": "holdfast.model.session",
     "Report": "holdfast.model.report",
+    "Rollback": "holdfast.model.checkpoint",
     "Rules": "holdfast.policy.rules",
     "Session": "holdfast.model.session",
     "SessionFilter": "holdfast.model.session",
@@ -66,14 +78,18 @@ _ROOMS = {
     "SessionOptions": "holdfast.policy.lifecycle",
     "SessionOrder": "holdfast.model.session",
     "Sessions": "holdfast.services.sessions",
+    "TakeOutcome": "holdfast.model.checkpoint",
+    "Taking": "holdfast.model.checkpoint",
     "Tokens": "holdfast.model.session",
     "Transcript": "holdfast.policy.lifecycle",
     "apply": "holdfast.services.apply",
     "maintain": "holdfast.homes.maintenance",
     "maintain_in_background": "holdfast.homes.background",
+    "open_checkpoints": "holdfast.homes.embedded_checkpoints",
     "open_home": "holdfast.homes.registry",
     "open_sessions": "holdfast.homes.embedded",
     "plan": "holdfast.policy.retention",
+    "rollback": "holdfast.services.rollback",
     "undo": "holdfast.services.undo",
 }
 
@@ -81,6 +97,7 @@ __all__ = [
     "Alert",
     "AsyncSessions",
     "Caps",
+    "Checkpoint",
     "EndReason",
     "Hit",
     "HoldfastError",
@@ -88,11 +105,14 @@ __all__ = [
     "Limits",
     "MaintenanceResult",
     "Message",
+    "NotCaptured",
     "OnReset",
     "Plan",
     "Policy",
+    "Recorder",
     "Relation",
     "Report",
+    "Rollback",
     "Rules",
     "Session",
     "SessionFilter",
@@ -100,15 +120,19 @@ __all__ = [
     "SessionOptions",
     "SessionOrder",
     "Sessions",
+    "TakeOutcome",
+    "Taking",
     "Tokens",
     "Transcript",
     "__version__",
     "apply",
     "maintain",
     "maintain_in_background",
+    "open_checkpoints",
     "open_home",
     "open_sessions",
     "plan",
+    "rollback",
     "undo",
 ]
 

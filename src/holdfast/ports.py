@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.model.archived import ArchivedSession, ArchiveHits
-from holdfast.model.checkpoint import Captured, Change, Checkpoint, Lines, Project, Sight, Taking
+from holdfast.model.checkpoint import (
+    Captured,
+    Change,
+    Checkpoint,
+    Lines,
+    Project,
+    RestoreState,
+    Rollback,
+    Sight,
+    Taking,
+)
+from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.event import Event
 from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.item import Item
@@ -31,6 +42,7 @@ from holdfast.model.session import (
     SessionOrder,
 )
 from holdfast.model.stats import Share, StoreStats
+from holdfast.model.verification import Verification
 
 Clock = Callable[[], float]
 
@@ -151,6 +163,13 @@ class Home(Protocol):
     @property
     def archive(self) -> Archive:
         """The sessions that left the store for the archive."""
+
+    def has_checkpoints(self) -> bool:
+        """Whether there is a checkpoint folder; costs less than to open it."""
+
+    @property
+    def checkpoint_upkeep(self) -> CheckpointUpkeep:
+        """The bounds of this home's checkpoints."""
 
     def session_store(self) -> SessionStore | None:
         """The sessions of this home; None when it has no store. Creates nothing."""
@@ -337,3 +356,39 @@ class CheckpointStore(Protocol):
 
     def projects(self, *, stale_before: float | None = None) -> Sequence[Project]:
         """A project is stale when it was last touched before that time."""
+
+    def secure(self, target: str, *, paths: Sequence[str] | None = None, now: float) -> str:
+        """Take the safety checkpoint for a restore: the present state of the target's project.
+
+        Returns its id; when nothing changed since the latest checkpoint, that one's. Raises
+        `UsageError` for paths that cannot be restored."""
+
+    def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Rollback:
+        """What a restore would do to the working tree as it is. Touches nothing in it."""
+
+    def restore(
+        self, target: str, safety: str, *, paths: Sequence[str] | None = None, now: float
+    ) -> Rollback:
+        """Bring the working tree from the safety checkpoint to the target, or only the given paths
+        and what is below them. Repeated, it finishes; with the two exchanged, it is undone."""
+
+    def restore_state(
+        self, target: str, safety: str, *, paths: Sequence[str] | None = None
+    ) -> RestoreState: ...
+
+
+class CheckpointUpkeep(Protocol):
+    """What keeps the checkpoint folder of a home within its bounds. Looking creates nothing."""
+
+    def scan(self, now: float) -> CheckpointInventory: ...
+
+    def set_aside(self, now: float) -> str | None:
+        """Move older repositories out of the way; the name of their new folder, if there were."""
+
+    def pack(self) -> int:
+        """Bring the store into its smallest form without dropping anything; the bytes freed."""
+
+    def tidy(self) -> bool:
+        """The cheap part of that, if it is time to."""
+
+    def verify(self) -> Verification: ...

@@ -34,6 +34,7 @@ from tests.builders import a_plan_item, a_policy
 from tests.cli.machine import Machine, age, item_id
 from tests.cli.privileges import as_nobody_special, mounts_of_its_own
 from tests.cli.runner import COMMAND
+from tests.cli.runner import Result as Ran
 from tests.stored import a_dead_holder, a_line, an_open_line, bring_in, check_whole, opened, see
 
 ROOT = Path(__file__).parents[2]
@@ -176,22 +177,37 @@ def test_a_file_of_another_user_stays_with_its_session(machine: Machine) -> None
     assert not transcript(machine, OTHER).exists()
 
 
-@pytest.mark.parametrize("mode", [0o000, 0o500])
-def test_a_sessions_folder_that_cannot_be_read_or_written(machine: Machine, mode: int) -> None:
-    """Sessions do not go without their files when those are to go too."""
+def _with_mode(machine: Machine, mode: int, *command: str) -> Ran:
+    """Run a command while sessions/ has a mode that the user has not much use for."""
     before_command = as_nobody_special()
-    before = see(machine.home)
     machine.sessions.chmod(mode)
     try:
-        result = machine.run("sessions", "prune", "--yes", before=before_command)
+        return machine.run(*command, before=before_command)
     finally:
         machine.sessions.chmod(0o700)
+
+
+def test_a_sessions_folder_that_cannot_be_read_stops_everything(machine: Machine) -> None:
+    """Nobody can tell which files there are: no session goes without its own."""
+    before = see(machine.home)
+    result = _with_mode(machine, 0o000, "sessions", "prune", "--yes")
     assert result.code == 1
-    assert str(machine.sessions) in result.words.replace(" ", "") or "sessions" in result.words
-    assert "ermission denied" in result.words
-    after = see(machine.home)
-    assert after.files == before.files
-    machine.run("undo")
+    assert f"Cannot read {machine.sessions}: Permission denied" in result.words
+    assert see(machine.home) == before
+    assert machine.json("log")["operations"] == []
+
+
+def test_a_sessions_folder_that_cannot_be_written_fails_by_name(machine: Machine) -> None:
+    before = see(machine.home)
+    result = _with_mode(machine, 0o500, "--json", "sessions", "prune", "--yes")
+    assert result.code == 1
+    report = result.document["report"]
+    failed = {item["id"]: item["reason"] for item in report["items"] if item["result"] == "failed"}
+    assert failed == {
+        item_id(transcript(machine, name)): "Permission denied" for name in (OLD, OTHER)
+    }
+    assert see(machine.home).files == before.files
+    machine.ok("undo")
     assert see(machine.home) == before
 
 

@@ -46,6 +46,10 @@ _CALLS = (
     "unlink",
     "mkdir",
     "rmdir",
+    "symlink",
+    "chown",
+    "fchown",
+    "fchmod",
 )
 _DONE = 0
 _SESSIONS = ("20260325_112518_6995d1", "20260101_000000_abcdef", "cron_job_20260325_112518")

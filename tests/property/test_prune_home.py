@@ -166,7 +166,7 @@ def is_wanted(line: dict[str, Any], wanted: dict[str, Any]) -> bool:
 @settings(max_examples=60)
 @given(
     stored=lines(),
-    wanted=st.lists(FILTERS, min_size=1, max_size=5),
+    wanted=st.lists(FILTERS, min_size=8, max_size=20),
     days=st.sampled_from([1.0, 90.0, 100.0]),
 )
 def test_filters_combine_as_the_flags_promise(

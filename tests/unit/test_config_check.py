@@ -61,7 +61,15 @@ GOOD: dict[str, dict[str, Value]] = {
         'transcripts."a.b"': "jsonl-synced",
     },
     "cron.after_delivery = 'remove'": {"cron.after_delivery": "remove"},
-    "[maintenance]\n[archive]\n[notify]": {},
+    "[maintenance]\n[archive]\n[notify]\n[checkpoints]": {},
+    "[checkpoints]\nenabled = true\nmax_snapshots = 0\nretention_days = 0.5": {
+        "checkpoints.enabled": True,
+        "checkpoints.max_snapshots": 0,
+        "checkpoints.retention_days": 0.5,
+    },
+    "[checkpoints]\nexclude = ['data/', '!*.png', '# \\ ']": {
+        "checkpoints.exclude": ("data/", "!*.png", "# \\ "),
+    },
     "[sessions]\nauto_prune = true\nauto_gc = false": {
         "sessions.auto_prune": True,
         "sessions.auto_gc": False,
@@ -344,6 +352,26 @@ BAD_MAINTENANCE = {
     ),
     "[notify]\ntimeout_seconds = 0": (
         ":2: notify.timeout_seconds: expected a number above 0, up to 3600, found 0"
+    ),
+    "[checkpoints]\nmax_snapshots = -1": (
+        ":2: checkpoints.max_snapshots: expected a whole number from 0 to 1000000, found -1"
+    ),
+    "[checkpoints]\nmax_snapshot = 1": (
+        ':2: checkpoints.max_snapshot: unknown key; did you mean "max_snapshots"?'
+    ),
+    "[sessions]\nmax_snapshots = 1": (
+        ":2: sessions.max_snapshots: unknown key; it belongs in [checkpoints]"
+    ),
+    "[checkpoints]\nexclude = 'data/'": (
+        ':2: checkpoints.exclude: expected a list of patterns, found "data/" (text); put it in [ ]'
+    ),
+    '[checkpoints]\nexclude = ["a\\nb"]': (
+        ":2: checkpoints.exclude: item 1: expected a pattern in printable characters,"
+        ' found "a\\nb" (text)'
+    ),
+    "[checkpoints]\nexclude = [' ']": (
+        ":2: checkpoints.exclude: item 1: expected a pattern in printable characters,"
+        ' found " " (text)'
     ),
     "auto_prune = true": ":1: auto_prune: unknown key; it belongs in [sessions]",
     "maintenance = true": ":1: maintenance: expected a table, found true (a boolean)",

@@ -27,6 +27,7 @@ GOOD: dict[str, tuple[str, str, Value]] = {
     "flag-number": ("HOLDFAST_SESSIONS_AUTO_GC", "0", False),
     "interval": ("HOLDFAST_MAINTENANCE_MIN_INTERVAL_HOURS", "0.5", 0.5),
     "folder": ("HOLDFAST_ARCHIVE_FOLDER", "/mnt/my archive", "/mnt/my archive"),
+    "exclude": ("HOLDFAST_CHECKPOINTS_EXCLUDE", "data/, *.bin", ("data/", "*.bin")),
     "command": ("HOLDFAST_NOTIFY_COMMAND", "mail -s 'a b' me", "mail -s 'a b' me"),
     "no-default": ("HOLDFAST_SESSIONS_IDLE_MINUTES", "0.5", 0.5),
     "transcripts": ("HOLDFAST_TRANSCRIPTS_DEFAULT", "jsonl-synced", "jsonl-synced"),

@@ -15,7 +15,12 @@ from holdfast.config.keys import KEYS, TABLES
 from holdfast.config.settings import build
 from holdfast.errors import ConfigError
 
-FLAGS = ("sessions.auto_prune", "sessions.auto_gc")
+FLAGS = (
+    "sessions.auto_prune",
+    "sessions.auto_gc",
+    "checkpoints.enabled",
+    "checkpoints.auto_prune",
+)
 KNOWN = [*(key.name for key in KEYS), *TABLES, "source"]
 NAMES = st.one_of(st.sampled_from(KNOWN), st.text(max_size=70))
 SCALARS = st.one_of(

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.config import (
     ArchiveSettings,
+    CheckpointSettings,
     CronSettings,
     MaintenanceSettings,
     NotifySettings,
@@ -19,6 +20,7 @@ from holdfast.config import (
     load,
 )
 from holdfast.config.keys import BY_TABLE, KEYS, SOURCE_KEYS, TABLES
+from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.policy.gc import GcRules
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
 from holdfast.policy.limits import SessionLimits
@@ -40,6 +42,7 @@ def test_attributes_are_the_keys() -> None:
     assert names(SourceSettings) == ["name", *(key.name for key in SOURCE_KEYS)]
     assert names(TranscriptSettings) == [*BY_TABLE["transcripts"], "by_source"]
     assert names(CronSettings) == [*BY_TABLE["cron"]]
+    assert names(CheckpointSettings) == [*BY_TABLE["checkpoints"]]
     assert names(MaintenanceSettings) == [*BY_TABLE["maintenance"]]
     assert names(ArchiveSettings) == [*BY_TABLE["archive"]]
     assert names(NotifySettings) == [*BY_TABLE["notify"]]
@@ -87,6 +90,19 @@ def test_default_entries() -> None:
         ("sessions.abandoned_hours", 24, "default"),
         ("transcripts.default", "none", "default"),
         ("cron.after_delivery", "keep", "default"),
+        ("checkpoints.enabled", False, "default"),
+        ("checkpoints.max_snapshots", 20, "default"),
+        ("checkpoints.max_total_size_mb", 500, "default"),
+        ("checkpoints.max_file_size_mb", 10, "default"),
+        ("checkpoints.retention_days", 7, "default"),
+        ("checkpoints.auto_prune", True, "default"),
+        ("checkpoints.keep_last", 0, "default"),
+        ("checkpoints.keep_hourly", 0, "default"),
+        ("checkpoints.keep_daily", 0, "default"),
+        ("checkpoints.keep_weekly", 0, "default"),
+        ("checkpoints.keep_monthly", 0, "default"),
+        ("checkpoints.keep_within", "", "default"),
+        ("checkpoints.exclude", (), "default"),
         ("maintenance.min_interval_hours", 24, "default"),
         ("archive.folder", "", "default"),
         ("archive.codec", "zstd", "default"),
@@ -259,6 +275,57 @@ def test_what_nobody_asked_for_does_not_happen() -> None:
     assert (value.sessions.auto_prune, value.sessions.auto_gc) == (False, False)
     assert value.archive.limits().empty
     assert value.notify.program == ()
+
+
+def test_default_bounds_of_checkpoints() -> None:
+    value = load(None, {})
+    assert value.checkpoint_policy() == CheckpointPolicy(
+        stale_after=7 * DAY, max_count=20, max_bytes=500_000_000, trash_age=7 * DAY
+    )
+    assert value.checkpoints.max_file_bytes == 10_000_000
+
+
+def test_bounds_of_checkpoints_that_are_turned_off(tmp_path: Path) -> None:
+    value = settings(
+        tmp_path,
+        """
+        trash_days = 3
+        [checkpoints]
+        max_snapshots = 0
+        max_total_size_mb = 0
+        max_file_size_mb = 0
+        retention_days = 0
+        """,
+    )
+    assert value.checkpoint_policy(use_trash=False, keep_orphans=True) == CheckpointPolicy(
+        trash_age=3 * DAY, use_trash=False, keep_orphans=True
+    )
+    assert value.checkpoints.max_file_bytes is None
+
+
+def test_keep_rules_of_checkpoints(tmp_path: Path) -> None:
+    value = settings(
+        tmp_path,
+        """
+        [checkpoints]
+        keep_last = 1
+        keep_hourly = 2
+        keep_daily = 3
+        keep_weekly = 4
+        keep_monthly = 5
+        keep_within = "2d"
+        exclude = ["data/", "!*.png"]
+        """,
+    )
+    assert value.checkpoint_policy().rules == Rules(
+        keep_last=1,
+        keep_hourly=2,
+        keep_daily=3,
+        keep_weekly=4,
+        keep_monthly=5,
+        keep_within=2 * DAY,
+    )
+    assert value.checkpoints.exclude == ("data/", "!*.png")
 
 
 def test_maintenance_archive_and_notify_as_values(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,13 @@ from holdfast.ports import Home
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalFlags:
-    """What the flags of a command that removes say."""
+    """What the flags of a command that removes say, and how to name sources that it shows."""
 
     dry_run: bool
     yes: bool
     plan_out: Path | None = None
     all_items: bool = False
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 def removal_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,7 +63,7 @@ def remove(invocation: Invocation, home: Home, plan: Plan, how: RemovalFlags) ->
     if not invocation.json:
         from holdfast.cli.show_plan import show_plan
 
-        show_plan(plan, all_items=how.all_items)
+        show_plan(plan, all_items=how.all_items, sources=how.sources)
     if how.plan_out is not None:
         _save(invocation, plan, how.plan_out)
     if how.dry_run or how.plan_out is not None:

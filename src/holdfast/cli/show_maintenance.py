@@ -20,6 +20,7 @@ _TITLES = {
     Step.UPKEEP: "ends, trash, space",
     Step.GC: "empty and trivial sessions",
     Step.ARCHIVE: "archive",
+    Step.CHECKPOINTS: "checkpoints",
     Step.LOG: "old entries of the log",
     Step.LOOK: "a look at the result",
     Step.RECORD: "writing down that it is done",

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 from rich.text import Text
 
 from holdfast.cli.output import name, say, suggest, table
-from holdfast.model.item import ARCHIVED, REQUEST_DUMP, SESSION, TRANSCRIPT, TRASH
+from holdfast.model.item import (
+    ARCHIVED,
+    CHECKPOINT,
+    LEGACY,
+    REQUEST_DUMP,
+    SESSION,
+    TRANSCRIPT,
+    TRASH,
+)
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, Result
 from holdfast.model.units import format_bytes, format_count, format_duration
@@ -20,11 +29,14 @@ _KIND_NAMES = {
     REQUEST_DUMP: "request dumps",
     TRASH: "trash",
     ARCHIVED: "archived sessions",
+    CHECKPOINT: "checkpoints",
+    LEGACY: "older checkpoints",
 }
 _EXAMPLES = 5
 _MOST_GROUPS = 8
 _WORTH_A_LINE = 1024 * 1024
 K = TypeVar("K")
+_AS_THEY_ARE: Mapping[str, str] = MappingProxyType({})
 
 
 def kind_name(kind: str) -> str:
@@ -40,14 +52,17 @@ def is_archiving(plan: Plan) -> bool:
     return any(item.action is Action.ARCHIVE for item in plan.removals)
 
 
-def show_plan(plan: Plan, *, all_items: bool) -> None:
-    """What would go, grouped, with examples; what stays, by rule; which caps cannot be met."""
+def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_THEY_ARE) -> None:
+    """What would go, grouped, with examples; what stays, by rule; which caps cannot be met.
+
+    `sources` has the names of sources that people know by another one.
+    """
     removals = plan.removals
     if removals:
         verb = "archives" if is_archiving(plan) else "removes"
         say(Text(f"The plan {verb} {amount(removals)}", style="bold"))
         say()
-        _show_groups(removals, all_items=all_items)
+        _show_groups(removals, sources, all_items=all_items)
         say()
         show_items(removals, plan.made_at, all_items=all_items)
     else:
@@ -77,7 +92,7 @@ def _show_beside(plan: Plan) -> None:
         say(f"It gives back {format_bytes(sum(item.bytes for item in space))} of unused space.")
 
 
-def _show_groups(items: Sequence[PlanItem], *, all_items: bool) -> None:
+def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_items: bool) -> None:
     rows = table("items", "size", "what", "source", "why", right=("items", "size"))
     groups = _grouped(items, lambda i: (i.kind, i.source, i.rule))
     shown = groups if all_items or len(groups) <= _MOST_GROUPS + 1 else groups[:_MOST_GROUPS]
@@ -86,7 +101,7 @@ def _show_groups(items: Sequence[PlanItem], *, all_items: bool) -> None:
             f"{len(members):,}",
             format_bytes(sum(item.bytes for item in members)),
             kind_name(kind),
-            name(source),
+            name(sources.get(source, source)),
             rule,
         )
     rest = [item for _, members in groups[len(shown) :] for item in members]
@@ -145,6 +160,10 @@ def _in_words(shortfall: Shortfall) -> str:
 def show_report(report: Report, *, home_flag: str) -> None:
     """What was done, what was not and why, what it freed, how to take it back."""
     say(_summary(report))
+    _show_outcomes(
+        "In part",
+        [o for o in report.outcomes if o.result is Result.BROUGHT_BACK and o.reason],
+    )
     _show_outcomes("Skipped", [o for o in report.outcomes if o.result is Result.SKIPPED])
     _show_outcomes(
         "Failed", [o for o in report.outcomes if o.result in (Result.FAILED, Result.DAMAGED)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.config.checkpoint_settings import CheckpointSettings
 from holdfast.config.environment import warnings
 from holdfast.config.loading import load
 from holdfast.config.maintenance_settings import (
@@ -15,6 +16,7 @@ from holdfast.config.template import template
 
 __all__ = [
     "ArchiveSettings",
+    "CheckpointSettings",
     "CronSettings",
     "MaintenanceSettings",
     "NotifySettings",

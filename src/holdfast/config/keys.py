@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.config.key import (
     ARCHIVE,
+    CHECKPOINTS,
     CRON,
     MAINTENANCE,
     NOTIFY,
@@ -12,6 +13,7 @@ from holdfast.config.key import (
     TRANSCRIPTS,
     Key,
 )
+from holdfast.config.keys_checkpoints import CHECKPOINT_KEYS
 from holdfast.config.keys_lifecycle import LIFECYCLE
 from holdfast.config.keys_maintenance import CLEANING, UPKEEP
 from holdfast.config.keys_retention import RETENTION
@@ -39,13 +41,14 @@ KEYS: tuple[Key, ...] = (
     *RETENTION,
     *CLEANING,
     *LIFECYCLE,
+    *CHECKPOINT_KEYS,
     *UPKEEP,
 )
 
 SOURCE_KEYS: tuple[Key, ...] = tuple(key for key in KEYS if key.per_source)
 SOURCE_BY_NAME = {key.name: key for key in SOURCE_KEYS}
 
-TABLES = (SESSIONS, TRANSCRIPTS, CRON, MAINTENANCE, ARCHIVE, NOTIFY)
+TABLES = (SESSIONS, TRANSCRIPTS, CRON, CHECKPOINTS, MAINTENANCE, ARCHIVE, NOTIFY)
 BY_TABLE = {
     table: {key.name: key for key in KEYS if key.table == table} for table in (TOP, *TABLES)
 }

@@ -1,4 +1,4 @@
-"""Texts that mean something to the system: a folder, and a program with its arguments."""
+"""Texts that mean something to the system: a folder, a program with its arguments, ignore rules."""
 
 from __future__ import annotations
 
@@ -37,6 +37,28 @@ class CommandLine:
 
     def parse(self, text: str) -> object:
         return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IgnoreRules:
+    """Lines of a .gitignore file, as a list; comma-separated in an environment variable."""
+
+    def read(self, value: object) -> Value:
+        if not isinstance(value, list | tuple):
+            hint = "; put it in [ ]" if isinstance(value, str) else ""
+            raise WrongValueError(f"expected a list of patterns, found {found(value)}{hint}")
+        reasons = [
+            f"item {number}: expected a pattern in printable characters, found {found(item)}"
+            for number, item in enumerate(value, 1)
+            # One with a line break would be two.
+            if not isinstance(item, str) or not item.strip() or not item.isprintable()
+        ]
+        if reasons:
+            raise WrongValueError(*reasons)
+        return tuple(value)
+
+    def parse(self, text: str) -> object:
+        return [item.strip() for item in text.split(",")]
 
 
 def _path_text(value: object, what: str) -> str:

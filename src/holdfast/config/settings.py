@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from holdfast.config.checkpoint_settings import CheckpointSettings
 from holdfast.config.finding import Given
 from holdfast.config.key import (
     ARCHIVE,
+    CHECKPOINTS,
     CRON,
     MAINTENANCE,
     NOTIFY,
@@ -28,6 +30,7 @@ from holdfast.config.maintenance_settings import (
 )
 from holdfast.config.session_settings import SessionSettings, SourceSettings
 from holdfast.config.shown import dotted
+from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.policy.gc import GcRules
 from holdfast.policy.lifecycle import DEFAULT_SOURCE, OnReset, SessionOptions, Transcript
 from holdfast.policy.rules import DAY, Policy
@@ -59,6 +62,7 @@ class Settings:
     sessions: SessionSettings
     transcripts: TranscriptSettings
     cron: CronSettings
+    checkpoints: CheckpointSettings
     maintenance: MaintenanceSettings
     archive: ArchiveSettings
     notify: NotifySettings
@@ -95,6 +99,15 @@ class Settings:
         """What stays in the archive. It may be empty: then everything does."""
         return Policy(
             everywhere=self.archive.limits(), pins=self.sessions.pins, use_trash=use_trash
+        )
+
+    def checkpoint_policy(
+        self, *, use_trash: bool = True, keep_orphans: bool = False
+    ) -> CheckpointPolicy:
+        """Which checkpoints stay."""
+        return replace(
+            self.checkpoints.policy(use_trash=use_trash, keep_orphans=keep_orphans),
+            trash_age=self.trash_days * DAY,
         )
 
     def session_options(self) -> SessionOptions:
@@ -145,6 +158,7 @@ def build(given: Iterable[Given]) -> Settings:
         sessions=SessionSettings(**tables[SESSIONS]),
         transcripts=TranscriptSettings(default=default, by_source=by_source),
         cron=CronSettings(**tables[CRON]),
+        checkpoints=CheckpointSettings(**tables[CHECKPOINTS]),
         maintenance=MaintenanceSettings(**tables[MAINTENANCE]),
         archive=ArchiveSettings(**tables[ARCHIVE]),
         notify=NotifySettings(**tables[NOTIFY]),

@@ -13,22 +13,36 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.errors import UsageError
-from holdfast.homes import artifact_scan
+from holdfast.homes import artifact_scan, checkpoints
 from holdfast.homes.abandoned_keeper import AbandonedKeeper
 from holdfast.homes.archive import HomeArchive
 from holdfast.homes.archive_rows import StoreRows
 from holdfast.homes.artifact_scan import Life
 from holdfast.homes.artifacts import ArtifactKeeper
+from holdfast.homes.checkpoint_bounds import CheckpointBounds
+from holdfast.homes.checkpoints import existing_store
 from holdfast.homes.checkup import HomeCheckup
 from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.homes.rollback_keeper import RollbackKeeper
 from holdfast.homes.session_keeper import SessionKeeper, bundles
 from holdfast.homes.space_keeper import SpaceKeeper
+from holdfast.homes.space_keepers import SpaceKeepers
 from holdfast.homes.trash_keeper import TrashKeeper
 from holdfast.model.inventory import Inventory, Problem
-from holdfast.model.item import REQUEST_DUMP, SESSION, SPACE, TRANSCRIPT, TRASH, Item
+from holdfast.model.item import (
+    CHECKPOINT_KINDS,
+    CHECKPOINT_SPACE,
+    PROJECT,
+    REQUEST_DUMP,
+    SESSION,
+    SPACE,
+    TRANSCRIPT,
+    TRASH,
+    Item,
+)
 from holdfast.model.plan import Action
 from holdfast.model.session import SessionFilter
-from holdfast.ports import Clock, Keeper, Progress
+from holdfast.ports import CheckpointUpkeep, Clock, Keeper, Progress
 from holdfast.stores import processes
 from holdfast.stores.files import allocated_bytes
 from holdfast.stores.operation_log import FileOperationLog
@@ -40,8 +54,7 @@ from holdfast.stores.trash_folder import TrashFolder
 KIND = "holdfast"
 DEFAULT_FOLDER = ".holdfast"
 DATABASE = "sessions.db"
-CHECKPOINTS = "checkpoints"
-SIGNS = (DATABASE, "operations", "config.toml", artifact_scan.FOLDER, CHECKPOINTS)
+SIGNS = (DATABASE, "operations", "config.toml", artifact_scan.FOLDER, checkpoints.FOLDER)
 
 
 def recognise(root: Path) -> bool:
@@ -68,6 +81,7 @@ class HoldfastHome:
         self.log = FileOperationLog(root / "operations", trash)
         self._idle = options.idle if idle is None else idle
         self._life = LifeSigns(is_dead=processes.is_dead, abandoned_after=options.abandoned_after)
+        self._bounds = CheckpointBounds(root, TrashFolder(trash), self.log.read)
         archive = HomeArchive(root, options.archive, self._rows, clock)
         self.archive = archive.reader
         self._keepers = {**self._make_keepers(TrashFolder(trash)), **archive.keepers}
@@ -78,10 +92,17 @@ class HoldfastHome:
         return {
             (SESSION, Action.REMOVE): SessionKeeper(store, trash, clock, life),
             (SESSION, Action.END): AbandonedKeeper(store, clock, life),
-            (SPACE, Action.RECLAIM): SpaceKeeper(store, lambda name: bundles(trash, name)),
+            (SPACE, Action.RECLAIM): SpaceKeepers(
+                {
+                    DATABASE: SpaceKeeper(store, lambda name: bundles(trash, name)),
+                    CHECKPOINT_SPACE: self._bounds.space,
+                }
+            ),
             (TRANSCRIPT, Action.REMOVE): files,
             (REQUEST_DUMP, Action.REMOVE): files,
+            (PROJECT, Action.ROLL_BACK): RollbackKeeper(lambda: existing_store(self.root), clock),
             (TRASH, Action.REMOVE): TrashKeeper(lambda: self.log.read().trash, self.keeper),
+            **self._bounds.keepers,
         }
 
     def keeper(self, kind: str, action: Action = Action.REMOVE) -> Keeper:
@@ -108,11 +129,23 @@ class HoldfastHome:
             home=str(self.root),
             scanned_at=now,
             items=(*self._stored(store, wanted, now), *found.items),
-            trash=tuple(entry.as_item() for entry in log.trash),
+            # That of checkpoints is bounded with them.
+            trash=tuple(
+                entry.as_item()
+                for entry in log.trash
+                if entry.removal.item.kind not in CHECKPOINT_KINDS
+            ),
             space=() if store is None else (survey.space(store.database, DATABASE),),
             problems=(*found.problems, *problems, *log.problems),
             other_bytes=found.other_bytes + beside,
         )
+
+    def has_checkpoints(self) -> bool:
+        return self._bounds.exists()
+
+    @property
+    def checkpoint_upkeep(self) -> CheckpointUpkeep:
+        return self._bounds.upkeep
 
     def session_store(self) -> SqliteSessionStore | None:
         """The session store, opened once; None when there is none. Creates nothing."""

@@ -166,6 +166,14 @@ class Lines:
     deletions: int
 
 
+class RestoreState(StrEnum):
+    """How far a restore came. One that was cut short is finished by doing it again."""
+
+    NOT_BEGUN = "not begun"
+    CUT = "cut short"
+    DONE = "done"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
     """What a restore did. `kept` are paths that it left as they are, each with the reason."""

@@ -9,8 +9,17 @@ TRANSCRIPT = "transcript"
 REQUEST_DUMP = "request_dump"
 TRASH = "trash"
 ARCHIVED = "archived_session"
+CHECKPOINT = "checkpoint"
+#: Older repositories of checkpoints, one for each directory, moved aside together.
+LEGACY = "legacy_checkpoints"
+#: What lies in the checkpoint folder, and is bounded together.
+CHECKPOINT_KINDS = (CHECKPOINT, LEGACY)
+#: A working directory that has checkpoints.
+PROJECT = "project"
 #: What a store could give back to the file system: free pages, its write-ahead log.
 SPACE = "space"
+#: The item of kind `SPACE` that stands for the checkpoint store.
+CHECKPOINT_SPACE = "checkpoints"
 
 #: The source of an item that does not say where it came from.
 UNKNOWN_SOURCE = "unknown"

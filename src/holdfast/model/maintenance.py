@@ -22,6 +22,7 @@ class Step(StrEnum):
     UPKEEP = "upkeep"
     GC = "gc"
     ARCHIVE = "archive"
+    CHECKPOINTS = "checkpoints"
     LOG = "log"
     LOOK = "look"
     RECORD = "record"

@@ -92,6 +92,7 @@ class Operation:
     undoes: str | None = None
     undone_by: tuple[str, ...] = ()
     removed: int = 0
+    rolled_back: int = 0
     brought_back: int = 0
     skipped: int = 0
     failed: int = 0
@@ -124,6 +125,7 @@ class Operation:
             "undoes": self.undoes,
             "undone_by": list(self.undone_by),
             "removed": self.removed,
+            "rolled_back": self.rolled_back,
             "brought_back": self.brought_back,
             "skipped": self.skipped,
             "failed": self.failed,
@@ -138,10 +140,12 @@ class Operation:
 class LogView:
     """The whole log at one moment: operations and trash, oldest first, and unreadable records.
 
-    `archived` is what undo can bring back from the archive. It is no trash: it does not expire.
+    `archived` is what undo can bring back from the archive, `rolled_back` the projects that it can
+    bring to where they were. They are no trash: they do not expire.
     """
 
     operations: tuple[Operation, ...]
     trash: tuple[TrashEntry, ...]
     archived: tuple[TrashEntry, ...]
+    rolled_back: tuple[TrashEntry, ...]
     problems: tuple[Problem, ...]

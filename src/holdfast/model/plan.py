@@ -14,13 +14,15 @@ from holdfast.model.read import Reader
 
 class Action(StrEnum):
     """`ARCHIVE` moves a session into the archive, `END` gives one that was abandoned its end,
-    `RECLAIM` gives space back that nothing uses."""
+    `RECLAIM` gives space back that nothing uses, `ROLL_BACK` brings a project back to one of its
+    checkpoints."""
 
     KEEP = "keep"
     REMOVE = "remove"
     ARCHIVE = "archive"
     END = "end"
     RECLAIM = "reclaim"
+    ROLL_BACK = "roll_back"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,9 @@ class PlanItem:
 
     `goes_with` is the id of a session in the same plan: a file goes only after that has gone.
     `owned` says of a file that its session was in the store when it was judged.
+
+    `target` is the checkpoint that a project is rolled back to, `paths` says where in it: none is
+    everywhere. The version of a project is its safety checkpoint.
     """
 
     kind: str
@@ -43,6 +48,8 @@ class PlanItem:
     undoable: bool = False
     goes_with: str = ""
     owned: bool = False
+    target: str = ""
+    paths: tuple[str, ...] = ()
 
     @property
     def rule(self) -> str:
@@ -63,6 +70,7 @@ class PlanItem:
             "reason": self.reason,
             "goes_with": self.goes_with,
             "owned": self.owned,
+            **({"target": self.target, "paths": list(self.paths)} if self.target else {}),
         }
 
     @classmethod
@@ -82,6 +90,8 @@ class PlanItem:
             undoable=read.flag("undoable"),
             goes_with=read.text("goes_with") if "goes_with" in read else "",
             owned=read.flag("owned") if "owned" in read else False,
+            target=read.text("target") if "target" in read else "",
+            paths=tuple(map(str, read.array("paths"))) if "paths" in read else (),
         )
 
 

@@ -13,6 +13,7 @@ class Result(StrEnum):
     REMOVED = "removed"
     ENDED = "ended"
     RECLAIMED = "reclaimed"
+    ROLLED_BACK = "rolled_back"
     BROUGHT_BACK = "brought_back"
     SKIPPED = "skipped"
     FAILED = "failed"

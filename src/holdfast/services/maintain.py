@@ -27,9 +27,10 @@ from holdfast.ports import Clock, Home, MaintenanceGate, Notifier, Progress
 from holdfast.services.apply import apply
 from holdfast.services.events import cap_events, failure_events, session_events, shortfall_events
 from holdfast.services.notify import fresh, remember, tell
+from holdfast.services.prune_checkpoints import bound_checkpoints
 from holdfast.services.settle import settle_if_needed
 from holdfast.services.silent import Silent
-from holdfast.services.upkeep import COMMAND, plan_step, steps_of
+from holdfast.services.upkeep import COMMAND, checkpoint_policy, plan_step, steps_of
 
 #: How often to plan anew when a size cap was not reached: what a session takes is an estimate
 #: until its pages are given back.
@@ -129,7 +130,9 @@ class _Run:
         return self.result(steps=tuple(steps), events=tuple(events), next_due=due)
 
     def _steps(self) -> list[tuple[Step, Callable[[], StepResult]]]:
-        planned = [(step, partial(self._carry_out, step)) for step in steps_of(self.settings)]
+        planned = [
+            (step, partial(self._carry_out, step)) for step in steps_of(self.settings, self.home)
+        ]
         steps: list[tuple[Step, Callable[[], StepResult]]] = [(Step.SETTLE, self._settle), *planned]
         if self.settings.log_days:
             steps.append((Step.LOG, self._forget))
@@ -154,6 +157,8 @@ class _Run:
 
     def _carry_out(self, step: Step) -> StepResult:
         """Plan and apply; again while a size cap is exceeded and something more can go."""
+        if step is Step.CHECKPOINTS:
+            return self._bound_checkpoints()
         caps = self._policy_of(step)
         reports: list[Report] = []
         while True:
@@ -173,6 +178,16 @@ class _Run:
             shortfalls=made.plan.shortfalls,
             note=made.note,
         )
+
+    def _bound_checkpoints(self) -> StepResult:
+        reports, made = bound_checkpoints(
+            self.home,
+            checkpoint_policy(self.settings),
+            command=COMMAND,
+            clock=self.clock,
+            progress=self.progress,
+        )
+        return StepResult(step=Step.CHECKPOINTS, reports=tuple(reports), shortfalls=made.shortfalls)
 
     def _policy_of(self, step: Step) -> Policy:
         """The one whose caps a step has to reach."""

@@ -10,12 +10,14 @@ from holdfast.model.inventory import Inventory
 from holdfast.model.maintenance import Step
 from holdfast.model.plan import Plan
 from holdfast.model.session import SessionFilter
+from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.policy.retention import plan
 from holdfast.policy.rules import Limits, Rules
 from holdfast.policy.selection import Selection
 from holdfast.ports import Home, Progress
 from holdfast.services.gc import plan_home_gc
 from holdfast.services.prune import plan_prune
+from holdfast.services.prune_checkpoints import plan_prune_checkpoints
 
 COMMAND = "maintain"
 _FOR_EVER = 1e15
@@ -31,13 +33,14 @@ class StepPlan:
     note: str = ""
 
 
-def steps_of(settings: Settings) -> tuple[Step, ...]:
+def steps_of(settings: Settings, home: Home) -> tuple[Step, ...]:
     """What maintenance does in a home with these settings, in order."""
     wanted = {
         Step.PRUNE: settings.sessions.auto_prune,
         Step.UPKEEP: not settings.sessions.auto_prune,
         Step.GC: settings.sessions.auto_gc,
         Step.ARCHIVE: not settings.archive_policy().empty,
+        Step.CHECKPOINTS: home.has_checkpoints(),
     }
     return tuple(step for step, is_wanted in wanted.items() if is_wanted)
 
@@ -97,6 +100,19 @@ def _plan_archive(home: Home, settings: Settings, now: float, _: Progress | None
     )
 
 
+def checkpoint_policy(settings: Settings) -> CheckpointPolicy:
+    """What maintenance does to checkpoints: without leave to prune, it only clears up."""
+    policy = settings.checkpoint_policy()
+    return policy if settings.checkpoints.auto_prune else policy.upkeep_only()
+
+
+def _plan_checkpoints(home: Home, settings: Settings, now: float, _: Progress | None) -> StepPlan:
+    made, _inventory = plan_prune_checkpoints(
+        home.checkpoint_upkeep, checkpoint_policy(settings), now=now, command=COMMAND
+    )
+    return replace(_nothing(Step.CHECKPOINTS, home, now, ""), plan=made)
+
+
 def _nothing(step: Step, home: Home, now: float, note: str) -> StepPlan:
     root = str(home.root)
     return StepPlan(
@@ -113,4 +129,5 @@ _PLANNERS: Mapping[Step, _Planner] = {
     Step.UPKEEP: _plan_upkeep,
     Step.GC: _plan_gc,
     Step.ARCHIVE: _plan_archive,
+    Step.CHECKPOINTS: _plan_checkpoints,
 }

@@ -21,6 +21,8 @@ from holdfast.stores.lock import exclusive
 
 #: How long a command waits for another one before it says that the home is busy.
 LOCK_WAIT = 5.0
+#: What undo can take back.
+_DONE = (Result.REMOVED, Result.ROLLED_BACK)
 
 
 class FileOperationLog:
@@ -97,7 +99,10 @@ class FileLogWriter:
 
     def forget(self, *, before: float) -> int:
         view = self.read()
-        needed = {entry.removal.operation for entry in (*view.trash, *view.archived)}
+        # Of several rollbacks of a project the latest is the one that undo can take back.
+        latest = {entry.removal.item.id: entry for entry in view.rolled_back}
+        entries = (*view.trash, *view.archived, *latest.values())
+        needed = {entry.removal.operation for entry in entries}
         old = _old(self._records, needed, before)
         for record in old:
             with storage_errors(f"drop operation {record.operation} from the log"):
@@ -191,8 +196,9 @@ def _view(records: Sequence[journal.Record], problems: Sequence[Problem]) -> Log
     gone = _emptied(records) | undone.keys()
     trash = _undoable(records, Action.REMOVE, gone=gone)
     archived = _undoable(records, Action.ARCHIVE, gone=gone)
+    rolled_back = _undoable(records, Action.ROLL_BACK, gone=gone)
     copies_of: dict[str, list[TrashEntry]] = defaultdict(list)
-    for entry in (*trash, *archived):
+    for entry in (*trash, *archived, *rolled_back):
         copies_of[entry.removal.operation].append(entry)
     undoers_of: dict[str, list[str]] = defaultdict(list)
     for key, undoer in undone.items():
@@ -204,6 +210,7 @@ def _view(records: Sequence[journal.Record], problems: Sequence[Problem]) -> Log
         ),
         trash=tuple(trash),
         archived=tuple(archived),
+        rolled_back=tuple(rolled_back),
         problems=tuple(problems),
     )
 
@@ -215,7 +222,7 @@ def _summary(
     removed = [
         removal
         for number, removal in record.intended.items()
-        if number in record.outcomes and record.outcomes[number].result is Result.REMOVED
+        if number in record.outcomes and record.outcomes[number].result in _DONE
     ]
     return Operation(
         id=record.operation,
@@ -227,6 +234,7 @@ def _summary(
         undoes=record.undoes,
         undone_by=tuple(dict.fromkeys(undoers)),
         removed=report.removed,
+        rolled_back=report.count(Result.ROLLED_BACK),
         brought_back=report.brought_back,
         skipped=report.skipped,
         failed=report.failed,
@@ -295,6 +303,6 @@ def _undoable(
         if removal.item.undoable
         and removal.item.action is action
         and number in record.outcomes
-        and record.outcomes[number].result is Result.REMOVED
+        and record.outcomes[number].result in _DONE
         and removal.key not in gone
     ]

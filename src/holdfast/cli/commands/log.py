@@ -73,6 +73,7 @@ def _did(operation: Operation) -> str:
     """`412 removed, 3 skipped; undone`."""
     counts = (
         (operation.removed, "removed"),
+        (operation.rolled_back, "rolled back"),
         (operation.brought_back, "brought back"),
         (operation.skipped, "skipped"),
         (operation.failed, "failed"),

@@ -83,7 +83,7 @@ def _preview(invocation: Invocation) -> int:
     with progress() as shown:
         plans = [
             plan_step(step, home, settings, now=invocation.now, progress=shown)
-            for step in steps_of(settings)
+            for step in steps_of(settings, home)
         ]
     if invocation.json:
         from holdfast.cli.output import print_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +17,7 @@ from holdfast.cli.session_options import need_store
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from holdfast.model.checkpoint import Checkpoint
     from holdfast.model.session import Json, Message, Session
 
 _STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
@@ -36,20 +37,40 @@ _LONGEST_SHOWN = 4_000
 def command(invocation: Invocation, session: str, *, last: int | None, whole: bool) -> int:
     """Read a session like a conversation. The id may be shortened while it is unique.
 
-    On a terminal a long one opens in your pager.
+    Where a checkpoint of this session was taken, a line says how to go back to that moment. On a
+    terminal a long one opens in your pager.
     """
     store = need_store(invocation)
     found = store.get(store.resolve(session))
     skip = max(0, found.message_count - last) if last else 0
     messages = itertools.islice(store.messages(found.id), skip, None)
+    marks = _checkpoints(invocation, found.id)
     if invocation.json:
         from holdfast.cli.output import print_json
 
-        print_json({"session": found.to_json(), "messages": [_document(m) for m in messages]})
+        print_json(
+            {
+                "session": found.to_json(),
+                "messages": [_document(m) for m in messages],
+                "checkpoints": [
+                    {"id": each.id, "time": each.time, "reason": each.reason, "turn": each.turn}
+                    for each in marks
+                ],
+            }
+        )
         return 0
     with _paged(found.message_count - skip):
-        _show(found, messages, whole=whole)
+        _show_facts(found)
+        _show_messages(_Marks(marks, invocation.home_flag, begun=skip > 0), messages, whole=whole)
     return 0
+
+
+def _checkpoints(invocation: Invocation, session_id: str) -> Sequence[Checkpoint]:
+    """Those that were taken in this session, the oldest first."""
+    from holdfast.cli.checkpoint_options import checkpoints_in
+
+    found = checkpoints_in(invocation.home_path)
+    return [each for each in reversed(found) if each.session == session_id]
 
 
 def _document(message: Message) -> dict[str, Any]:
@@ -86,7 +107,7 @@ def _paged(messages: int) -> Iterator[None]:
         yield
 
 
-def _show(session: Session, messages: Iterator[Message], *, whole: bool) -> None:
+def _show_facts(session: Session) -> None:
     from holdfast.cli.output import name, say, when
     from holdfast.model.units import format_bytes, format_count
 
@@ -100,7 +121,41 @@ def _show(session: Session, messages: Iterator[Message], *, whole: bool) -> None
     say(name(f"{count}, {session.tokens.total:,} tokens, cost {session.cost:.4f}", "dim"))
     if session.parent_id:
         say(name(f"{session.relation} of {session.parent_id}", "dim"))
+
+
+class _Marks:
+    """Checkpoints between messages, by their time."""
+
+    def __init__(self, checkpoints: Sequence[Checkpoint], home_flag: str, *, begun: bool) -> None:
+        self._left = list(checkpoints)
+        self._home_flag = home_flag
+        self._begun = begun
+
+    def show_until(self, moment: float | None) -> None:
+        """Those that were taken before a message, or, without a moment, after the last one."""
+        due = [each for each in self._left if moment is None or each.time <= moment]
+        self._left = self._left[len(due) :]
+        # Of what came before the first message that is shown, only the last is about that one.
+        for each in due[-1:] if self._begun else due:
+            self._show(each, "before this" if moment is not None else "after this")
+        self._begun = False
+
+    def _show(self, checkpoint: Checkpoint, where: str) -> None:
+        from holdfast.cli.output import name, say
+        from holdfast.cli.show_checkpoints import short
+
+        known = short(checkpoint.id)
+        command = f"holdfast {self._home_flag}checkpoints restore {known}"
+        say()
+        say(name(f"checkpoint {known} {where}: {command}", "dim"))
+
+
+def _show_messages(marks: _Marks, messages: Iterator[Message], *, whole: bool) -> None:
+    from holdfast.cli.output import name, say, when
+
     for message in messages:
+        if message.timestamp is not None:
+            marks.show_until(message.timestamp)
         say()
         moment = when(message.timestamp) if message.timestamp is not None else ""
         role = name(message.role, _STYLES.get(message.role, "bold"))
@@ -108,6 +163,7 @@ def _show(session: Session, messages: Iterator[Message], *, whole: bool) -> None
             role.append_text(name(f" {message.tool_name}", "yellow"))
         say(role.append(f"  {moment}", style="dim"))
         say(_body(message, whole=whole))
+    marks.show_until(None)
 
 
 def _body(message: Message, *, whole: bool) -> Text:

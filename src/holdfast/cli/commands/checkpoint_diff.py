@@ -1,0 +1,101 @@
+"""`holdfast checkpoints diff`: what differs between a checkpoint and now, or another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.checkpoint_options import (
+    chosen,
+    id_argument,
+    need_store,
+    paths_argument,
+    second_id,
+    within,
+)
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from holdfast.model.checkpoint import Change, Checkpoint
+    from holdfast.stores.shadowgit.store import ShadowGitStore
+
+
+@click.command(
+    "diff",
+    cls=Command,
+    example="holdfast checkpoints diff 3f2a1b9c\n"
+    "holdfast checkpoints diff 3f2a1b9c 77e0d2aa src --stat\n"
+    "holdfast checkpoints diff 3f2a1b9c src/main.py | git apply --reverse",
+)
+@id_argument
+@paths_argument
+@click.option("--stat", is_flag=True, help="Only how much changed, file by file.")
+@click.pass_obj
+def command(invocation: Invocation, checkpoint: str, paths: tuple[str, ...], *, stat: bool) -> int:
+    """Show what changed since a checkpoint: until now, or until another one.
+
+    Usage: diff ID [ID2] [PATH]...  It reads like git's, and `git apply` understands it. A path
+    that looks like an id is one if there is such a checkpoint; write ./path otherwise.
+    """
+    store = need_store(invocation)
+    old = chosen(store, checkpoint)
+    other, rest = second_id(store, paths)
+    wanted = within(old, rest)
+    new = other.tree if other else store.look(Path(old.workdir)).tree
+    changes = [each for each in store.changes(old.tree, new) if _is_below(each.path, wanted)]
+    if invocation.json:
+        from holdfast.cli.output import print_json
+
+        print_json(_document(old, other, changes))
+        return 0
+    _show(store, old.tree, new, wanted, changes, stat=stat)
+    return 0
+
+
+def _is_below(path: str, wanted: Sequence[str]) -> bool:
+    return not wanted or any(not w or path == w or path.startswith(f"{w}/") for w in wanted)
+
+
+def _show(
+    store: ShadowGitStore,
+    old: str,
+    new: str,
+    wanted: Sequence[str],
+    changes: Sequence[Change],
+    *,
+    stat: bool,
+) -> None:
+    from holdfast.cli.output import console
+    from holdfast.cli.show_diff import show_diff
+    from holdfast.stores.shadowgit import diffing
+
+    place = store.layout.store
+    paths = () if "" in wanted else tuple(wanted)
+    if stat:
+        lines = diffing.statistics(place, old, new, paths, width=console().width)
+    else:
+        lines = diffing.patch(place, old, new, paths)
+    show_diff(lines, changes)
+
+
+def _document(
+    old: Checkpoint, other: Checkpoint | None, changes: Sequence[Change]
+) -> dict[str, Any]:
+    return {
+        "from": old.id,
+        "to": other.id if other else None,
+        "workdir": old.workdir,
+        "changes": [
+            {
+                "path": each.path,
+                "kind": each.kind.value,
+                "old_mode": f"{each.old.mode:06o}" if each.old else None,
+                "new_mode": f"{each.new.mode:06o}" if each.new else None,
+            }
+            for each in changes
+        ],
+    }

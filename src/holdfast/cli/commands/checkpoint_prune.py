@@ -1,0 +1,129 @@
+"""`holdfast checkpoints prune`: remove what the policy does not keep, and give space back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.progress import progress
+from holdfast.cli.removal import RemovalFlags, removal_options, remove
+from holdfast.errors import UsageError
+from holdfast.model.units import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from holdfast.policy.checkpoint_rules import CheckpointPolicy
+    from holdfast.policy.rules import Rules
+
+_COUNT = click.IntRange(min=1)
+_DAY = 86_400.0
+
+
+@click.command(
+    "prune",
+    cls=Command,
+    example="holdfast checkpoints prune --dry-run\n"
+    "holdfast checkpoints prune --retention-days 30 --keep-orphans\n"
+    "holdfast checkpoints prune --keep-last 5 --keep-daily 14 --yes\n"
+    "holdfast checkpoints prune --max-total-size 200MB",
+)
+@click.option(
+    "--retention-days",
+    type=click.FloatRange(min=0),
+    metavar="N",
+    help="Projects untouched for N days go whole; 0 is never.",
+)
+@click.option("--keep-orphans", is_flag=True, help="Keep projects whose directory is gone.")
+@click.option("--keep-last", type=_COUNT, metavar="N", help="Keep the last N of each project.")
+@click.option("--keep-within", metavar="DURATION", help="Keep what is this close to the newest.")
+@click.option("--keep-hourly", type=_COUNT, metavar="N", help="Keep the last of each of N hours.")
+@click.option("--keep-daily", type=_COUNT, metavar="N", help="Keep the last of each of N days.")
+@click.option("--keep-weekly", type=_COUNT, metavar="N", help="Keep the last of each of N weeks.")
+@click.option("--keep-monthly", type=_COUNT, metavar="N", help="Keep the last of N months each.")
+@click.option("--max-snapshots", type=_COUNT, metavar="N", help="At most N of each project.")
+@click.option("--max-total-size", metavar="SIZE", help="Bound all bytes: 500MB, 2GB.")
+@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@removal_options
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    /,
+    *,
+    keep_orphans: bool,
+    skip_trash: bool,
+    how: RemovalFlags,
+    **flags: Any,
+) -> int:
+    """Remove checkpoints that the policy does not keep, and give their space back.
+
+    Without rules of its own the command uses [checkpoints] in config.toml: by default, projects
+    that nobody touched for 7 days go, those whose directory is gone, the oldest beyond 20 of a
+    project, and the fewest oldest that bring everything below 500 MB. Flags replace these one by
+    one; any --keep-… flag replaces all keep rules.
+
+    The newest of each project that stays is kept whatever the bounds, and so are pinned and named
+    ones. A directory on a disk that is not mounted is not gone. What goes by age or by a rule
+    stays in the trash for a week (trash_days), where `holdfast undo` finds it.
+    """
+    from holdfast.services.prune_checkpoints import plan_prune_checkpoints
+
+    home, settings = invocation.open_home()
+    base = settings.checkpoint_policy(use_trash=not skip_trash, keep_orphans=keep_orphans)
+    policy = _policy(base, flags)
+    changing = not how.dry_run and how.plan_out is None
+    with progress():
+        plan, inventory = plan_prune_checkpoints(
+            home.checkpoint_upkeep,
+            policy,
+            now=invocation.now,
+            command=invocation.command_line,
+            changing=changing,
+        )
+    for problem in inventory.problems:
+        from holdfast.cli.output import note
+
+        note(f"warning: {problem.path}: {problem.reason}")
+    names = {each.id: each.workdir for each in inventory.projects.values()}
+    return remove(invocation, home, plan, replace(how, sources=names))
+
+
+def _policy(base: CheckpointPolicy, flags: dict[str, Any]) -> CheckpointPolicy:
+    """The policy of the configuration, with what the flags say in place of its parts."""
+    rules = _rules(flags)
+    days, size, count = (
+        flags[name] for name in ("retention_days", "max_total_size", "max_snapshots")
+    )
+    return replace(
+        base,
+        rules=base.rules if rules.empty else rules,
+        stale_after=base.stale_after if days is None else days * _DAY or None,
+        max_bytes=base.max_bytes if size is None else _size(size),
+        max_count=base.max_count if count is None else count,
+    )
+
+
+def _size(text: str) -> int:
+    found = parse_size(text)
+    if not found:
+        raise UsageError(
+            f"--max-total-size {text} leaves no room at all.",
+            hint="To remove everything there is `holdfast checkpoints clear`.",
+        )
+    return found
+
+
+def _rules(flags: dict[str, Any]) -> Rules:
+    from holdfast.policy.rules import Rules
+
+    within = flags["keep_within"]
+    return Rules(
+        keep_last=flags["keep_last"] or 0,
+        keep_within=None if within is None else parse_duration(within),
+        keep_hourly=flags["keep_hourly"] or 0,
+        keep_daily=flags["keep_daily"] or 0,
+        keep_weekly=flags["keep_weekly"] or 0,
+        keep_monthly=flags["keep_monthly"] or 0,
+    )

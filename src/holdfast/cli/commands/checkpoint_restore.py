@@ -1,0 +1,188 @@
+"""`holdfast checkpoints restore`: bring a project back to one of its checkpoints."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.checkpoint_options import (
+    chosen,
+    id_argument,
+    need_home,
+    paths_argument,
+    within,
+)
+from holdfast.cli.errors import print_error
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.progress import progress
+from holdfast.cli.removal import confirmed
+from holdfast.errors import DeclinedError, HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.model.checkpoint import Checkpoint, Rollback
+    from holdfast.ports import Home
+
+
+@click.command(
+    "restore",
+    cls=Command,
+    example="holdfast checkpoints restore 3f2a1b9c --dry-run\n"
+    "holdfast checkpoints restore 3f2a1b9c src/main.py --yes",
+)
+@id_argument
+@paths_argument
+@click.option("--all", "all_items", is_flag=True, help="List every path.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", "-n", is_flag=True, help="Show what would change and stop there.")
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    /,
+    checkpoint: str,
+    paths: tuple[str, ...],
+    *,
+    all_items: bool,
+    yes: bool,
+    dry_run: bool,
+) -> int:
+    """Bring a project back to a checkpoint, byte for byte: all of it, or the given paths.
+
+    It shows what will be written, changed and deleted, and asks. First it takes a checkpoint of
+    how things are, so that `holdfast undo` can take the restore back. What the checkpoint did not
+    cover, ignored files for one, stays as it is.
+    """
+    home, store = need_home(invocation)
+    target = chosen(store, checkpoint)
+    wanted = within(target, paths) or None
+    foreseen = store.preview(target.id, paths=wanted)
+    if not invocation.json:
+        _show(target, foreseen, all_items=all_items)
+    if dry_run or not (foreseen.written or foreseen.deleted):
+        _document(invocation, foreseen)
+        return 0
+    declined = None if yes else _ask(target, foreseen)
+    if declined is not None:
+        _document(invocation, foreseen)
+        print_error(declined, as_json=False)
+        return declined.exit_code
+    from holdfast.services.rollback import rollback
+
+    with progress() as shown:
+        done = rollback(
+            home,
+            store,
+            target.id,
+            wanted,
+            command=invocation.command_line,
+            clock=invocation.clock,
+            progress=shown,
+        )
+    operation = _operation(home, invocation.command_line)
+    _document(invocation, done, operation=operation, applied=True)
+    if not invocation.json:
+        _tell(invocation, foreseen, done, operation, all_items=all_items)
+    return 0 if done.written or done.deleted else HoldfastError.exit_code
+
+
+def _operation(home: Home, command: str) -> str | None:
+    """The operation that this restore is in the log."""
+    mine = (each for each in home.log.read().operations if each.command == command)
+    return next((each.id for each in reversed(list(mine)) if each.rolled_back), None)
+
+
+def _ask(target: Checkpoint, foreseen: Rollback) -> DeclinedError | None:
+    """None when a person said yes."""
+    if not sys.stdin.isatty():
+        return DeclinedError(
+            "Nothing was restored: there is no terminal to ask on.",
+            hint="Look at it with --dry-run, then pass --yes.",
+        )
+    from holdfast.cli.text import one_line
+
+    click.echo(err=True)
+    gone = f", {len(foreseen.deleted):,} of them deleted" if foreseen.deleted else ""
+    count = len(foreseen.written) + len(foreseen.deleted)
+    what = f"{count:,} path{'' if count == 1 else 's'} of {one_line(target.workdir)}"
+    if confirmed(f"Restore {what}{gone}? It can be undone."):
+        return None
+    return DeclinedError("Nothing was restored.")
+
+
+def _show(target: Checkpoint, foreseen: Rollback, *, all_items: bool) -> None:
+    from holdfast.cli.output import name, say, when
+    from holdfast.cli.show_checkpoints import short, show_not_captured, show_paths
+
+    known = f"checkpoint {short(target.id)} of {when(target.time)}"
+    if not (foreseen.written or foreseen.deleted):
+        alike = "so far as that can be " if foreseen.kept else ""
+        say(name(f"{target.workdir} is {alike}as in {known}. There is nothing to restore."))
+    else:
+        say(name(f"Restoring {target.workdir} to {known}: {target.reason}", "bold"))
+    there = [
+        path
+        for path in foreseen.written
+        if os.path.lexists(os.path.join(target.workdir, path))  # noqa: PTH118 - odd names, quick
+    ]
+    known_paths = set(there)
+    new = [path for path in foreseen.written if path not in known_paths]
+    for word, paths, style in (
+        ("Come back", new, "green"),
+        ("Change", there, "cyan"),
+        ("Go", list(foreseen.deleted), "red"),
+    ):
+        title = f"{word} ({len(paths):,})"
+        show_paths(title, [name(path) for path in paths], style=style, all_items=all_items)
+    show_not_captured(foreseen.kept, all_items=all_items, title="Left alone")
+
+
+def _tell(
+    invocation: Invocation,
+    foreseen: Rollback,
+    done: Rollback,
+    operation: str | None,
+    *,
+    all_items: bool,
+) -> None:
+    """What was done, what stayed against all expectation, and how to take it back."""
+    from holdfast.cli.output import say, suggest
+    from holdfast.cli.show_checkpoints import short, show_not_captured
+
+    say()
+    say(f"{len(done.written):,} written, {len(done.deleted):,} deleted.")
+    expected = set(foreseen.kept)
+    show_not_captured(
+        [each for each in done.kept if each not in expected],
+        all_items=all_items,
+        title="Left alone",
+    )
+    if operation is not None:
+        safety = short(done.safety_checkpoint or "")
+        say(f"How it was before is checkpoint {safety}. Take the restore back with:")
+        suggest(f"holdfast {invocation.home_flag}undo {operation}")
+
+
+def _document(
+    invocation: Invocation,
+    rollback: Rollback,
+    *,
+    operation: str | None = None,
+    applied: bool = False,
+) -> None:
+    if not invocation.json:
+        return
+    from holdfast.cli.output import print_json
+    from holdfast.cli.show_checkpoints import not_captured_json
+
+    document: dict[str, Any] = {
+        "applied": applied,
+        "written": list(rollback.written),
+        "deleted": list(rollback.deleted),
+        "kept": not_captured_json(rollback.kept),
+        "safety_checkpoint": rollback.safety_checkpoint,
+        "operation": operation,
+    }
+    print_json(document)

@@ -1,0 +1,143 @@
+"""The checkpoint folder of a home: what is in it, what it weighs, and how it is looked after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from holdfast.model.checkpoint_inventory import CheckpointInventory
+from holdfast.model.inventory import Problem
+from holdfast.model.item import CHECKPOINT_KINDS, CHECKPOINT_SPACE, LEGACY, SPACE, Item
+from holdfast.model.operation import LogView, TrashEntry
+from holdfast.model.verification import Verification
+from holdfast.model.weights import Weights
+from holdfast.stores.files import version_of
+from holdfast.stores.shadowgit import legacy, overview, reclaiming, verifying
+from holdfast.stores.shadowgit.checkpoint_items import items
+from holdfast.stores.shadowgit.dropping import Ref, all_refs
+from holdfast.stores.shadowgit.object_files import allocated_below
+from holdfast.stores.shadowgit.projects import ProjectRecord, recorded
+from holdfast.stores.shadowgit.repository import Layout, opened, used
+from holdfast.stores.shadowgit.sizes import Measured, measure
+from holdfast.stores.shadowgit.trees import Trees
+
+
+class CheckpointFolder:
+    """The bounds of a checkpoint folder. Looking at it creates nothing."""
+
+    def __init__(self, home: Path, layout: Layout, log: Callable[[], LogView]) -> None:
+        self._home = home
+        self._layout = layout
+        self._log = log
+
+    def scan(self, now: float) -> CheckpointInventory:
+        log = self._log()
+        trash = [entry for entry in log.trash if entry.removal.item.kind in CHECKPOINT_KINDS]
+        if not self._layout.exists():
+            return self._without_store(trash, now)
+        with used(self._layout):
+            refs = all_refs(self._layout)
+            repository = opened(self._layout)
+            measured = measure(self._layout, repository, refs)
+            records = recorded(self._layout)
+            projects = overview.projects(self._layout, stale_before=None)
+        shown = [ref for ref in refs if not ref.operation]
+        ids = {ref.checkpoint for ref in shown}
+        # One that has both names was about to be hidden: it is still there.
+        rotated = [ref for ref in refs if ref.rotated and ref.checkpoint not in ids]
+        trees, weights = Trees(repository), measured.weights
+        return CheckpointInventory(
+            home=str(self._home),
+            scanned_at=now,
+            projects={project.id: project for project in projects},
+            checkpoints=tuple(items(self._layout, trees, shown, records, weights)),
+            rotated=tuple(items(self._layout, trees, rotated, {}, weights)),
+            trash=tuple(entry.as_item() for entry in trash),
+            legacy=tuple(self._legacy()),
+            space=(_space(measured, now),),
+            names=_names(records.values()),
+            needed=_needed(log.rolled_back),
+            total_bytes=measured.total_bytes + _beside(trash),
+            weights=weights,
+            problems=(*_unknown(refs, trash), *_damage(measured)),
+        )
+
+    def set_aside(self, now: float) -> str | None:
+        """Move older repositories out of the way; the name of their new folder, if there were."""
+        return legacy.set_aside(self._layout, now=now)
+
+    def pack(self) -> int:
+        """Bring the store into its smallest form without dropping anything; the bytes freed."""
+        if not self._layout.exists():
+            return 0
+        return reclaiming.reclaim(self._layout, holder="checkpoints prune").freed
+
+    def tidy(self) -> bool:
+        """The cheap part of that, if it is time to."""
+        return self._layout.exists() and reclaiming.tidy(self._layout)
+
+    def verify(self) -> Verification:
+        return verifying.verify(self._layout)
+
+    def _without_store(self, trash: Sequence[TrashEntry], now: float) -> CheckpointInventory:
+        return CheckpointInventory(
+            home=str(self._home),
+            scanned_at=now,
+            projects={},
+            checkpoints=(),
+            trash=tuple(entry.as_item() for entry in trash),
+            legacy=tuple(self._legacy()),
+            total_bytes=allocated_below(self._layout.folder) + _beside(trash),
+            weights=Weights((), (), {}),
+        )
+
+    def _legacy(self) -> Iterator[Item]:
+        for archive in legacy.archives(self._layout):
+            yield Item(
+                kind=LEGACY,
+                id=archive.name,
+                bytes=archive.bytes,
+                last_active_at=archive.moved_at,
+                version=version_of(archive.path.lstat()),
+            )
+
+
+def _space(measured: Measured, now: float) -> Item:
+    return Item(
+        kind=SPACE,
+        id=CHECKPOINT_SPACE,
+        bytes=measured.garbage,
+        last_active_at=now,
+        version=CHECKPOINT_SPACE,
+    )
+
+
+def _names(records: Iterable[ProjectRecord]) -> Mapping[str, str]:
+    return {checkpoint: name for record in records for checkpoint, name in record.names.items()}
+
+
+def _needed(rolled_back: Sequence[TrashEntry]) -> Mapping[str, float]:
+    """The two checkpoints of the latest rollback of each project, and when that was."""
+    latest = {entry.removal.item.id: entry for entry in rolled_back}
+    return {
+        checkpoint: entry.removed_at
+        for entry in latest.values()
+        for checkpoint in (entry.removal.item.version, entry.removal.item.target)
+    }
+
+
+def _beside(trash: Sequence[TrashEntry]) -> int:
+    """Undo copies that lie in the trash of the home, and not in the store."""
+    return sum(entry.bytes for entry in trash if entry.removal.item.kind == LEGACY)
+
+
+def _unknown(refs: Iterable[Ref], trash: Sequence[TrashEntry]) -> Iterator[Problem]:
+    known = {(entry.removal.operation, entry.removal.number) for entry in trash}
+    for ref in refs:
+        if ref.operation and not ref.rotated and (ref.operation, ref.number) not in known:
+            yield Problem(path=ref.path, reason="in the trash of an operation that the log lacks")
+
+
+def _damage(measured: Measured) -> Iterator[Problem]:
+    for oid in measured.damaged:
+        yield Problem(path=oid, reason="missing from the checkpoint store, or damaged")

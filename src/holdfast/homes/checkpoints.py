@@ -1,0 +1,39 @@
+"""The checkpoint store of a home."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.stores.shadowgit.store import ShadowGitStore
+
+FOLDER = "checkpoints"
+USUAL_FILE_SIZE = 10_000_000
+
+
+def checkpoint_store(
+    root: Path,
+    *,
+    user_home: Path | None = None,
+    max_file_size: int | None = USUAL_FILE_SIZE,
+    excludes: Sequence[str] = (),
+    max_snapshots: int = 0,
+) -> ShadowGitStore:
+    """The store in a home; one that does not exist is made by the first checkpoint."""
+    # Loaded on first use: git's library takes a tenth of a second, and most runs do without it.
+    opened: type[ShadowGitStore] = import_module("holdfast.stores.shadowgit.store").ShadowGitStore
+    return opened(
+        root / FOLDER,
+        user_home=user_home,
+        max_file_size=max_file_size,
+        excludes=excludes,
+        max_snapshots=max_snapshots,
+    )
+
+
+def existing_store(root: Path) -> ShadowGitStore | None:
+    """The store in a home, to restore from; None when there is none. Creates nothing."""
+    return checkpoint_store(root) if (root / FOLDER).is_dir() else None

@@ -1,0 +1,49 @@
+"""Checkpoints inside an agent: the store of a home and a recorder, put together."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast import config
+from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.registry import create_home
+from holdfast.ports import Clock
+from holdfast.services.recorder import Recorder
+
+
+def open_checkpoints(
+    home: str | os.PathLike[str],
+    *,
+    session: str | None = None,
+    workdirs: Sequence[str | os.PathLike[str]] = (),
+    enabled: bool | None = None,
+    user_home: Path | None = None,
+    clock: Clock = time.time,  # noqa: TID251 - a host that has no clock of its own wants this one
+) -> Recorder:
+    """A recorder of checkpoints in a home, which is made when there is none.
+
+    What the home's config.toml says under [checkpoints] holds; `enabled` outranks that. Its `store`
+    lists and compares them; `rollback` restores one. `user_home` is a place that is too broad for a
+    checkpoint: by default, the home directory of whoever runs this.
+    """
+    root = Path(home)
+    create_home(root)
+    root = root.resolve()
+    settings = config.load(root / "config.toml", {}).checkpoints
+    store = checkpoint_store(
+        root,
+        user_home=user_home or Path.home(),  # noqa: TID251 - as for the clock
+        max_file_size=settings.max_file_bytes,
+        excludes=settings.exclude,
+        max_snapshots=settings.max_snapshots,
+    )
+    return Recorder(
+        store,
+        clock=clock,
+        session=session,
+        workdirs=workdirs,
+        enabled=settings.enabled if enabled is None else enabled,
+    )

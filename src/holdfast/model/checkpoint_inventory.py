@@ -1,0 +1,57 @@
+"""What one scan of the checkpoint folder found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from holdfast.model.checkpoint import Project
+from holdfast.model.inventory import Problem
+from holdfast.model.item import Item
+from holdfast.model.weights import Weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointInventory:
+    """Everything in the checkpoint folder, and what it weighs.
+
+    `checkpoints` are items whose source is their project; `rotated` those that made room for newer
+    ones and are hidden since; `trash` the undo copies of others. `names` are by checkpoint;
+    `needed` says of checkpoints between which a project was last rolled back when that was: without
+    them it cannot be undone. `total_bytes` is what the folder
+    takes on the disk, `weights` how checkpoints share that: their roots are those of `root_of` and
+    its neighbours below.
+    """
+
+    home: str
+    scanned_at: float
+    projects: Mapping[str, Project]
+    checkpoints: tuple[Item, ...]
+    rotated: tuple[Item, ...] = ()
+    trash: tuple[Item, ...] = ()
+    legacy: tuple[Item, ...] = ()
+    space: tuple[Item, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    needed: Mapping[str, float] = field(default_factory=dict)
+    total_bytes: int
+    weights: Weights
+    problems: tuple[Problem, ...] = ()
+
+
+def root_of(checkpoint: str) -> str:
+    return checkpoint
+
+
+def rotated_root(checkpoint: str) -> str:
+    return f"rotated/{checkpoint}"
+
+
+def trash_root(trash_id: str) -> str:
+    """Of an item of the trash, whose id begins with the operation and a number."""
+    operation, number, *_ = trash_id.split("/")
+    return f"trash/{operation}/{number}"
+
+
+def index_root(project: str) -> str:
+    """The private index of a project holds objects, too. It goes with its last checkpoint."""
+    return f"index/{project}"

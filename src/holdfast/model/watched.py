@@ -1,0 +1,43 @@
+"""What following a directory told, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Paths that may have changed, they and everything below them, relative to the directory.
+
+    `lost` is why that is not all of it; then only a look at the whole tree tells.
+    """
+
+    paths: frozenset[str] = frozenset()
+    lost: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.paths or self.lost)
+
+    def __or__(self, other: Seen) -> Seen:
+        return Seen(paths=self.paths | other.paths, lost=self.lost or other.lost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What a watch did. `looks` are the times it had to look at the whole tree."""
+
+    taken: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    looks: int = 0
+    last: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "taken": self.taken,
+            "unchanged": self.unchanged,
+            "failed": self.failed,
+            "full_looks": self.looks,
+            "last": self.last,
+        }

@@ -1,0 +1,122 @@
+"""What roots hold together: objects that several of them may share.
+
+A root holds an object, that holds others, and so on. An object takes room until the last that
+holds it has gone. So what a root frees depends on which others have gone before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+
+class Weights:
+    """The graph: of each object its size and what it holds, and the object of each root.
+
+    An object that holds another twice counts twice. There are no circles.
+    """
+
+    __slots__ = ("_counts", "_held", "_holds", "_roots", "_sizes")
+
+    def __init__(
+        self, sizes: Sequence[int], holds: Sequence[Sequence[int]], roots: Mapping[str, int]
+    ) -> None:
+        self._sizes = sizes
+        self._holds = holds
+        self._roots = roots
+        self._counts = [0] * len(sizes)
+        self._held = 0
+        for root in roots.values():
+            self._held += _take(self._counts, sizes, holds, root)
+
+    @property
+    def roots(self) -> Mapping[str, int]:
+        return self._roots
+
+    @property
+    def held(self) -> int:
+        """The bytes of everything that some root holds."""
+        return self._held
+
+    @property
+    def unheld(self) -> int:
+        """The bytes of everything that no root holds."""
+        return sum(self._sizes) - self._held
+
+    def is_held(self, node: int) -> bool:
+        return self._counts[node] > 0
+
+    def what_if(self) -> WhatIf:
+        return WhatIf(self._counts, self._sizes, self._holds, self._roots, self._held)
+
+
+class WhatIf:
+    """What would be held if some roots went. It changes; the weights that it came from do not."""
+
+    __slots__ = ("_counts", "_gone", "_holds", "_roots", "_sizes", "held")
+
+    def __init__(
+        self,
+        counts: Sequence[int],
+        sizes: Sequence[int],
+        holds: Sequence[Sequence[int]],
+        roots: Mapping[str, int],
+        held: int,
+    ) -> None:
+        self._counts = list(counts)
+        self._sizes = sizes
+        self._holds = holds
+        self._roots = roots
+        self._gone: set[str] = set()
+        self.held = held
+
+    def drop(self, root: str) -> int:
+        """The bytes that nobody holds any more when this root goes, after those before it."""
+        if root in self._gone or root not in self._roots:
+            return 0
+        self._gone.add(root)
+        freed = _release(self._counts, self._sizes, self._holds, self._roots[root])
+        self.held -= freed
+        return freed
+
+    def put_back(self, root: str) -> int:
+        """The bytes that are held again when a root that went comes back."""
+        if root not in self._gone:
+            return 0
+        self._gone.remove(root)
+        taken = _take(self._counts, self._sizes, self._holds, self._roots[root])
+        self.held += taken
+        return taken
+
+    def alone(self, root: str) -> int:
+        """The bytes that this root alone holds."""
+        freed = self.drop(root)
+        self.put_back(root)
+        return freed
+
+
+def _take(
+    counts: list[int], sizes: Sequence[int], holds: Sequence[Sequence[int]], root: int
+) -> int:
+    taken = 0
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        counts[node] += 1
+        if counts[node] == 1:
+            taken += sizes[node]
+            waiting.extend(holds[node])
+    return taken
+
+
+def _release(
+    counts: list[int], sizes: Sequence[int], holds: Sequence[Sequence[int]], root: int
+) -> int:
+    freed = 0
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        counts[node] -= 1
+        if counts[node] == 0:
+            freed += sizes[node]
+            waiting.extend(holds[node])
+    return freed

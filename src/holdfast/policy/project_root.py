@@ -1,0 +1,54 @@
+"""Which directory is the project that a file belongs to: decided from names alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+#: What stands at the top of a project.
+SIGNS = (
+    ".git",
+    ".hg",
+    ".svn",
+    ".jj",
+    ".sl",
+    ".bzr",
+    "_darcs",
+    ".pijul",
+    ".fslckout",
+    "pyproject.toml",
+    "setup.py",
+    "package.json",
+    "deno.json",
+    "Cargo.toml",
+    "go.mod",
+    "pom.xml",
+    "build.gradle",
+    "build.gradle.kts",
+    "CMakeLists.txt",
+    "meson.build",
+    "Gemfile",
+    "composer.json",
+    "mix.exs",
+    "Package.swift",
+    "pubspec.yaml",
+    "dune-project",
+    "stack.yaml",
+    "flake.nix",
+)
+
+
+def project_root(
+    directory: Path, *, exists: Callable[[Path], bool], known: Iterable[Path] = ()
+) -> Path:
+    """The innermost `known` directory around this one; else the nearest one with a sign of a
+    project in it; else the directory itself. `exists` asks the world."""
+    around = (directory, *directory.parents)
+    named = set(known)
+    for place in around:
+        if place in named:
+            return place
+    for place in around:
+        if any(exists(place / sign) for sign in SIGNS):
+            return place
+    return directory

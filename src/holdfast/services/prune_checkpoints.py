@@ -1,0 +1,98 @@
+"""Plans for checkpoints: by the policy, or for those that somebody named. `apply` executes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from holdfast.model.checkpoint_inventory import CheckpointInventory
+from holdfast.model.plan import Plan
+from holdfast.model.report import Report
+from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.checkpoints import plan_checkpoints, plan_named_checkpoints
+from holdfast.policy.retention import plan_all
+from holdfast.ports import CheckpointUpkeep, Clock, Home, Progress
+from holdfast.services.apply import apply
+
+#: How often to plan anew when the bound on bytes was not reached.
+_ROUNDS = 3
+
+
+def plan_prune_checkpoints(
+    upkeep: CheckpointUpkeep,
+    policy: CheckpointPolicy,
+    *,
+    now: float,
+    command: str,
+    changing: bool = False,
+) -> tuple[Plan, CheckpointInventory]:
+    """The plan by a policy, and what it was made from.
+
+    When it is to be carried out (`changing`), older repositories are moved aside first, and a store
+    over its bound is packed before anything is dropped for that: what single objects take is no
+    measure of what they would take in a pack. A dry run changes nothing, so it may name more.
+    """
+    if changing:
+        upkeep.set_aside(now)
+    inventory = upkeep.scan(now)
+    made = plan_checkpoints(policy, inventory, now, command=command)
+    if changing and policy.max_bytes is not None and inventory.total_bytes > policy.max_bytes:
+        upkeep.pack()
+        inventory = upkeep.scan(now)
+        made = plan_checkpoints(policy, inventory, now, command=command)
+    return made, inventory
+
+
+def bound_checkpoints(
+    home: Home,
+    policy: CheckpointPolicy,
+    *,
+    command: str,
+    clock: Clock,
+    progress: Progress,
+) -> tuple[Sequence[Report], Plan]:
+    """Plan and apply; again while the folder is over its bound and something more can go.
+
+    Objects that were stored as a difference to one that went take more room than before, so what a
+    plan frees is known for sure only afterwards. Returns also the last plan that was made.
+    """
+    reports: list[Report] = []
+    while True:
+        made, inventory = plan_prune_checkpoints(
+            home.checkpoint_upkeep, policy, now=clock(), command=command, changing=True
+        )
+        over = policy.max_bytes is not None and inventory.total_bytes > policy.max_bytes
+        if reports and not (over and made.removals):
+            break
+        reports.append(apply(made, home, clock=clock, progress=progress))
+        if len(reports) == _ROUNDS or not over or progress.stop_requested():
+            break
+    home.checkpoint_upkeep.tidy()
+    return [report for report in reports if report.operation is not None], made
+
+
+def plan_drop(
+    upkeep: CheckpointUpkeep,
+    ids: Collection[str] | None,
+    *,
+    now: float,
+    command: str,
+    undoable: bool = True,
+) -> Plan:
+    """Remove these checkpoints, or all of them with everything that was hidden before."""
+    inventory = upkeep.scan(now)
+    return plan_named_checkpoints(ids, inventory, now, command=command, undoable=undoable)
+
+
+def plan_clear_legacy(
+    upkeep: CheckpointUpkeep, *, now: float, command: str, undoable: bool = True
+) -> Plan:
+    """Remove the archives of older repositories."""
+    inventory = upkeep.scan(now)
+    return plan_all(
+        inventory.legacy,
+        inventory.home,
+        now,
+        command=command,
+        reason="cleared on request",
+        undoable=undoable,
+    )

@@ -1,0 +1,164 @@
+"""What an agent embeds: a checkpoint before the first change in each directory of a turn.
+
+Nothing here raises into the agent: what went wrong is logged, and stands in what comes back.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.errors import HoldfastError
+from holdfast.model.checkpoint import TakeOutcome, Taking
+from holdfast.policy.project_root import project_root
+from holdfast.ports import CheckpointStore, Clock
+
+_log = logging.getLogger("holdfast")
+
+OFF = "checkpoints are off"
+_THERE = "this turn has its checkpoint here already"
+_REASON = "before a change"
+
+
+@dataclass(slots=True)
+class _Directory:
+    """What this turn has done in one directory. The lock is held while a checkpoint is taken: no
+    change may begin before it is there."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    taking: Taking | None = None
+    whole: bool = False
+    paths: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Turn:
+    name: str
+    directories: dict[Path, _Directory] = field(default_factory=dict)
+
+
+class Recorder:
+    """Takes checkpoints for an agent. Safe to use from several threads.
+
+    `workdirs` are directories that the agent works in: a file in one belongs to that. Of any other
+    the project is looked for, by its version control folder or project file.
+    """
+
+    def __init__(
+        self,
+        store: CheckpointStore,
+        *,
+        clock: Clock,
+        session: str | None = None,
+        workdirs: Sequence[str | os.PathLike[str]] = (),
+        enabled: bool = True,
+    ) -> None:
+        self.store = store
+        self._clock = clock
+        self._session = session
+        self._workdirs = tuple(Path(os.path.realpath(each)) for each in workdirs)
+        self._enabled = enabled
+        self._lock = threading.Lock()
+        self._turns = 0
+        self._turn = _Turn(name="0")
+
+    def new_turn(self, turn: str | None = None) -> None:
+        """From here on, the next change in a directory gets a checkpoint again."""
+        with self._lock:
+            self._turns += 1
+            self._turn = _Turn(name=turn or str(self._turns))
+
+    def before_change(
+        self,
+        place: str | os.PathLike[str],
+        paths: Sequence[str] | None = None,
+        reason: str | None = None,
+    ) -> Taking:
+        """To be called before a file is written, or a program is run that may write.
+
+        `place` is the file or a directory. Whoever knows all that is about to change names it in
+        `paths`, relative to the project or whole: then only that is looked at.
+        """
+        if not self._enabled:
+            return _skipped(OFF)
+        try:
+            return self._ensure(Path(place).absolute(), paths, reason or _REASON)
+        except HoldfastError as error:
+            _log.warning("No checkpoint before a change of %s: %s", place, error.message)
+            return _skipped(error.message)
+        except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
+            _log.warning("No checkpoint before a change of %s", place, exc_info=True)
+            return _skipped(f"{type(error).__name__}: {error}")
+
+    def _ensure(self, place: Path, paths: Sequence[str] | None, reason: str) -> Taking:
+        directory = _directory_of(place)
+        root = project_root(directory, exists=os.path.lexists, known=self._workdirs)
+        taking = self._once(root, paths, reason)
+        if taking.outcome is not TakeOutcome.SKIPPED or root == directory:
+            return taking
+        # A place that is too broad has a sign of a project in it: the directory itself may do.
+        return self._once(directory, None, reason)
+
+    def _once(self, root: Path, paths: Sequence[str] | None, reason: str) -> Taking:
+        with self._lock:
+            turn = self._turn
+            done = turn.directories.setdefault(root, _Directory())
+        with done.lock:
+            new = None if paths is None else sorted(set(paths) - done.paths)
+            if done.taking is not None and (_is_settled(done) or new == []):
+                return _again(done.taking)
+            # Whatever comes of it: a second try would capture what the agent has changed by now.
+            done.whole = done.whole or new is None
+            done.paths.update(new or ())
+            done.taking = self._take(root, new, reason, turn.name)
+            return done.taking
+
+    def _take(self, root: Path, paths: Sequence[str] | None, reason: str, turn: str) -> Taking:
+        try:
+            taking = self.store.take(
+                root,
+                reason=reason,
+                now=self._clock(),
+                session=self._session,
+                turn=turn,
+                paths=paths,
+            )
+        except HoldfastError as error:
+            hint = "" if error.hint is None else f" {error.hint}"
+            taking = _skipped(f"{error.message}{hint}")
+        if taking.outcome is TakeOutcome.SKIPPED:
+            _log.warning("No checkpoint of %s: %s", root, taking.reason)
+        for left in taking.not_captured:
+            _log.debug("Not captured in %s: %s: %s", root, left.path, left.reason)
+        return taking
+
+
+def _is_settled(done: _Directory) -> bool:
+    return done.whole or (done.taking is not None and done.taking.outcome is TakeOutcome.SKIPPED)
+
+
+def _again(taking: Taking) -> Taking:
+    if taking.outcome is TakeOutcome.SKIPPED:
+        return taking
+    return Taking(
+        outcome=TakeOutcome.UNCHANGED,
+        id=taking.id,
+        reason=_THERE,
+        not_captured=taking.not_captured,
+    )
+
+
+def _directory_of(place: Path) -> Path:
+    """The directory that a change happens in: the nearest that is there, without links."""
+    directory = place
+    while not directory.is_dir() and directory != directory.parent:
+        directory = directory.parent
+    return Path(os.path.realpath(directory))
+
+
+def _skipped(reason: str) -> Taking:
+    return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=reason)

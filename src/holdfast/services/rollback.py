@@ -1,0 +1,132 @@
+"""Roll a project back to one of its checkpoints: an operation, so that it can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.errors import HoldfastError
+from holdfast.model.checkpoint import Checkpoint, NotCaptured, RestoreState, Rollback
+from holdfast.model.item import PROJECT, UNKNOWN_SOURCE
+from holdfast.model.operation import OperationAction, Removal
+from holdfast.model.plan import Action, PlanItem
+from holdfast.model.report import Outcome, Result
+from holdfast.ports import CheckpointStore, Clock, Home, Keeper, Progress
+from holdfast.services.carry_out import carry_out
+from holdfast.services.settle import settle
+from holdfast.services.silent import Silent
+
+_SHORT = 8
+_NAMED = 5
+
+
+def rollback(
+    home: Home,
+    store: CheckpointStore,
+    checkpoint: str,
+    paths: Sequence[str] | None = None,
+    *,
+    command: str,
+    clock: Clock,
+    progress: Progress | None = None,
+) -> Rollback:
+    """Restore a checkpoint into its project, or only the given paths of it.
+
+    The present state is taken first, as the safety checkpoint that undo goes back to. What that
+    could not capture is left as it is, and named.
+    """
+    target = store.get(checkpoint)
+    with home.log.writing(command) as log:
+        settle(log, home, clock=clock)
+        item = _item(target, store.secure(target.id, paths=paths, now=clock()), paths)
+        performing = _Performing(store, clock)
+        with log.begin(action=OperationAction.REMOVE, command=command, at=clock()) as journal:
+            carry_out(
+                journal,
+                (Removal(operation=journal.operation, number=0, item=item),),
+                performing.act,
+                home,
+                total=1,
+                label="restoring",
+                clock=clock,
+                progress=progress or Silent(),
+            )
+    return performing.result(item)
+
+
+def perform(
+    store: CheckpointStore, removal: Removal, *, now: float
+) -> tuple[Outcome, Rollback | HoldfastError]:
+    """Do it, or finish it. One that failed half-way counts as done: undo can take it back."""
+    item = removal.item
+    try:
+        done = store.restore(item.target, item.version, paths=item.paths or None, now=now)
+    except HoldfastError as error:
+        if not _is_begun(store, item):
+            return removal.end(Result.FAILED, _words(error)), error
+        return removal.end(Result.ROLLED_BACK, f"only in part: {_words(error)}"), error
+    if not done.written and not done.deleted:
+        why = left_alone(done.kept) or "nothing differs"
+        return removal.end(Result.SKIPPED, why), done
+    return removal.end(Result.ROLLED_BACK, left_alone(done.kept)), done
+
+
+def left_alone(kept: Sequence[NotCaptured]) -> str:
+    """What a restore did not touch, in words; nothing when it touched all."""
+    if not kept:
+        return ""
+    named = ", ".join(f"{each.path} ({each.reason})" for each in kept[:_NAMED])
+    more = len(kept) - _NAMED
+    return f"left as they are: {named}" + (f" and {more:,} more" if more > 0 else "")
+
+
+class _Performing:
+    """Performs the one item of the operation, and remembers what came of it."""
+
+    def __init__(self, store: CheckpointStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._done: Rollback | HoldfastError | None = None
+
+    def act(self, _: Keeper, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        """As the keeper does it; what was written and deleted has no place in an outcome."""
+        outcomes = []
+        for removal in batch:
+            outcome, self._done = perform(self._store, removal, now=self._clock())
+            outcomes.append(outcome)
+        return outcomes
+
+    def result(self, item: PlanItem) -> Rollback:
+        if isinstance(self._done, HoldfastError):
+            raise self._done
+        if self._done is None:  # stopped before its turn
+            return Rollback(written=(), deleted=(), kept=(), safety_checkpoint=item.version)
+        return self._done
+
+
+def _item(target: Checkpoint, safety: str, paths: Sequence[str] | None) -> PlanItem:
+    return PlanItem(
+        kind=PROJECT,
+        id=target.project,
+        source=UNKNOWN_SOURCE,
+        session=target.session or "",
+        bytes=0,
+        last_active_at=target.time,
+        version=safety,
+        action=Action.ROLL_BACK,
+        reason=f"rolled back to {target.id[:_SHORT]}: {target.workdir}",
+        undoable=True,
+        target=target.id,
+        paths=tuple(paths or ()),
+    )
+
+
+def _is_begun(store: CheckpointStore, item: PlanItem) -> bool:
+    try:
+        state = store.restore_state(item.target, item.version, paths=item.paths or None)
+    except HoldfastError:
+        return False
+    return state is not RestoreState.NOT_BEGUN
+
+
+def _words(error: HoldfastError) -> str:
+    return error.message if error.hint is None else f"{error.message} {error.hint}"

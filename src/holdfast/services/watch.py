@@ -1,0 +1,171 @@
+"""Take a checkpoint of what changed in a directory, shortly after it settled, for as long as asked.
+
+Each costs as much as what changed. Where somebody may have missed something (and from time to time
+anyway, because no system tells everything) it looks at the whole tree instead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from holdfast.errors import HoldfastError
+from holdfast.model.checkpoint import TakeOutcome, Taking
+from holdfast.model.watched import Seen, Watched
+from holdfast.ports import CheckpointStore, Clock
+
+_NAMED = 3
+#: How often to see whether somebody wants it to stop.
+_TICK = 0.5
+
+
+class Follower(Protocol):
+    """Tells which paths may have changed. `blind` is why it cannot, if so."""
+
+    @property
+    def blind(self) -> str: ...
+
+    def wait(self, seconds: float) -> Seen: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """In seconds. Changes have settled when none came for `settle`, or after `longest` anyway.
+
+    `most_paths` is where looking at each path would cost more than looking at the whole tree.
+    """
+
+    settle: float = 0.5
+    longest: float = 10.0
+    most_paths: int = 1_000
+    look_every: float = 600.0
+    look_every_blind: float = 10.0
+    retry: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One attempt. `look` is why it looked at the whole tree, `error` what went wrong."""
+
+    at: float
+    taking: Taking | None = None
+    look: str = ""
+    error: HoldfastError | None = None
+
+
+Told = Callable[[Step], None]
+Stopped = Callable[[], bool]
+USUAL_PACE = Pace()
+
+
+def watch(
+    store: CheckpointStore,
+    workdir: Path,
+    follower: Follower,
+    *,
+    clock: Clock,
+    stopped: Stopped,
+    told: Told,
+    pace: Pace = USUAL_PACE,
+) -> Watched:
+    """Follow a directory until told to stop. What it saw by then is taken before it ends."""
+    watching = _Watch(store, workdir, clock, pace)
+    # The watches are there already: what changes from here on is told.
+    told(watching.take(Seen(lost="the first look")))
+    while not stopped():
+        seen = watching.overdue(follower) | _settled(follower, pace, stopped)
+        if seen:
+            told(watching.take(seen))
+    if last := follower.wait(0.0):
+        told(watching.take(last))
+    return watching.done
+
+
+def _settled(follower: Follower, pace: Pace, stopped: Stopped) -> Seen:
+    """What changed, once nothing more does; nothing, if nothing did for a moment."""
+    seen = follower.wait(_TICK)
+    until = time.monotonic() + pace.longest
+    while seen and not stopped() and time.monotonic() < until:
+        more = follower.wait(pace.settle)
+        if not more:
+            break
+        seen |= more
+    return seen
+
+
+class _Watch:
+    """The state of a watch: what it did, and when it last looked at everything."""
+
+    def __init__(self, store: CheckpointStore, workdir: Path, clock: Clock, pace: Pace) -> None:
+        self.done = Watched()
+        self._store = store
+        self._workdir = workdir
+        self._clock = clock
+        self._pace = pace
+        self._looked = time.monotonic()
+        self._failed = False
+
+    def overdue(self, follower: Follower) -> Seen:
+        """Whether it is time to look at the whole tree, whatever was told."""
+        since = time.monotonic() - self._looked
+        if self._failed:
+            return Seen(lost="the last try failed" if since >= self._pace.retry else "")
+        if follower.blind:
+            return Seen(lost=follower.blind if since >= self._pace.look_every_blind else "")
+        return Seen(lost="a regular look" if since >= self._pace.look_every else "")
+
+    def take(self, seen: Seen) -> Step:
+        """One checkpoint of what was seen. An error ends nothing: the next try looks at all."""
+        look = seen.lost
+        if len(seen.paths) > self._pace.most_paths:
+            look = look or f"{len(seen.paths):,} paths changed"
+        if self._failed:
+            look = look or "the last try failed"
+        if look:
+            self._looked = time.monotonic()
+            self.done = replace(self.done, looks=self.done.looks + 1)
+        at = self._clock()
+        try:
+            taking = self._store.take(
+                self._workdir,
+                reason=_reason(seen.paths, look),
+                now=at,
+                paths=None if look else sorted(seen.paths),
+            )
+        except HoldfastError as error:
+            return self._count_failure(at, look, error)
+        if taking.outcome is TakeOutcome.SKIPPED:
+            return self._count_failure(at, look, HoldfastError(taking.reason))
+        self._failed = False
+        taken = taking.outcome is TakeOutcome.TAKEN
+        self.done = replace(
+            self.done,
+            taken=self.done.taken + taken,
+            unchanged=self.done.unchanged + (not taken),
+            last=taking.id,
+        )
+        return Step(at=at, taking=taking, look=look)
+
+    def _count_failure(self, at: float, look: str, error: HoldfastError) -> Step:
+        self._failed = True
+        self._looked = time.monotonic()
+        self.done = replace(self.done, failed=self.done.failed + 1)
+        return Step(at=at, look=look, error=error)
+
+
+def _reason(paths: Collection[str], look: str) -> str:
+    """What a list of checkpoints shows: some of the names, safe to print."""
+    if not paths:
+        return f"watch: {look}"
+    above = {path[:place] for path in paths for place, sign in enumerate(path) if sign == "/"}
+    changed = sorted(path for path in paths if path not in above)
+    names = [_shown(path) for path in changed[:_NAMED]]
+    more = len(changed) - len(names)
+    return f"watch: {', '.join(names)}{f' and {more:,} more' if more else ''}"
+
+
+def _shown(path: str) -> str:
+    return path if path.isprintable() else ascii(path)

@@ -1,0 +1,1 @@
+"""Checkpoints in one bare git repository, shared by all projects."""

@@ -1,0 +1,179 @@
+"""References to checkpoints: the one thing that goes when a checkpoint is dropped.
+
+A dropped checkpoint is hidden under another name until its time in the trash is over, so nothing of
+it changes and it can come back. The name of its reference, which holds its exact time, is kept.
+
+refs/holdfast/<project>/<name>                            there to be listed and restored
+refs/holdfast-trash/<operation>/<n>/<project>/<name>      in the trash
+refs/holdfast-trash/rotated/<project>/<name>              made room for a newer one
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pygit2
+from pygit2.enums import ObjectType
+
+from holdfast.errors import DamageError
+from holdfast.stores.shadowgit.repository import REFS, TRASH_REFS, Layout
+from holdfast.stores.shadowgit.trees import Trees
+
+ROTATED = "rotated"
+
+_ID = 40
+_NOTHING = "0" * _ID
+_OID = re.compile(r"[0-9a-f]{40}")
+_TREE = re.compile(rb"tree ([0-9a-f]{40})\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ref:
+    """A reference to a checkpoint, wherever it is. `operation` and `number` are those of the trash;
+    one that was rotated out has the operation `ROTATED`."""
+
+    checkpoint: str
+    project: str
+    name: str
+    operation: str = ""
+    number: int = 0
+
+    @property
+    def path(self) -> str:
+        if not self.operation:
+            return f"{REFS}{self.project}/{self.name}"
+        place = ROTATED if self.operation == ROTATED else f"{self.operation}/{self.number}"
+        return f"{TRASH_REFS}{place}/{self.project}/{self.name}"
+
+    @property
+    def rotated(self) -> bool:
+        return self.operation == ROTATED
+
+    def hidden(self, operation: str, number: int = 0) -> Ref:
+        return Ref(
+            checkpoint=self.checkpoint,
+            project=self.project,
+            name=self.name,
+            operation=operation,
+            number=number,
+        )
+
+    def shown(self) -> Ref:
+        return Ref(checkpoint=self.checkpoint, project=self.project, name=self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A reference that changes its name, in one step with all others of its batch. Without an `old`
+    one it is new, without a `new` one it goes."""
+
+    old: Ref | None
+    new: Ref | None
+
+
+def all_refs(layout: Layout) -> Sequence[Ref]:
+    """Every reference to a checkpoint that can be read, oldest first inside a project."""
+    said = layout.git().run("for-each-ref", "--format=%(objectname) %(refname)", REFS, TRASH_REFS)
+    lines = said.output.decode("utf-8", "surrogateescape").splitlines()
+    found = (_parsed(*line.split(" ", 1)) for line in lines)
+    return [ref for ref in found if ref is not None]
+
+
+def read_commit(trees: Trees, checkpoint: str) -> tuple[str, str]:
+    """The tree and the message of a checkpoint; raises `DamageError` when it cannot be read."""
+    raw = trees.raw(bytes.fromhex(checkpoint), ObjectType.COMMIT)
+    head, _, message = raw.partition(b"\n\n")
+    found = _TREE.match(head)
+    if found is None:
+        raise DamageError(f"The commit {checkpoint} in the checkpoint store is no checkpoint.")
+    return found[1].decode("ascii"), message.decode("utf-8", "replace")
+
+
+def move(layout: Layout, moves: Iterable[Move]) -> None:
+    """Carry out all moves, or none: raises `GitFailedError` when a reference changed meanwhile."""
+    lines = []
+    for each in moves:
+        # The new name is made before the old one goes, in one transaction of git's.
+        if each.new is not None:
+            lines.append(f"create {each.new.path} {each.new.checkpoint}")
+        if each.old is not None:
+            lines.append(f"delete {each.old.path} {each.old.checkpoint}")
+    if lines:
+        text = "\n".join(["start", *lines, "prepare", "commit", ""])
+        layout.git().run("update-ref", "--stdin", stdin=text.encode("utf-8", "surrogateescape"))
+
+
+def rotate(
+    layout: Layout,
+    repository: pygit2.Repository,
+    project: str,
+    limit: int,
+    *,
+    keep: Collection[str] = (),
+) -> int:
+    """Hide the oldest checkpoints of a project beyond the bound; says how many.
+
+    Those in `keep`, by id, and the newest stay, and take their places among the others. It runs at
+    the end of every checkpoint, so it starts no process. One that cannot be hidden now, because
+    another process has the list of references, is hidden after the next checkpoint.
+    """
+    refs = project_refs(layout, project) if limit > 0 else ()
+    hidden = 0
+    for ref in refs[:-1]:
+        if hidden >= len(refs) - limit:
+            break
+        if ref.checkpoint not in keep:
+            with contextlib.suppress(pygit2.GitError, ValueError, KeyError, OSError):
+                # In this order: killed in between, it has two names, and the next run drops one.
+                repository.references.create(ref.hidden(ROTATED).path, ref.checkpoint, force=True)
+                repository.references.delete(ref.path)
+                hidden += 1
+    return hidden
+
+
+def project_refs(layout: Layout, project: str) -> Sequence[Ref]:
+    """The checkpoints of one project that were not dropped, the oldest first, without a process."""
+    prefix = f"{REFS}{project}/"
+    found = dict(_packed(layout.store / "packed-refs", prefix.encode()))
+    with contextlib.suppress(FileNotFoundError):
+        for path in (layout.store / prefix).iterdir():
+            with contextlib.suppress(OSError):
+                found[path.name] = path.read_text("ascii", "replace").strip()
+    refs = (_parsed(oid, prefix + name) for name, oid in sorted(found.items()))
+    return [ref for ref in refs if ref is not None]
+
+
+def _packed(path: Path, prefix: bytes) -> Iterator[tuple[str, str]]:
+    """The references of one folder in git's list of those that have no file of their own."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return
+    # A line is an id, a space and a name; they are sorted by name.
+    place = data.find(b" " + prefix)
+    while place >= 0 and data.startswith(b" " + prefix, place):
+        end = data.find(b"\n", place)
+        name = data[place + 1 + len(prefix) : end].decode("utf-8", "surrogateescape")
+        yield name, data[place - _ID : place].decode("ascii", "replace")
+        place = end + 1 + _ID
+
+
+def _parsed(oid: str, path: str) -> Ref | None:
+    """None for a name that is none of ours, and for what does not refer to anything."""
+    if not _OID.fullmatch(oid) or oid == _NOTHING:
+        return None
+    if path.startswith(REFS):
+        parts = path.removeprefix(REFS).split("/")
+        if len(parts) != len(("project", "name")):
+            return None
+        return Ref(checkpoint=oid, project=parts[0], name=parts[1])
+    place, *rest = path.removeprefix(TRASH_REFS).split("/")
+    if place == ROTATED and len(rest) == len(("project", "name")):
+        return Ref(checkpoint=oid, project=rest[0], name=rest[1], operation=ROTATED)
+    if len(rest) != len(("number", "project", "name")) or not rest[0].isdecimal():
+        return None
+    return Ref(checkpoint=oid, project=rest[1], name=rest[2], operation=place, number=int(rest[0]))

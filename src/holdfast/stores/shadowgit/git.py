@@ -1,0 +1,176 @@
+"""The only place that runs git: never the user's configuration, attributes, hooks or filters."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import StorageError
+
+#: `GIT_CONFIG_GLOBAL` is known from here on; an older git would read the user's configuration.
+OLDEST = (2, 32)
+
+EXCLUDES = "excludes"
+
+_CONFIG = {
+    "core.bare": "false",
+    "core.autocrlf": "false",
+    "core.hooksPath": os.devnull,
+    "core.attributesFile": os.devnull,
+    "core.fsmonitor": "false",
+    "core.protectNTFS": "false",
+    "core.protectHFS": "false",
+    "core.ignoreCase": "false",
+    "core.fileMode": "true",
+    "core.symlinks": "true",
+    "core.fsync": "all",
+    "core.logAllRefUpdates": "false",
+    "gc.auto": "0",
+    "gc.writeCommitGraph": "false",
+    "maintenance.auto": "false",
+    "pack.compression": "1",
+    "fastimport.unpackLimit": "1",
+    "diff.external": "",
+    "diff.renames": "false",
+}
+# A whole new environment: what is not named here, from GIT_DIR to GIT_TRACE, cannot leak in.
+_ENVIRONMENT = {
+    "LC_ALL": "C",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+_VERSION = re.compile(r"(\d+)\.(\d+)")
+_FULL = "No space left on device"
+
+
+class GitFailedError(StorageError):
+    """git could not do what it was asked; `said` is what it said about it."""
+
+    kind = "git"
+
+    def __init__(self, message: str, *, hint: str | None = None, said: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.said = said
+
+    @property
+    def disk_full(self) -> bool:
+        return _FULL in self.said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a git process answered."""
+
+    status: int
+    output: bytes
+    errors: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Git:
+    """git on one store. With `work_tree` it has a private index, in `folder`, for that tree."""
+
+    store: Path
+    folder: Path | None = None
+    work_tree: Path | None = None
+
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        ok: Sequence[int] = (0,),
+        config: Mapping[str, str] | None = None,
+    ) -> Said:
+        """Run to the end; raises `GitFailedError` unless the exit status is one of `ok`."""
+        with self.start(*arguments, config=config) as process:
+            output, errors = process.communicate(stdin)
+        said = Said(status=process.returncode, output=output, errors=errors)
+        if said.status not in ok:
+            raise self.failed(arguments[0], said)
+        return said
+
+    def start(
+        self, *arguments: str, config: Mapping[str, str] | None = None, literal: bool = True
+    ) -> subprocess.Popen[bytes]:
+        """A running git, with pipes to and from it. Paths are taken literally, if it can."""
+        program = find_git()
+        # Its own folder is enough of a PATH: git finds its other programs by itself.
+        environment = {"PATH": str(Path(program).parent), **_ENVIRONMENT, **self._place()}
+        if literal:
+            environment["GIT_LITERAL_PATHSPECS"] = "1"
+        environment |= _as_environment(self._config() | dict(config or {}))
+        try:
+            return subprocess.Popen(
+                [program, *arguments],
+                cwd=self.work_tree or self.store,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        except OSError as error:
+            raise StorageError(f"Cannot run git on {self.store}: {error.strerror}") from error
+
+    def failed(self, verb: str, said: Said) -> GitFailedError:
+        """The error to raise for a process that failed."""
+        text = said.errors.decode("utf-8", "replace").strip()
+        hint = "Run `holdfast checkpoints verify` to see whether the store is whole."
+        if _FULL in text:
+            hint = "The disk is full. Free some space and try again; nothing was changed."
+        told = text.splitlines()[-1] if text else f"it ended with {said.status}"
+        return GitFailedError(f"git {verb} failed on {self.store}: {told}", hint=hint, said=text)
+
+    def _place(self) -> dict[str, str]:
+        if self.folder is None or self.work_tree is None:
+            return {"GIT_DIR": str(self.store)}
+        return {
+            "GIT_DIR": str(self.folder),
+            "GIT_COMMON_DIR": str(self.store),
+            "GIT_WORK_TREE": str(self.work_tree),
+        }
+
+    def _config(self) -> dict[str, str]:
+        bare = "true" if self.work_tree is None else "false"
+        return _CONFIG | {"core.bare": bare, "core.excludesFile": str(self.store / EXCLUDES)}
+
+
+def find_git() -> str:
+    """The git on PATH; raises `StorageError` when there is none, or one that is too old."""
+    program = shutil.which("git")
+    if program is None:
+        raise StorageError(
+            "Checkpoints need git, and there is none on PATH.",
+            hint=f"Install git {OLDEST[0]}.{OLDEST[1]} or later.",
+        )
+    _check_version(program)
+    return program
+
+
+@functools.cache
+def _check_version(program: str) -> None:
+    said = subprocess.run([program, "version"], check=False, capture_output=True, text=True).stdout
+    found = _VERSION.search(said)
+    if found is None or (int(found[1]), int(found[2])) < OLDEST:
+        raise StorageError(
+            f"Checkpoints need git {OLDEST[0]}.{OLDEST[1]} or later; {program} says"
+            f" {said.strip() or 'nothing'!r}.",
+            hint="Install a later git, or put it first on PATH.",
+        )
+
+
+def _as_environment(config: Mapping[str, str]) -> dict[str, str]:
+    named = {"GIT_CONFIG_COUNT": str(len(config))}
+    for number, (key, value) in enumerate(config.items()):
+        named[f"GIT_CONFIG_KEY_{number}"] = key
+        named[f"GIT_CONFIG_VALUE_{number}"] = value
+    return named

@@ -1,0 +1,101 @@
+"""A project's private index: git's memory of what the files looked like, kept warm.
+
+It is only ever behind the last checkpoint, never ahead of it: an entry gets the content that a
+checkpoint has, and the file's times only if git finds that content in the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import StorageError
+from holdfast.stores.files import storage_errors
+from holdfast.stores.shadowgit.git import Git, Said
+from holdfast.stores.shadowgit.trees import Node
+
+_NO_OBJECT = "0" * 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateIndex:
+    """Used under the project's lock only."""
+
+    git: Git
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "index"
+
+    def unlock(self) -> None:
+        """Remove what a killed git left. We hold the project's lock, so nobody else has it."""
+        with storage_errors(f"remove a stale lock in {self.folder}"):
+            (self.folder / "index.lock").unlink(missing_ok=True)
+
+    def start_look(self) -> subprocess.Popen[bytes]:
+        """Begin to compare every known file's times; `finish_look` has the result."""
+        return self.git.start("diff-files", "--name-only", "-z")
+
+    def finish_look(self, process: subprocess.Popen[bytes]) -> set[bytes]:
+        """The files that may have changed; raises `GitFailedError` for a damaged index."""
+        output, errors = process.communicate()
+        if process.returncode:
+            said = Said(status=process.returncode, output=output, errors=errors)
+            raise self.git.failed("diff-files", said)
+        # What git could not look at it only mentions, and then says nothing of it: look at all.
+        return _paths(output) | (self.known() if errors else set())
+
+    def known(self) -> set[bytes]:
+        return _paths(self.git.run("ls-files", "-z").output)
+
+    def differing(self, tree: str) -> set[bytes]:
+        """Where the index does not stand for a tree. The files themselves are not looked at."""
+        said = self.git.run("diff-index", "--cached", "--name-only", "-z", tree)
+        return _paths(said.output)
+
+    def rebuild(self, tree: str) -> None:
+        """Make it anew for a tree."""
+        with storage_errors(f"remove {self.path}"):
+            self.path.unlink(missing_ok=True)
+        self.unlock()
+        self.git.run("read-tree", tree)
+        self._refresh()
+
+    def update(self, nodes: Mapping[bytes, Node | None]) -> bool:
+        """Set what a checkpoint has at these paths; says whether that worked.
+
+        When it did not the index is behind, as it was, and the next look is slower.
+        """
+        try:
+            self.git.run("update-index", "-z", "--index-info", stdin=_index_info(nodes))
+            self._refresh()
+        except StorageError:
+            self.unlock()
+            return False
+        return True
+
+    def _refresh(self) -> None:
+        # 1: some files are not what the index says, which is none of our business here.
+        with contextlib.suppress(StorageError):
+            self.git.run("update-index", "-q", "--refresh", ok=(0, 1))
+        self.unlock()
+
+
+def _index_info(nodes: Mapping[bytes, Node | None]) -> bytes:
+    """Removals first, so that a folder can take the place of a file and the reverse."""
+    removed = [path for path, node in nodes.items() if node is None]
+    lines: Iterable[bytes] = [b"0 %b\t%b\0" % (_NO_OBJECT.encode(), path) for path in removed]
+    set_to = [
+        b"%o %b\t%b\0" % (node[0], node[1].hex().encode(), path)
+        for path, node in nodes.items()
+        if node is not None
+    ]
+    return b"".join([*lines, *set_to])
+
+
+def _paths(output: bytes) -> set[bytes]:
+    return set(output.split(b"\0")) - {b""}

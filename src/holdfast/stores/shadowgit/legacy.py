@@ -1,0 +1,211 @@
+"""Older repositories of checkpoints, one for each directory: moved aside, and still readable.
+
+checkpoints/<16 hex digits>/                      where they were
+checkpoints/legacy-<timestamp>/<16 hex digits>/   where they are after the first use
+
+Each is a git repository with a file HERMES_WORKDIR that names the directory it is about. Nothing in
+them is ever changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pygit2
+from pygit2.enums import ObjectType, SortMode
+
+from holdfast.errors import DamageError, UnknownCheckpointError
+from holdfast.model.checkpoint import Captured, Checkpoint
+from holdfast.stores.files import make_private_dir, storage_errors, sync_dir
+from holdfast.stores.shadowgit.beside import Beside, path_text
+from holdfast.stores.shadowgit.listing import check_prefix
+from holdfast.stores.shadowgit.object_files import allocated_below
+from holdfast.stores.shadowgit.repository import Layout, git_errors
+from holdfast.stores.shadowgit.trees import Trees
+
+WORKDIR = "HERMES_WORKDIR"
+PREFIX = "legacy-"
+
+_REPOSITORY = re.compile(r"[0-9a-f]{16}")
+_SIGNS = ("HEAD", "objects", WORKDIR)
+_TIMESTAMP = "%Y%m%d-%H%M%S"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyRepository:
+    """One of them. `archive` is the folder that it was moved into, empty when it was not yet."""
+
+    project: str
+    workdir: str
+    path: Path
+    archive: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyArchive:
+    """All that were moved aside at one time."""
+
+    name: str
+    path: Path
+    moved_at: float
+    bytes: int
+    repositories: int
+
+
+def set_aside(layout: Layout, *, now: float) -> str | None:
+    """Move what lies in the checkpoint folder itself into an archive; its name if there was any.
+
+    One rename each: killed in between, the next use moves the rest.
+    """
+    found = list(_in(layout.folder))
+    if not found:
+        return None
+    name = PREFIX + datetime.fromtimestamp(now, UTC).strftime(_TIMESTAMP)
+    archive = layout.folder / name
+    with storage_errors(f"move older checkpoints to {archive}"):
+        make_private_dir(archive)
+        for path in found:
+            with contextlib.suppress(FileNotFoundError):  # another process was quicker
+                path.rename(archive / path.name)
+        for folder in (archive, layout.folder):
+            sync_dir(folder)
+    return name
+
+
+def archives(layout: Layout) -> Sequence[LegacyArchive]:
+    """Every archive, the oldest first."""
+    found = [
+        LegacyArchive(
+            name=path.name,
+            path=path,
+            moved_at=_moved_at(path),
+            bytes=allocated_below(path),
+            repositories=sum(1 for _ in _in(path)),
+        )
+        for path in _archives(layout)
+    ]
+    return sorted(found, key=lambda archive: (archive.moved_at, archive.name))
+
+
+def repositories(layout: Layout) -> Sequence[LegacyRepository]:
+    """Every older repository, moved aside or not."""
+    places = [("", layout.folder), *((path.name, path) for path in _archives(layout))]
+    return [
+        LegacyRepository(project=path.name, workdir=_workdir(path), path=path, archive=archive)
+        for archive, folder in places
+        for path in sorted(_in(folder))
+    ]
+
+
+class LegacyShelf:
+    """The checkpoints of older repositories, read as those of the store are."""
+
+    def __init__(self, found: Sequence[LegacyRepository]) -> None:
+        self._found = found
+
+    @classmethod
+    def of(cls, layout: Layout, workdir: str | None = None) -> LegacyShelf:
+        """Of all directories, or of one."""
+        every = repositories(layout)
+        return cls([each for each in every if workdir in (None, each.workdir)])
+
+    def list(self) -> Sequence[Checkpoint]:
+        """The newest first; what cannot be read is left out."""
+        found: list[Checkpoint] = []
+        for each in self._found:
+            with contextlib.suppress(DamageError, pygit2.GitError):
+                found += _checkpoints(each)
+        return sorted(found, key=lambda checkpoint: -checkpoint.time)
+
+    def get(self, prefix: str) -> Checkpoint:
+        check_prefix(prefix)
+        matches = {each.id: each for each in self.list() if each.id.startswith(prefix)}
+        if len(matches) == 1:
+            return next(iter(matches.values()))
+        what = f"{len(matches)} checkpoints have ids" if matches else "No checkpoint has an id"
+        raise UnknownCheckpointError(
+            f"{what} that {'begin' if matches else 'begins'} with {prefix!r} among the older ones.",
+            hint="Give more digits of the one you mean." if matches else None,
+        )
+
+    def captured(self, tree: str) -> Captured:
+        """They know git's modes only, and no empty directories."""
+        trees = self._holding(tree)
+        beside = Beside()
+        return Captured(
+            files={
+                path_text(path): beside.entry(path, node)
+                for path, node in trees.files(bytes.fromhex(tree))
+            },
+            directories={},
+        )
+
+    def blob(self, oid: str) -> bytes:
+        return self._holding(oid).raw(bytes.fromhex(oid), ObjectType.BLOB)
+
+    def _holding(self, oid: str) -> Trees:
+        for each in self._found:
+            with contextlib.suppress(pygit2.GitError):
+                repository = _opened(each.path)
+                if oid in repository:
+                    return Trees(repository)
+        raise DamageError(f"{oid} is in none of the older repositories.")
+
+
+def _checkpoints(legacy: LegacyRepository) -> Iterator[Checkpoint]:
+    repository = _opened(legacy.path)
+    with git_errors(f"read {legacy.path}"):
+        if repository.is_empty or repository.head_is_unborn:
+            return
+        for commit in repository.walk(repository.head.target, SortMode.TOPOLOGICAL):
+            yield Checkpoint(
+                id=str(commit.id),
+                project=legacy.project,
+                workdir=legacy.workdir,
+                time=float(commit.commit_time),
+                reason=commit.raw_message.decode("utf-8", "replace").strip(),
+                tree=str(commit.tree_id),
+            )
+
+
+def _opened(path: Path) -> pygit2.Repository:
+    with git_errors(f"open {path}"):
+        return pygit2.Repository(str(path))
+
+
+def _in(folder: Path) -> Iterator[Path]:
+    """The repositories that lie directly in a folder. Links are none of ours."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _REPOSITORY.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                path = Path(entry.path)
+                if all((path / sign).exists() for sign in _SIGNS):
+                    yield path
+
+
+def _archives(layout: Layout) -> Sequence[Path]:
+    if not layout.folder.is_dir():
+        return ()
+    named = sorted(layout.folder.glob(f"{PREFIX}*"))
+    return [path for path in named if path.is_dir() and not path.is_symlink()]
+
+
+def _moved_at(path: Path) -> float:
+    try:
+        text = f"{path.name.removeprefix(PREFIX)} +0000"
+        return datetime.strptime(text, f"{_TIMESTAMP} %z").timestamp()
+    except ValueError:
+        return path.stat().st_mtime
+
+
+def _workdir(path: Path) -> str:
+    try:
+        return os.fsdecode((path / WORKDIR).read_bytes().strip(b"\n"))
+    except OSError:
+        return ""

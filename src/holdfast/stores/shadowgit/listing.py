@@ -1,0 +1,109 @@
+"""Find checkpoints: all, those of a project, the one that an id stands for."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from holdfast.errors import DamageError, UnknownCheckpointError
+from holdfast.model.checkpoint import SHORTEST_PREFIX, Checkpoint
+from holdfast.stores.shadowgit.commits import order_of, parse
+from holdfast.stores.shadowgit.projects import ProjectRecord, read_record
+from holdfast.stores.shadowgit.repository import REFS, Layout
+
+_ID_DIGITS = 40
+_ID = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},{_ID_DIGITS}}}", re.ASCII)
+_SHOWN_MATCHES = 5
+_FIELDS = "%(refname)%00%(objectname)%00%(tree)%00%(contents)%00"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRef:
+    """A checkpoint by its ref alone: `order` is its time in milliseconds."""
+
+    ref: str
+    project: str
+    order: int
+    commit: str
+
+
+def refs(layout: Layout, project: str | None = None) -> list[CheckpointRef]:
+    """Every checkpoint's ref, the newest first. No commit is read."""
+    if not layout.exists():
+        return []
+    pattern = REFS if project is None else f"{REFS}{project}/"
+    said = layout.git().run("for-each-ref", "--format=%(refname) %(objectname)", pattern)
+    found = [_ref(*line.split(" ")) for line in said.output.decode().splitlines()]
+    return sorted(found, key=lambda one: (one.order, one.ref), reverse=True)
+
+
+def _ref(name: str, commit: str) -> CheckpointRef:
+    project = name.removeprefix(REFS).partition("/")[0]
+    return CheckpointRef(ref=name, project=project, order=order_of(name), commit=commit)
+
+
+def checkpoints(layout: Layout, project: str | None = None) -> Sequence[Checkpoint]:
+    """Checkpoints, the newest first. What is damaged is left to `verify`."""
+    if not layout.exists():
+        return ()
+    pattern = REFS if project is None else f"{REFS}{project}/"
+    return [found for _, found in sorted(_read(layout, pattern), reverse=True, key=_newest)]
+
+
+def _newest(found: tuple[str, Checkpoint]) -> tuple[int, str]:
+    return order_of(found[0]), found[0]
+
+
+def _read(layout: Layout, *patterns: str) -> Iterator[tuple[str, Checkpoint]]:
+    said = layout.git().run("for-each-ref", f"--format={_FIELDS}", *patterns)
+    fields = said.output.decode("utf-8", "replace").split("\0")
+    records: dict[str, ProjectRecord | None] = {}
+    for place in range(0, len(fields) - 1, 4):
+        ref, commit, tree, message = fields[place : place + 4]
+        ref = ref.lstrip("\n")
+        project = ref.removeprefix(REFS).partition("/")[0]
+        if project not in records:
+            records[project] = read_record(layout, project)
+        record = records[project]
+        with contextlib.suppress(DamageError):
+            if record is None:
+                yield ref, parse(commit, tree, message)
+            else:
+                yield ref, parse(commit, tree, message, names=record.names, pins=record.pins)
+
+
+def get(layout: Layout, prefix: str) -> Checkpoint:
+    """The one checkpoint whose id begins so."""
+    check_prefix(prefix)
+    matches = [one for one in refs(layout) if one.commit.startswith(prefix)]
+    if not matches:
+        raise UnknownCheckpointError(
+            f"No checkpoint has an id that begins with {prefix!r}.",
+            hint="`holdfast checkpoints list` shows the ids.",
+        )
+    if len({one.commit for one in matches}) > 1:
+        shown = ", ".join(one.commit[:12] for one in matches[:_SHOWN_MATCHES])
+        more = len(matches) - _SHOWN_MATCHES
+        shown += f" and {more} more" if more > 0 else ""
+        raise UnknownCheckpointError(
+            f"{len(matches)} checkpoints have ids that begin with {prefix!r}: {shown}.",
+            hint="Give more digits of the one you mean.",
+        )
+    for _, found in _read(layout, matches[0].ref):
+        return found
+    raise DamageError(
+        f"The checkpoint {matches[0].commit} is damaged: its commit cannot be read.",
+        hint="Run `holdfast checkpoints verify`.",
+    )
+
+
+def check_prefix(prefix: str) -> None:
+    """Refuse what is no id before it ever meets git."""
+    if not _ID.fullmatch(prefix):
+        raise UnknownCheckpointError(
+            f"{prefix!r} is not the id of a checkpoint: {SHORTEST_PREFIX} to {_ID_DIGITS} digits,"
+            " 0-9 and a-f.",
+            hint="`holdfast checkpoints list` shows the ids.",
+        )

@@ -1,0 +1,94 @@
+"""The files of the object store: single objects, packs, and what killed processes left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.stores.files import allocated_bytes
+
+_FAN = re.compile(r"[0-9a-f]{2}")
+_REST = re.compile(r"[0-9a-f]{38}")
+_PACK = re.compile(r"pack-[0-9a-f]{40,64}\.pack")
+_PART_OF_PACK = re.compile(r"(?:pack|multi-pack-index)\b[-0-9a-z.]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loose:
+    """An object with a file of its own: what that takes, and how long it is."""
+
+    allocated: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectFiles:
+    """What lies in `objects/`. `temporary` are files that a running or a killed process left."""
+
+    loose: dict[bytes, Loose]
+    packs: tuple[Path, ...]
+    packed_bytes: int
+    temporary: tuple[Path, ...]
+
+    @property
+    def temporary_bytes(self) -> int:
+        return sum(_allocated(path) for path in self.temporary)
+
+
+def object_files(objects: Path) -> ObjectFiles:
+    loose: dict[bytes, Loose] = {}
+    packs: list[Path] = []
+    temporary: list[Path] = []
+    packed = 0
+    for entry in _entries(objects):
+        if _FAN.fullmatch(entry.name):
+            loose.update(_loose(entry, temporary))
+        elif entry.name == "pack":
+            parts = [Path(part.path) for part in _entries(entry)]
+            temporary += [part for part in parts if not _PART_OF_PACK.fullmatch(part.name)]
+            packs += [part for part in parts if _PACK.fullmatch(part.name)]
+            packed += sum(_allocated(part) for part in parts if _PART_OF_PACK.fullmatch(part.name))
+        elif entry.is_file(follow_symlinks=False):
+            temporary.append(Path(entry.path))  # git writes some of its temporary files here
+    return ObjectFiles(
+        loose=loose, packs=tuple(packs), packed_bytes=packed, temporary=tuple(temporary)
+    )
+
+
+def _loose(folder: os.DirEntry[str], temporary: list[Path]) -> Iterator[tuple[bytes, Loose]]:
+    for file in _entries(folder):
+        if not _REST.fullmatch(file.name):
+            temporary.append(Path(file.path))
+            continue
+        with contextlib.suppress(FileNotFoundError):  # packed meanwhile
+            status = file.stat(follow_symlinks=False)
+            name = bytes.fromhex(folder.name + file.name)
+            yield name, Loose(allocated=allocated_bytes(status), size=status.st_size)
+
+
+def allocated_below(folder: Path) -> int:
+    """The bytes of all files in a folder and below; links are not followed."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            total += _allocated(Path(place, name))
+    return total
+
+
+def _entries(folder: os.DirEntry[str] | Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def _allocated(path: Path) -> int:
+    try:
+        return allocated_bytes(path.lstat())
+    except (FileNotFoundError, NotADirectoryError):
+        return 0

@@ -1,0 +1,106 @@
+"""What is known of a project beside its checkpoints: where it is, when it was used, names, pins.
+
+Whoever writes a record holds the project's lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.model.checkpoint import ProjectState
+from holdfast.stores.files import make_private_dir, replace, storage_errors
+from holdfast.stores.shadowgit.repository import Layout
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectRecord:
+    """What a record says. `mount` is the mount point that it lay on; names and pins are by id."""
+
+    project: str
+    workdir: str
+    created_at: float
+    last_touch: float
+    mount: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    pins: frozenset[str] = frozenset()
+
+
+def read_record(layout: Layout, project: str) -> ProjectRecord | None:
+    """The record, or None when there is none that can be read: it can be made anew."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        return _from_json(project, json.loads(_path(layout, project).read_bytes()))
+    return None
+
+
+def write_record(layout: Layout, record: ProjectRecord) -> None:
+    data = {
+        "format": _FORMAT,
+        "workdir": record.workdir,
+        "created_at": record.created_at,
+        "last_touch": record.last_touch,
+        "mount": record.mount,
+        "names": dict(record.names),
+        "pins": sorted(record.pins),
+    }
+    path = _path(layout, record.project)
+    with storage_errors(f"write {path}"):
+        make_private_dir(path.parent)
+        replace(path, json.dumps(data).encode("ascii"))
+
+
+def remove_record(layout: Layout, project: str) -> None:
+    with storage_errors(f"remove {_path(layout, project)}"):
+        _path(layout, project).unlink(missing_ok=True)
+
+
+def recorded(layout: Layout) -> dict[str, ProjectRecord]:
+    """Every record that can be read."""
+    try:
+        names = [path.stem for path in layout.projects.iterdir() if path.suffix == ".json"]
+    except FileNotFoundError:
+        return {}
+    records = {name: read_record(layout, name) for name in names if not name.startswith(".")}
+    return {name: record for name, record in records.items() if record is not None}
+
+
+def state_of(record: ProjectRecord, *, stale_before: float | None) -> ProjectState:
+    """A directory that is gone together with its mount point's disk is not a deleted one."""
+    if not Path(record.workdir).is_dir():
+        if record.mount and not os.path.ismount(record.mount):
+            return ProjectState.UNMOUNTED
+        return ProjectState.MISSING
+    if stale_before is not None and record.last_touch < stale_before:
+        return ProjectState.STALE
+    return ProjectState.LIVE
+
+
+def mount_of(workdir: Path) -> str:
+    """The mount point above a directory; nothing for the root, which is never missing."""
+    place = workdir
+    while not place.is_mount():
+        place = place.parent
+    return "" if place == place.parent else str(place)
+
+
+def _from_json(project: str, data: Mapping[str, Any]) -> ProjectRecord:
+    return ProjectRecord(
+        project=project,
+        workdir=str(data["workdir"]),
+        created_at=float(data["created_at"]),
+        last_touch=float(data["last_touch"]),
+        mount=str(data.get("mount", "")),
+        names={str(key): str(value) for key, value in data.get("names", {}).items()},
+        pins=frozenset(str(pin) for pin in data.get("pins", ())),
+    )
+
+
+def _path(layout: Layout, project: str) -> Path:
+    return layout.projects / f"{project}.json"

@@ -1,0 +1,204 @@
+"""What a restore would do: the difference between two trees, in the order in which it is done.
+
+Pure. What the old tree does not hold is never in a plan, so it is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from holdfast.errors import UsageError
+from holdfast.model.checkpoint import (
+    Captured,
+    Change,
+    ChangeKind,
+    Checkpoint,
+    Entry,
+    NotCaptured,
+)
+
+#: Without these its owner cannot change what is in a directory.
+_ENTER_AND_WRITE = 0o300
+
+#: The path of the project's own directory.
+PROJECT = ""
+
+#: Why a path must stay although the new tree does not have it, or None.
+Spared = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modes:
+    """The permissions of a directory before and after; before it was made, it had none."""
+
+    old: int | None
+    new: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Everything to do, each part in its order: files go, directories go, directories come, files
+    come, permissions of directories are set.
+
+    Deletions come first because of file systems on which `readme` and `README` are one file.
+    """
+
+    unlinked: tuple[Change, ...]
+    removed: tuple[str, ...]
+    made: tuple[str, ...]
+    written: tuple[Change, ...]
+    modes: Mapping[str, Modes]
+    spared: tuple[NotCaptured, ...] = ()
+    shown_removed: frozenset[str] = frozenset()
+    shown_written: frozenset[str] = frozenset()
+
+    @property
+    def deleted_paths(self) -> tuple[str, ...]:
+        """What a person is told goes: files, and directories that held nothing."""
+        gone = {each.path for each in self.unlinked if each.kind is ChangeKind.DELETED}
+        return tuple(sorted(gone | self.shown_removed))
+
+    @property
+    def written_paths(self) -> tuple[str, ...]:
+        """What a person is told comes or changes; a directory that files make is not named."""
+        shown = {path or "." for path in self.shown_written}
+        return tuple(sorted({each.path for each in self.written} | shown))
+
+    def __bool__(self) -> bool:
+        return bool(self.unlinked or self.removed or self.made or self.written or self.modes)
+
+
+def steps(
+    old: Captured,
+    new: Captured,
+    *,
+    paths: Collection[str] | None = None,
+    spared: Spared = lambda _: None,
+) -> Steps:
+    """How to come from the old tree to the new one; with `paths`, only there and below."""
+    before, after = directories(old), directories(new)
+    inside = _Inside(paths)
+    changes = [each for each in _changes(old.files, new.files, after) if inside(each.path)]
+    stays = [
+        NotCaptured(path=each.path, reason=why)
+        for each in changes
+        if each.kind is ChangeKind.DELETED and (why := spared(each.path))
+    ]
+    staying = {each.path for each in stays}
+    changes = [each for each in changes if each.path not in staying]
+    unlinked = [each for each in changes if each.new is None]
+    written = [each for each in changes if each.new is not None]
+    removed = [path for path in before if path not in after and inside(path) and not spared(path)]
+    needed = {place for each in written for place in above(each.path)}
+    made = [path for path in after if path not in before and (path in needed or inside(path))]
+    touched = {place for path in _touched(changes, removed, made) for place in above(path)}
+    if changes or removed or made:
+        touched.add(PROJECT)
+    modes = _modes(before, after, made, inside, touched)
+    return Steps(
+        unlinked=tuple(unlinked),
+        removed=tuple(sorted(removed, reverse=True)),
+        made=tuple(sorted(made)),
+        written=tuple(written),
+        modes={path: modes[path] for path in sorted(modes, reverse=True)},
+        spared=tuple(stays),
+        shown_removed=old.empty.intersection(removed).difference(new.files),
+        shown_written=new.empty.intersection(made)
+        | {path for path, each in modes.items() if each.old not in (None, each.new)},
+    )
+
+
+def directories(captured: Captured) -> dict[str, int]:
+    """Every directory that a tree holds, with its permissions."""
+    found: dict[str, int] = {PROJECT: captured.usual_directory}
+    for path in (*captured.files, *captured.directories):
+        for place in above(path):
+            if place in found:
+                break
+            found[place] = captured.usual_directory
+    found |= {path: entry.permissions for path, entry in captured.directories.items()}
+    return found
+
+
+def check_paths(paths: Collection[str], old: Captured, new: Captured, target: Checkpoint) -> None:
+    """Raise for a path that neither side has, or that something else stands in front of now."""
+    known = {*old.files, *new.files, *directories(old), *directories(new)}
+    for path in paths:
+        for place in above(path):
+            if place in old.files:
+                kind = "a symlink" if old.files[place].is_link else "a file"
+                raise UsageError(
+                    f"Cannot restore {path!r}: {place!r} is {kind} now, no path leads through it.",
+                    hint=f"To replace it, restore {place!r} itself.",
+                )
+        if path not in known:
+            raise UsageError(
+                f"Neither checkpoint {target.id} nor {target.workdir} has {path!r} captured.",
+                hint=f"`holdfast checkpoints show {target.id}` lists what the checkpoint holds.",
+            )
+
+
+def above(path: str) -> Iterator[str]:
+    """The directories that a path lies in, the nearest first; without the project itself."""
+    while path := path.rpartition("/")[0]:
+        yield path
+
+
+class _Inside:
+    """Whether a path is wanted, or lies below one that is."""
+
+    def __init__(self, paths: Collection[str] | None) -> None:
+        self._paths = None if paths is None else frozenset(paths)
+
+    def __call__(self, path: str) -> bool:
+        wanted = self._paths
+        return wanted is None or path in wanted or any(place in wanted for place in above(path))
+
+
+def _changes(
+    old: Mapping[str, Entry], new: Mapping[str, Entry], directories_then: Mapping[str, int]
+) -> Iterator[Change]:
+    paths = [path for path, entry in old.items() if new.get(path) != entry]
+    paths += [path for path in new if path not in old]
+    for path in sorted(paths):
+        before, after = old.get(path), new.get(path)
+        kind = ChangeKind.MODIFIED
+        if before is None:
+            kind = ChangeKind.ADDED
+        elif after is None:
+            kind = ChangeKind.TYPE if path in directories_then else ChangeKind.DELETED
+        elif before.is_link != after.is_link:
+            kind = ChangeKind.TYPE
+        yield Change(path=path, kind=kind, old=before, new=after)
+
+
+def _touched(
+    changes: Iterable[Change], removed: Iterable[str], made: Iterable[str]
+) -> Iterator[str]:
+    yield from (each.path for each in changes)
+    yield from removed
+    yield from made
+
+
+def _modes(
+    before: Mapping[str, int],
+    after: Mapping[str, int],
+    made: Iterable[str],
+    inside: _Inside,
+    touched: Collection[str],
+) -> dict[str, Modes]:
+    """Which permissions to set at the end: those that differ, and those of directories that must
+    be opened to work in them."""
+    modes = {path: Modes(old=None, new=after[path]) for path in made}
+    for path, old in before.items():
+        if path not in after:
+            continue
+        new = after[path] if inside(path) else old
+        if old != new or (path in touched and _is_locked(old)):
+            modes[path] = Modes(old=old, new=new)
+    return modes
+
+
+def _is_locked(mode: int) -> bool:
+    return mode & _ENTER_AND_WRITE != _ENTER_AND_WRITE

@@ -1,0 +1,87 @@
+"""What is known of a project's restores: the one under way, and the latest.
+
+The record of the one under way is there before its first change and until its last: whoever has
+the project's lock and finds one knows that a restore was cut short. The record of the latest tells
+which checkpoints undo needs.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.stores.files import replace, storage_errors, sync_dir
+
+_UNDER_WAY = "restore.json"
+_LATEST = "restored.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restoration:
+    """From which checkpoint to which one. `safety` holds everything that the restore changes; it
+    is "" until that checkpoint was taken."""
+
+    target: str
+    safety: str
+    paths: tuple[str, ...] | None
+    started_at: float
+
+
+def under_way(folder: Path) -> Restoration | None:
+    """The restore that was cut short, if one was. A damaged record says nothing that could be
+    finished: what it was about is in the safety checkpoint all the same."""
+    return _read(folder / _UNDER_WAY)
+
+
+def held(folder: Path) -> frozenset[str]:
+    """The checkpoints of a project that a restore, or undoing the latest one, still needs: no
+    rotation and no cap may take them."""
+    records = (_read(folder / _UNDER_WAY), _read(folder / _LATEST))
+    ends = {end for record in records if record for end in (record.target, record.safety)}
+    return frozenset(ends - {""})
+
+
+def announce(folder: Path, restoration: Restoration) -> None:
+    """Before the safety checkpoint is taken: that must not push the target out."""
+    _write(folder / _LATEST, restoration)
+
+
+def begin(folder: Path, restoration: Restoration) -> None:
+    _write(folder / _LATEST, restoration)
+    _write(folder / _UNDER_WAY, restoration)
+
+
+def end(folder: Path) -> None:
+    path = folder / _UNDER_WAY
+    with storage_errors(f"remove {path}"):
+        path.unlink(missing_ok=True)
+        sync_dir(folder)
+
+
+def _read(path: Path) -> Restoration | None:
+    try:
+        data: dict[str, Any] = json.loads(path.read_bytes())
+        paths = data["paths"]
+        return Restoration(
+            target=str(data["target"]),
+            safety=str(data["safety"]),
+            paths=None if paths is None else tuple(map(str, paths)),
+            started_at=float(data["started_at"]),
+        )
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(path: Path, restoration: Restoration) -> None:
+    data = {
+        "format": _FORMAT,
+        "target": restoration.target,
+        "safety": restoration.safety,
+        "paths": None if restoration.paths is None else list(restoration.paths),
+        "started_at": restoration.started_at,
+    }
+    with storage_errors(f"write {path}"):
+        replace(path, json.dumps(data).encode("ascii"))

@@ -1,0 +1,201 @@
+"""The checkpoint store: one bare git repository for all projects of a home."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from pygit2.enums import ObjectType
+
+from holdfast.errors import UsageError
+from holdfast.model.checkpoint import (
+    Captured,
+    Change,
+    Checkpoint,
+    Lines,
+    Project,
+    RestoreState,
+    Rollback,
+    Sight,
+    TakeOutcome,
+    Taking,
+)
+from holdfast.stores.shadowgit import listing, overview, projects, restore_record, rolling_back
+from holdfast.stores.shadowgit.base import content_of
+from holdfast.stores.shadowgit.comparing import captured, changes
+from holdfast.stores.shadowgit.dropping import rotate
+from holdfast.stores.shadowgit.legacy import set_aside
+from holdfast.stores.shadowgit.lines import git_lines
+from holdfast.stores.shadowgit.paths import relative
+from holdfast.stores.shadowgit.reclaiming import tidy
+from holdfast.stores.shadowgit.refusing import refused, unreachable
+from holdfast.stores.shadowgit.repository import (
+    Layout,
+    opened,
+    prepare,
+    project_lock,
+    project_of,
+    used,
+)
+from holdfast.stores.shadowgit.taking import Order, Taker
+from holdfast.stores.shadowgit.trees import EMPTY, Trees
+
+#: How far a project's record may lag behind a take that found nothing new.
+_TOUCH_SECONDS = 3600.0
+
+
+class ShadowGitStore:
+    """Checkpoints in `folder`. Safe for many processes; every call is durable on return.
+
+    `user_home` is a place that is too broad for a checkpoint. `max_file_size` is in bytes, None for
+    no limit. `excludes` are ignore rules on top of the standing ones. `max_snapshots` is how many
+    checkpoints of a project stay when a new one is taken, 0 for all.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        user_home: Path | None = None,
+        max_file_size: int | None = 10_000_000,
+        excludes: Sequence[str] = (),
+        max_snapshots: int = 0,
+    ) -> None:
+        self.layout = Layout(folder=folder)
+        self._max_snapshots = max_snapshots
+        self._user_home = user_home
+        self._limit = max_file_size
+        self._excludes = tuple(excludes)
+
+    def take(
+        self,
+        workdir: Path,
+        *,
+        reason: str,
+        now: float,
+        session: str | None = None,
+        turn: str | None = None,
+        paths: Sequence[str] | None = None,
+    ) -> Taking:
+        place = Path(os.path.realpath(workdir))
+        project = project_of(place)
+        why = self._why_not(place, project)
+        if why is not None:
+            return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=f"{place}: {why}")
+        given = None if paths is None else [relative(place, path) for path in paths]
+        prepare(self.layout, self._excludes)
+        set_aside(self.layout, now=now)
+        order = Order(
+            workdir=place, project=project, reason=reason, now=now, session=session, turn=turn
+        )
+        with used(self.layout), project_lock(self.layout, project, str(place)):
+            rolling_back.finish(self.layout, project)
+            taken = Taker(self.layout, project, place, self._limit).take(order, given)
+            self._touch(project, place, now)
+            if taken.outcome is TakeOutcome.TAKEN:
+                self._rotate(project)
+        if taken.outcome is TakeOutcome.TAKEN:
+            tidy(self.layout)  # when nobody has the store any more
+        return taken
+
+    def look(self, workdir: Path, *, paths: Sequence[str] | None = None) -> Sight:
+        place = Path(os.path.realpath(workdir))
+        project = project_of(place)
+        why = self._why_not(place, project)
+        if why is not None:
+            raise UsageError(f"Cannot look at {place}: {why}.")
+        given = None if paths is None else [relative(place, path) for path in paths]
+        prepare(self.layout, self._excludes)
+        with used(self.layout), project_lock(self.layout, project, str(place)):
+            return Taker(self.layout, project, place, self._limit).look(given)
+
+    def list(self, workdir: Path | None = None) -> Sequence[Checkpoint]:
+        project = None if workdir is None else project_of(Path(os.path.realpath(workdir)))
+        with self._reading():
+            return listing.checkpoints(self.layout, project)
+
+    def get(self, prefix: str) -> Checkpoint:
+        listing.check_prefix(prefix)
+        with self._reading():
+            return listing.get(self.layout, prefix)
+
+    def captured(self, tree: str) -> Captured:
+        with self._reading():
+            trees = Trees(opened(self.layout))
+            return captured(trees, content_of(trees, bytes.fromhex(tree)))
+
+    def blob(self, oid: str) -> bytes:
+        with self._reading():
+            return Trees(opened(self.layout)).raw(bytes.fromhex(oid), ObjectType.BLOB)
+
+    def changes(self, old: str, new: str) -> Sequence[Change]:
+        with self._reading():
+            trees = Trees(opened(self.layout))
+            before = content_of(trees, bytes.fromhex(old))
+            after = content_of(trees, bytes.fromhex(new))
+            return changes(trees, before, after)
+
+    def lines(self, old: str | None, new: str) -> Lines:
+        with self._reading():
+            trees = Trees(opened(self.layout))
+            after = content_of(trees, bytes.fromhex(new)).files
+            before = EMPTY if old is None else content_of(trees, bytes.fromhex(old)).files
+            return git_lines(self.layout.git(), before.hex(), after.hex())
+
+    def projects(self, *, stale_before: float | None = None) -> Sequence[Project]:
+        with self._reading():
+            return overview.projects(self.layout, stale_before=stale_before)
+
+    def secure(self, target: str, *, paths: Sequence[str] | None = None, now: float) -> str:
+        checkpoint = self.get(target)
+        wanted = rolling_back.inside(checkpoint, paths)
+        rolling_back.announce(self.layout, checkpoint, now=now)
+        reason = rolling_back.safety_reason(checkpoint)
+        taking = self.take(Path(checkpoint.workdir), reason=reason, now=now)
+        return rolling_back.secured(self.layout, checkpoint, taking, wanted)
+
+    def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Rollback:
+        checkpoint = self.get(target)
+        workdir = Path(checkpoint.workdir)
+        present = self.look(workdir) if os.path.lexists(workdir) else None
+        return rolling_back.preview(self.layout, checkpoint, present, paths)
+
+    def restore(
+        self, target: str, safety: str, *, paths: Sequence[str] | None = None, now: float
+    ) -> Rollback:
+        return rolling_back.restore(self.layout, target, safety, paths=paths, now=now)
+
+    def restore_state(
+        self, target: str, safety: str, *, paths: Sequence[str] | None = None
+    ) -> RestoreState:
+        return rolling_back.state(self.layout, target, safety, paths=paths)
+
+    def _why_not(self, place: Path, project: str) -> str | None:
+        record = projects.read_record(self.layout, project)
+        reason = unreachable(place, "" if record is None else record.mount)
+        return reason or refused(place, self.layout, self._user_home)
+
+    def _rotate(self, project: str) -> None:
+        record = projects.read_record(self.layout, project)
+        keep = set(restore_record.held(self.layout.private(project)))
+        if record is not None:
+            keep |= record.pins | record.names.keys()
+        rotate(self.layout, opened(self.layout), project, self._max_snapshots, keep=keep)
+
+    def _touch(self, project: str, place: Path, now: float) -> None:
+        record = projects.read_record(self.layout, project)
+        mount = projects.mount_of(place)
+        if record is None:
+            record = projects.ProjectRecord(
+                project=project, workdir=str(place), created_at=now, last_touch=now, mount=mount
+            )
+        elif abs(now - record.last_touch) < _TOUCH_SECONDS and record.mount == mount:
+            return
+        projects.write_record(self.layout, replace(record, last_touch=now, mount=mount))
+
+    def _reading(self) -> AbstractContextManager[None]:
+        # Reading makes nothing, so there may be no store and no lock.
+        return used(self.layout) if self.layout.exists() else nullcontext()

@@ -1,0 +1,302 @@
+"""Take a checkpoint: look, write the objects, then the ref, and keep the private index warm.
+
+Write-order rule: objects are flushed before the ref that makes them a checkpoint, and the private
+index follows the ref. A kill anywhere leaves a whole checkpoint or none, and an index that is at
+most behind, which the next look notices.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from holdfast.errors import DamageError, StorageError
+from holdfast.model.checkpoint import Lines, NotCaptured, Sight, TakeOutcome, Taking
+from holdfast.stores.files import sync_dir
+from holdfast.stores.shadowgit import state as states
+from holdfast.stores.shadowgit.base import Base, find_base
+from holdfast.stores.shadowgit.beside import path_text
+from holdfast.stores.shadowgit.commits import Details, order_after, ref_name, write_commit
+from holdfast.stores.shadowgit.git import EXCLUDES, Git, GitFailedError
+from holdfast.stores.shadowgit.index import PrivateIndex
+from holdfast.stores.shadowgit.lines import count_lines
+from holdfast.stores.shadowgit.looking import (
+    Found,
+    Looked,
+    Seeing,
+    carried_left,
+    carried_young,
+    find_all,
+    find_all_again,
+    find_known,
+)
+from holdfast.stores.shadowgit.packing import let_go
+from holdfast.stores.shadowgit.reading import Signature
+from holdfast.stores.shadowgit.recording import modes_changed
+from holdfast.stores.shadowgit.repository import Layout, git_errors, opened
+from holdfast.stores.shadowgit.state import Listing, State
+from holdfast.stores.shadowgit.storing import write_files, write_root
+from holdfast.stores.shadowgit.trees import TREE, Node, Trees
+from holdfast.stores.shadowgit.walking import parent, standing_digest
+
+#: The index is brought up to date when the next look would have to read more than this again.
+_BEHIND_FILES = 64
+_BEHIND_BYTES = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What to take, and what to say of it."""
+
+    workdir: Path
+    project: str
+    reason: str
+    now: float
+    session: str | None
+    turn: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A working tree that was looked at and is in the store."""
+
+    base: Base | None
+    state: State
+    listing: Listing
+    looked: Looked
+    root: bytes
+    files: bytes
+    changed: Mapping[bytes, tuple[Node | None, Node | None]]
+    modes_changed: int
+    young: Mapping[bytes, Signature]
+
+    @property
+    def not_captured(self) -> tuple[NotCaptured, ...]:
+        left = sorted(carried_left(self.state, self.looked).items())
+        return tuple(NotCaptured(path=path_text(path), reason=why) for path, why in left)
+
+
+class Taker:
+    """Takes checkpoints of one project, under its lock."""
+
+    def __init__(self, layout: Layout, project: str, workdir: Path, limit: int | None) -> None:
+        self._layout = layout
+        self._project = project
+        self._workdir = workdir
+        self._limit = limit
+        self._folder = layout.private(project)
+        self._trees = Trees(opened(layout))
+        git = Git(store=layout.store, folder=self._folder, work_tree=workdir)
+        self._index = PrivateIndex(git=git, folder=self._folder)
+
+    def take(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
+        seen = self._seen(paths)
+        if seen.base is not None and seen.root == seen.base.content.root:
+            self._keep(seen, seen.base.ref)
+            return Taking(
+                outcome=TakeOutcome.UNCHANGED,
+                id=seen.base.commit,
+                reason="nothing changed since the last checkpoint",
+                not_captured=seen.not_captured,
+            )
+        commit, ref = self._commit(order, seen)
+        self._keep(seen, ref)
+        return Taking(
+            outcome=TakeOutcome.TAKEN,
+            id=commit,
+            reason=order.reason,
+            not_captured=seen.not_captured,
+        )
+
+    def look(self, paths: Sequence[bytes] | None) -> Sight:
+        seen = self._seen(paths)
+        with git_errors("write to the checkpoint store"):
+            let_go(self._trees.repository, self._project)
+        return Sight(tree=seen.root.hex(), not_captured=seen.not_captured)
+
+    def _seen(self, paths: Sequence[bytes] | None) -> Seen:
+        self._index.unlock()
+        state = states.read_state(self._folder)
+        base = find_base(self._trees, self._layout.git(), self._project, state)
+        try:
+            return self._look(base, state, paths)
+        except DamageError:
+            if base is None:
+                raise
+            # What the last checkpoint has lost cannot be built upon: start over without it.
+            return self._look(None, State(), None)
+
+    def _look(self, base: Base | None, state: State, paths: Sequence[bytes] | None) -> Seen:
+        if base is None:
+            state, listing = State(), states.NOTHING_LISTED
+            self._index.path.unlink(missing_ok=True)
+        else:
+            listing, left = states.read_listing(self._folder)
+            state = self._in_step(state, base)
+            state = replace(state, left=dict.fromkeys(left, "") | dict(state.left))
+        seeing = self._seeing(base, state, listing)
+        found = find_known(seeing, paths) if base is not None and paths is not None else None
+        if found is None:
+            found = self._found(seeing, base)
+        return self._stored(seeing, found, base)
+
+    def _seeing(self, base: Base | None, state: State, listing: Listing) -> Seeing:
+        with git_errors("write to the checkpoint store"):
+            files = self._trees.write({}) if base is None else base.content.files
+        excludes = (self._layout.store / EXCLUDES).read_bytes()
+        return Seeing(
+            root=os.fsencode(self._workdir),
+            trees=self._trees,
+            base=files,
+            index=self._index,
+            state=state,
+            listing=listing,
+            standing=standing_digest(excludes),
+            limit=self._limit,
+            # The kernel's clock, as files have it: the lock was written when it was taken.
+            moment=(self._folder / "lock").stat().st_mtime_ns,
+        )
+
+    def _in_step(self, state: State, base: Base) -> State:
+        """The state, made to speak of this checkpoint's tree whatever happened since."""
+        tree = base.content.files.hex()
+        ahead = state.ahead
+        if state.tree != tree and self._index.path.exists():
+            try:
+                ahead |= self._index.differing(tree)
+            except GitFailedError:
+                self._index.path.unlink(missing_ok=True)
+        if _lower(self._limit, state.limit):
+            # What was small enough may be too large now.
+            ahead |= {path for path, _ in self._trees.files(base.content.files)}
+        return replace(state, tree=tree, ahead=ahead)
+
+    def _found(self, seeing: Seeing, base: Base | None) -> Found:
+        if base is None:
+            return find_all(seeing)
+        tree = base.content.files.hex()
+        if not self._index.path.exists():
+            return find_all_again(seeing, tree)
+        try:
+            return find_all(seeing)
+        except GitFailedError:
+            return find_all_again(seeing, tree)
+
+    def _stored(self, seeing: Seeing, found: Found, base: Base | None) -> Seen:
+        """Write what is new: content, trees, the record beside."""
+        looked, files = write_files(seeing, found, self._layout.git(), self._project)
+        before = None if base is None else base.content
+        with git_errors("write to the checkpoint store"):
+            root = write_root(self._trees, files, looked, before)
+        changed: dict[bytes, tuple[Node | None, Node | None]] = {}
+        if files != seeing.base:
+            differing = self._trees.differing(seeing.base, files)
+            changed = {path: (old, new) for path, old, new in differing}
+        return Seen(
+            base=base,
+            state=seeing.state,
+            listing=seeing.listing,
+            looked=looked,
+            root=root,
+            files=files,
+            changed=changed,
+            modes_changed=0 if before is None else modes_changed(looked, before.beside, changed),
+            young=carried_young(seeing, looked),
+        )
+
+    def _commit(self, order: Order, seen: Seen) -> tuple[str, str]:
+        lines = self._lines(seen)
+        details = Details(
+            project=self._project,
+            workdir=str(self._workdir),
+            time=order.now,
+            reason=order.reason,
+            session=order.session,
+            turn=order.turn,
+            files_changed=len(seen.changed) + seen.modes_changed,
+            insertions=None if lines is None else lines.insertions,
+            deletions=None if lines is None else lines.deletions,
+            not_captured=seen.not_captured,
+        )
+        last = "" if seen.base is None else seen.base.ref
+        with git_errors("write a checkpoint"):
+            commit = write_commit(self._trees.repository, details, seen.root)
+            ref = ref_name(self._project, order_after(order.now, last), commit)
+            # A kill right after the ref must not make the next look start from the one before.
+            states.write_state(self._folder, replace(seen.state, coming=ref))
+            self._trees.repository.references.create(ref, commit)
+            self._flush(ref)
+            let_go(self._trees.repository, self._project)
+        return commit, ref
+
+    def _flush(self, ref: str) -> None:
+        path = self._layout.store / ref
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        sync_dir(path.parent)
+        sync_dir(path.parent.parent)
+
+    def _lines(self, seen: Seen) -> Lines | None:
+        if seen.looked.bytes > _BEHIND_BYTES:
+            return None
+        return count_lines(self._trees.repository, seen.changed.values())
+
+    def _keep(self, seen: Seen, ref: str) -> None:
+        # The checkpoint is there. What is not remembered makes the next look slower, no more.
+        with suppress(StorageError):
+            self._remember(seen, ref)
+
+    def _ahead(self, seen: Seen) -> frozenset[bytes]:
+        """Paths where the index is behind, but for what is gone from a directory whose names were
+        just read: if it comes back, they tell."""
+        ahead = seen.state.ahead | seen.changed.keys()
+        fresh = seen.looked.walked.fresh if seen.looked.whole else ()
+        return frozenset(
+            path
+            for path in ahead
+            if parent(path) not in fresh or self._trees.at(seen.files, path) is not None
+        )
+
+    def _remember(self, seen: Seen, ref: str) -> None:
+        """Write down what this look knew; bring the index up to date if it fell far behind."""
+        looked = seen.looked
+        state = State(
+            tree=seen.files.hex(),
+            last=ref,
+            limit=self._limit,
+            ahead=self._ahead(seen),
+            left=carried_left(seen.state, looked),
+            young=seen.young,
+        )
+        if looked.whole and (
+            looked.walked.listing != seen.listing or state.left.keys() != seen.state.left.keys()
+        ):
+            states.write_listing(self._folder, looked.walked.listing, state.left)
+        if state != seen.state:
+            states.write_state(self._folder, state)
+        behind = state.ahead | (looked.paths - state.left.keys())
+        if not self._index.path.exists():
+            self._index.rebuild(state.tree)
+        elif seen.base is None:
+            pass  # made while the pack was finished
+        elif len(behind) > _BEHIND_FILES or looked.bytes > _BEHIND_BYTES:
+            nodes = {path: self._trees.at(seen.files, path) for path in state.ahead}
+            files = {
+                path: None if node is None or node[0] == TREE else node
+                for path, node in nodes.items()
+            }
+            if not self._index.update(files):
+                return
+        else:
+            return
+        states.write_state(self._folder, replace(state, ahead=frozenset()))
+
+
+def _lower(limit: int | None, before: int | None) -> bool:
+    return limit is not None and (before is None or limit < before)

@@ -1,0 +1,207 @@
+"""Walk a working tree by names: what is new, what is gone, which directories there are.
+
+The times of files are git's part (`index.py`). Names are read again every time, because the times
+of directories cannot be trusted on every file system; a digest of them tells an unchanged
+directory from one to look at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.stores.shadowgit.ignoring import Ignoring
+from holdfast.stores.shadowgit.reading import UNFIT_NAME, Content, read, special
+from holdfast.stores.shadowgit.state import Listing, Seen
+from holdfast.stores.shadowgit.trees import LINK, TREE, Node, Trees
+
+GIT = b".git"
+RULES = b".gitignore"
+#: The digest of a directory that could not be listed: no listing is equal to it.
+_UNLISTED: Seen = ("", "")
+_DIGEST_BYTES = 8
+
+
+@dataclass(slots=True, kw_only=True)
+class Walked:
+    """What a walk found. `fresh` are the directories whose names or rules changed, with the names
+    in them that the rules do not leave out; `directories` all of them, with their permissions."""
+
+    directories: dict[bytes, int] = field(default_factory=dict)
+    listing: dict[bytes, Seen] = field(default_factory=dict)
+    fresh: dict[bytes, set[bytes]] = field(default_factory=dict)
+    new: set[bytes] = field(default_factory=set)
+    gone: set[bytes] = field(default_factory=set)
+    left: dict[bytes, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    files: list[bytes]
+    folders: list[bytes]
+    specials: list[bytes]
+    permissions: int
+
+    def digest(self) -> str:
+        marked = sorted(
+            [
+                *self.files,
+                *(name + b"/" for name in self.folders),
+                *(name + b"//" for name in self.specials),
+            ]
+        )
+        return _digest(b"\0".join(marked))
+
+    def all(self) -> list[bytes]:
+        return [*self.files, *self.folders, *self.specials]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """A walk over one working tree, compared with a tree of the store and an older listing."""
+
+    root: bytes
+    trees: Trees
+    base: bytes
+    known: Listing
+    ignoring: Ignoring
+    walked: Walked = field(default_factory=Walked)
+
+    def below(self, start: bytes, rules: str) -> Walked:
+        """Look at a directory and everything below it; `rules` is the digest of those above."""
+        stack = [(start, rules)]
+        while stack:
+            folder, rules = stack.pop()
+            try:
+                names = _list(place(self.root, folder))
+            except OSError as error:
+                self._unlisted(folder, error)
+                continue
+            here = self._rules(folder, names, rules)
+            self.walked.directories[folder] = names.permissions
+            seen = (names.digest(), here)
+            self.walked.listing[folder] = seen
+            before = self.known.get(folder)
+            if before == seen:
+                deeper = [name for name in names.folders if join(folder, name) in self.known]
+            else:
+                deeper = self._changed(folder, names, before is not None and before[1] == here)
+            stack.extend((join(folder, name), here) for name in deeper)
+        return self.walked
+
+    def _rules(self, folder: bytes, names: _Names, above: str) -> str:
+        """A digest of all rules that hold here; their times could lie, their content cannot."""
+        if RULES not in names.files:
+            return above
+        content = _rules_at(place(self.root, join(folder, RULES)))
+        return above if content is None else _digest(above.encode() + content)
+
+    def _changed(self, folder: bytes, names: _Names, same_rules: bool) -> list[bytes]:
+        """Judge the names in a directory; says which directories in it to walk."""
+        held = self.trees.folder(self.base, folder)
+        asked = self._unsure(folder, names, held) if same_rules else names.all()
+        ignored = self.ignoring.ask([join(folder, name) for name in asked])
+        kept = {name for name in names.all() if join(folder, name) not in ignored}
+        unfit = {name for name in kept if name.lower() == GIT}
+        kept -= unfit
+        self._note(folder, names, kept, unfit)
+        folders = [name for name in names.folders if name in kept]
+        files = kept.intersection(names.files)
+        for name in files:
+            if name not in held or held[name][0] == TREE:
+                self.walked.new.add(join(folder, name))
+        still = files.union(folders)
+        for name, (mode, _) in held.items():
+            if name not in still or (mode != TREE and name not in files):
+                self.walked.gone.add(join(folder, name))
+        return folders
+
+    def _unsure(self, folder: bytes, names: _Names, held: Mapping[bytes, Node]) -> list[bytes]:
+        """The names to ask about. Under the same rules what was captured once is not ignored."""
+        captured = {name for name, (mode, _) in held.items() if mode != TREE}
+        return [
+            *(name for name in names.files if name not in captured),
+            *(name for name in names.folders if join(folder, name) not in self.known),
+            *names.specials,
+        ]
+
+    def _note(self, folder: bytes, names: _Names, kept: set[bytes], unfit: Iterable[bytes]) -> None:
+        self.walked.fresh[folder] = kept
+        for name in unfit:
+            self.walked.left[join(folder, name)] = UNFIT_NAME
+        for name in kept.intersection(names.specials):
+            path = join(folder, name)
+            try:
+                mode = os.lstat(place(self.root, path)).st_mode
+            except OSError:
+                continue  # gone already: the next look will not see it
+            self.walked.left[path] = special(mode).reason
+
+    def _unlisted(self, folder: bytes, error: OSError) -> None:
+        if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            self.walked.gone.add(folder)
+            return
+        # Never what it held before: that may be stale.
+        self.walked.gone.add(folder)
+        self.walked.listing[folder] = _UNLISTED
+        self.walked.left[folder] = f"a directory that cannot be read: {error.strerror or error}"
+
+
+def _list(folder: bytes) -> _Names:
+    files: list[bytes] = []
+    folders: list[bytes] = []
+    specials: list[bytes] = []
+    permissions = stat.S_IMODE(os.lstat(folder).st_mode)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if name == GIT:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(name)
+            elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
+                files.append(name)
+            else:
+                specials.append(name)
+    return _Names(files, folders, specials, permissions)
+
+
+def join(folder: bytes, name: bytes) -> bytes:
+    return folder + b"/" + name if folder else name
+
+
+def place(root: bytes, path: bytes) -> bytes:
+    return root + b"/" + path if path else root
+
+
+def parent(path: bytes) -> bytes:
+    return path.rpartition(b"/")[0]
+
+
+def rules_digest(root: bytes, folder: bytes, standing: str) -> str:
+    """The digest of the rules that hold in a directory, as a walk would have it."""
+    rules, so_far = standing, b""
+    for name in [b"", *folder.split(b"/")] if folder else [b""]:
+        so_far = join(so_far, name) if name else so_far
+        content = _rules_at(place(root, join(so_far, RULES)))
+        if content is not None:
+            rules = _digest(rules.encode() + content)
+    return rules
+
+
+def _rules_at(path: bytes) -> bytes | None:
+    """What git would read there: it follows no link. Unreadable rules are no rules, as for git."""
+    found = read(path, None)
+    return found.data if isinstance(found, Content) and found.kind != LINK else None
+
+
+def standing_digest(excludes: bytes) -> str:
+    """The digest of the rules that hold everywhere."""
+    return _digest(excludes)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()

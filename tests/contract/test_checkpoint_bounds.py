@@ -1,0 +1,438 @@
+"""Checkpoints within their bounds: by real stores, as the file system says."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.model.checkpoint import ProjectState
+from holdfast.model.checkpoint_inventory import index_root, root_of
+from holdfast.model.item import CHECKPOINT, SPACE
+from holdfast.model.plan import Action
+from holdfast.model.report import Report, Result
+from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import Rules
+from holdfast.services.prune_checkpoints import bound_checkpoints, plan_drop
+from holdfast.services.silent import Silent
+from holdfast.services.trash import plan_empty
+from holdfast.services.undo import undo
+from holdfast.stores.shadowgit import reclaiming
+from holdfast.stores.shadowgit.dropping import ROTATED, all_refs, project_refs
+from holdfast.stores.shadowgit.projects import read_record, write_record
+from holdfast.stores.shadowgit.reclaiming import reclaim, tidy
+from holdfast.stores.shadowgit.repository import project_of
+from tests.checkpointing import DAY, Bench, contents, facts, file_bytes, fsck
+
+NOW = CheckpointPolicy(use_trash=False)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "a place with 'quotes'")
+
+
+def pin(bench: Bench, workdir: Path, checkpoint: str) -> None:
+    record = read_record(bench.store.layout, project_of(workdir.resolve()))
+    assert record is not None
+    write_record(bench.store.layout, replace(record, pins=record.pins | {checkpoint}))
+
+
+def reclaimed(report: Report) -> int:
+    (outcome,) = (each for each in report.outcomes if each.kind == SPACE)
+    assert outcome.result is Result.RECLAIMED
+    return outcome.bytes_freed
+
+
+# --- Sizes ----------------------------------------------------------------------------------------
+
+
+def test_sizes_are_those_that_a_reclaim_frees(bench: Bench) -> None:
+    """Every set of checkpoints of a small store: what the plan says is what goes from the disk."""
+    ids = bench.takes(bench.project(), 4)
+    pristine = bench.root / "pristine"
+    shutil.copytree(bench.folder, pristine, symlinks=True)
+    for count in range(1, 5):
+        for chosen in itertools.combinations(ids, count):
+            shutil.rmtree(bench.folder)
+            shutil.copytree(pristine, bench.folder, symlinks=True)
+            upkeep = bench.home.checkpoint_upkeep
+            plan = plan_drop(upkeep, chosen, now=bench.now, command="drop", undoable=False)
+            garbage = bench.scan().space[0].bytes
+            before = file_bytes(bench.objects)
+            bench.apply(plan)
+            assert before - file_bytes(bench.objects) == plan.bytes + garbage, chosen
+            assert fsck(bench.folder / "store") == ""
+
+
+def test_sizes_agree_with_git(bench: Bench) -> None:
+    one, other = bench.project("one", files=40), bench.project("two", files=3)
+    shutil.copytree(one, other, dirs_exist_ok=True)
+    bench.takes(one, 5)
+    bench.takes(other, 5)
+    store = bench.folder / "store"
+    # In one pack, as git counts no whole blocks.
+    subprocess.run(["git", "--git-dir", store, "repack", "-adq"], check=True)
+    inventory = bench.scan()
+    what_if = inventory.weights.what_if()
+    for project in inventory.projects:
+        what_if.drop(index_root(project))  # git does not look at them here
+    refs = all_refs(bench.store.layout)
+    reached = {
+        ref: _git(store, "rev-list", "--objects", "--no-object-names", ref.path) for ref in refs
+    }
+    listed = "--batch-check=%(objectname) %(objectsize:disk)"
+    said = _git(store, "cat-file", "--batch-all-objects", listed)
+    sizes = {line.split()[0]: int(line.split()[1]) for line in said}
+    for ref in refs:
+        others = set().union(*(found for each, found in reached.items() if each != ref))
+        in_index = 28  # bytes in the pack's index
+        own = sum(sizes[oid] + in_index for oid in reached[ref] - others)
+        assert what_if.alone(root_of(ref.checkpoint)) == own
+
+
+def _git(store: Path, *arguments: str) -> set[str]:
+    command = ["git", "--git-dir", str(store), *arguments]
+    said = subprocess.run(command, check=True, capture_output=True, text=True)
+    return set(said.stdout.splitlines())
+
+
+def test_a_project_that_shares_everything_costs_next_to_nothing(bench: Bench) -> None:
+    one = bench.project("one", files=50)
+    bench.take(one)
+    before = bench.scan().weights.held
+    shutil.copytree(one, bench.root / "two")
+    assert bench.store.take(bench.root / "two", reason="copy", now=bench.now).id
+    assert bench.scan().weights.held - before < 10_000
+
+
+# --- Rotation -------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_too_many_hides_the_oldest(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, max_snapshots=3)
+    workdir = bench.project()
+    first = bench.take(workdir)
+    known = facts(bench.store.list())
+    ids = [first, *bench.takes(workdir, 4)]
+    assert bench.ids(workdir) == ids[-3:]
+    hidden = [ref.checkpoint for ref in all_refs(bench.store.layout) if ref.operation == ROTATED]
+    assert hidden == ids[:2]
+    assert not set(facts(bench.store.list())) & set(known)
+    # What is hidden goes for good with the next prune, and with a receipt.
+    report = bench.prune(CheckpointPolicy())
+    assert sorted(each.id for each in report.outcomes if each.kind == CHECKPOINT) == sorted(ids[:2])
+    assert len(all_refs(bench.store.layout)) == 3
+
+
+def test_what_somebody_keeps_is_not_rotated_out(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, max_snapshots=2)
+    workdir = bench.project()
+    first = bench.take(workdir)
+    pin(bench, workdir, first)
+    ids = bench.takes(workdir, 4)
+    assert bench.ids(workdir) == [first, ids[-1]]
+
+
+def test_rotation_reads_references_that_git_packed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, max_snapshots=3)
+    workdir, other = bench.project("p"), bench.project("q")
+    for place in (workdir, other):
+        bench.takes(place, 3)
+    reclaim(bench.store.layout, holder="test")
+    refs = project_refs(bench.store.layout, project_of(workdir.resolve()))
+    assert [ref.checkpoint for ref in refs] == bench.ids(workdir)
+    newest = bench.take(workdir)
+    assert bench.ids(workdir)[-1] == newest
+    assert (len(bench.ids(workdir)), len(bench.ids(other))) == (3, 3)
+
+
+# --- Prune ----------------------------------------------------------------------------------------
+
+
+def test_nothing_of_a_kept_checkpoint_ever_changes(bench: Bench) -> None:
+    workdir = bench.project()
+    ids = bench.takes(workdir, 6)
+    before = {each.id: contents(bench.store, each) for each in bench.store.list()}
+    known = facts(bench.store.list())
+    bench.prune(replace(NOW, rules=Rules(keep_last=2)))
+    left = bench.store.list()
+    assert [each.id for each in left] == [ids[5], ids[4]]
+    assert facts(left) == {each: known[each] for each in ids[4:]}
+    assert {each.id: contents(bench.store, each) for each in left} == {
+        each: before[each] for each in ids[4:]
+    }
+    assert fsck(bench.folder / "store") == ""
+    # And the next checkpoint builds on what is left.
+    assert bench.take(workdir) == bench.ids()[-1]
+
+
+def test_dropping_is_undone_whole(bench: Bench) -> None:
+    workdir = bench.project()
+    bench.takes(workdir, 5)
+    known = facts(bench.store.list())
+    report = bench.prune(CheckpointPolicy(max_count=2))
+    assert (report.removed, len(bench.ids())) == (3, 2)
+    assert report.bytes_in_trash > 0
+    reclaim(bench.store.layout, holder="test")  # what is in the trash is held
+    undo(bench.home, None, clock=lambda: bench.now)
+    assert facts(bench.store.list()) == known
+    assert [each.time for each in bench.store.list()] == sorted(
+        (time for time, _, _ in known.values()), reverse=True
+    )
+    for checkpoint in bench.store.list():
+        assert contents(bench.store, checkpoint)
+    assert not [ref for ref in all_refs(bench.store.layout) if ref.operation]
+
+
+def test_a_whole_project_comes_back_with_its_pins(bench: Bench) -> None:
+    workdir = bench.project()
+    ids = bench.takes(workdir, 3)
+    pin(bench, workdir, ids[0])
+    upkeep = bench.home.checkpoint_upkeep
+    bench.apply(plan_drop(upkeep, None, now=bench.now, command="checkpoints clear"))
+    reclaim(bench.store.layout, holder="test")
+    assert bench.ids() == []
+    undo(bench.home, None, clock=lambda: bench.now)
+    assert bench.ids(workdir) == ids
+    assert [each.id for each in bench.store.list() if each.pinned] == [ids[0]]
+    assert bench.store.take(workdir, reason="again", now=bench.now + 9).id == ids[2]
+
+
+def test_emptying_the_trash_gives_the_bytes_back(bench: Bench) -> None:
+    workdir = bench.project()
+    bench.takes(workdir, 5, size=50_000)
+    report = bench.prune(CheckpointPolicy(max_count=1))
+    assert report.bytes_in_trash >= 150_000
+    report = bench.apply(plan_empty(bench.home, now=bench.now, command="trash empty"))
+    assert reclaimed(report) >= 150_000
+    assert not [ref for ref in all_refs(bench.store.layout) if ref.operation]
+    assert len(bench.ids()) == 1
+
+
+def test_old_trash_goes_with_the_next_prune(bench: Bench) -> None:
+    bench.takes(bench.project(), 4, size=50_000)
+    bench.prune(CheckpointPolicy(max_count=1))
+    bench.now += 8 * DAY
+    report = bench.prune(CheckpointPolicy())
+    assert report.removed == 3
+    assert reclaimed(report) >= 100_000
+
+
+def test_projects_that_are_gone_go_and_others_stay(bench: Bench) -> None:
+    here, gone = bench.project("here"), bench.project("gone")
+    bench.takes(here, 2)
+    bench.takes(gone, 2, size=50_000)
+    shutil.rmtree(gone)
+    assert {each.state for each in bench.store.projects()} == {
+        ProjectState.LIVE,
+        ProjectState.MISSING,
+    }
+    assert not bench.prune(replace(NOW, keep_orphans=True)).removed
+    report = bench.prune(NOW)
+    assert report.removed == 2
+    assert reclaimed(report) >= 100_000
+    assert len(bench.ids()) == len(bench.ids(here)) == 2
+    assert {path.stem for path in (bench.folder / "projects").iterdir()} == {
+        project_of(here.resolve())
+    }
+    assert {path.name for path in (bench.folder / "store" / "worktrees").iterdir()} == {
+        project_of(here.resolve())
+    }
+
+
+def test_projects_that_nobody_touched_go(bench: Bench) -> None:
+    old, young = bench.project("old"), bench.project("young")
+    bench.takes(old, 2)
+    bench.now += 8 * DAY
+    bench.takes(young, 2)
+    bench.prune(replace(NOW, stale_after=7 * DAY))
+    assert len(bench.ids()) == len(bench.ids(young)) == 2
+
+
+def test_what_was_pinned_since_the_plan_was_made_stays(bench: Bench) -> None:
+    workdir = bench.project()
+    ids = bench.takes(workdir, 3)
+    plan = bench.plan(replace(NOW, max_count=1))
+    pin(bench, workdir, ids[0])
+    report = bench.apply(plan)
+    assert [each.reason for each in report.outcomes if each.result is Result.SKIPPED] == [
+        "changed since the plan was made"
+    ]
+    assert bench.ids() == [ids[0], ids[2]]
+
+
+def test_what_went_since_the_plan_was_made_is_skipped(bench: Bench) -> None:
+    ids = bench.takes(bench.project(), 3)
+    plan = bench.plan(replace(NOW, max_count=1))
+    bench.prune(replace(NOW, max_count=2))
+    report = bench.apply(plan)
+    skipped = {each.id: each.reason for each in report.outcomes if each.result is Result.SKIPPED}
+    assert skipped == {ids[0]: "already gone"}
+    assert bench.ids() == [ids[2]]
+
+
+def test_a_dry_run_changes_nothing(bench: Bench) -> None:
+    bench.takes(bench.project(), 3)
+    before = sorted(str(path) for path in bench.folder.rglob("*"))
+    assert bench.plan(replace(NOW, max_count=1, max_bytes=0)).removals
+    assert sorted(str(path) for path in bench.folder.rglob("*")) == before
+
+
+# --- The bound on bytes ---------------------------------------------------------------------------
+
+
+def over_by(bench: Bench, much: int) -> CheckpointPolicy:
+    inventory = bench.scan()
+    needed = inventory.total_bytes - inventory.space[0].bytes
+    return replace(NOW, max_bytes=needed - much)
+
+
+def test_the_fewest_oldest_go_until_the_rest_fits(bench: Bench) -> None:
+    one, two = bench.project("one"), bench.project("two")
+    ids = [bench.take(place, size=40_000) for _ in range(4) for place in (one, two)]
+    policy = over_by(bench, 90_000)
+    plan = bench.plan(policy)
+    assert {item.id for item in plan.removals} == set(ids[:2]) | {ids[2]}
+    bench.apply(plan)
+    assert policy.max_bytes is not None
+    assert file_bytes(bench.folder) <= policy.max_bytes
+    assert sorted(bench.ids()) == sorted(ids[3:])
+    # One of those that went would have been too much.
+    assert file_bytes(bench.folder) + plan.removals[0].bytes > policy.max_bytes
+
+
+def test_the_newest_of_each_project_stays_whatever_the_bound(bench: Bench) -> None:
+    one, two = bench.project("one"), bench.project("two")
+    ids = [bench.take(place, size=40_000) for _ in range(3) for place in (one, two)]
+    reports, plan = bound_checkpoints(
+        bench.home,
+        replace(NOW, max_bytes=10_000),
+        command="test",
+        clock=lambda: bench.now,
+        progress=Silent(),
+    )
+    assert sum(report.removed for report in reports) == 4
+    assert sorted(bench.ids()) == sorted(ids[-2:])
+    (short,) = plan.shortfalls
+    assert short.remaining > 80_000
+    assert short.held_by["newest of its project"] >= 80_000
+
+
+def test_a_store_that_fits_once_it_is_packed_loses_nothing(bench: Bench) -> None:
+    workdir = bench.project("p", files=60)
+    ids = [bench.take(workdir, size=10) for _ in range(60)]
+    loose = bench.scan().total_bytes
+    limit = loose // 2  # every object takes a block of its own
+    report = bench.prune(replace(NOW, max_bytes=limit))
+    assert report.removed == 0
+    assert bench.ids() == ids
+    assert bench.scan().total_bytes <= limit
+
+
+def test_trash_is_the_first_to_go(bench: Bench) -> None:
+    ids = bench.takes(bench.project(), 4, size=40_000)
+    bench.prune(CheckpointPolicy(max_count=3))
+    report = bench.prune(over_by(bench, 30_000))
+    assert [each.result for each in report.outcomes if each.kind != SPACE] == [Result.REMOVED]
+    assert bench.ids() == ids[1:]
+
+
+# --- Reclaim --------------------------------------------------------------------------------------
+
+
+def test_a_reclaim_packs_what_is_held_and_drops_the_rest(bench: Bench) -> None:
+    workdir = bench.project("p", files=10)
+    for number in range(70):
+        bench.write(workdir / f"n{number}", 500)
+        bench.take(workdir, size=2_000)
+    before = {each.id: contents(bench.store, each) for each in bench.store.list()}
+    bench.prune(replace(NOW, max_count=60))
+    measured = bench.scan()
+    assert measured.space[0].bytes < 10_000
+    assert len(list(bench.objects.glob("pack/*.pack"))) <= 2
+    assert not list(bench.objects.glob("pack/*.keep"))
+    assert sum(1 for _ in bench.objects.glob("??/*")) < 10
+    assert fsck(bench.folder / "store") == ""
+    for checkpoint in bench.store.list():
+        assert contents(bench.store, checkpoint) == before[checkpoint.id]
+
+
+def _tmp_pack(bench: Bench) -> Path:
+    return bench.objects / "pack" / "tmp_pack_aBcDeF"
+
+
+def _tmp_object(bench: Bench) -> Path:
+    return next(bench.objects.glob("??")) / "tmp_obj_aBcDeF"
+
+
+def _lock(bench: Bench) -> Path:
+    return bench.folder / "store" / "packed-refs.lock"
+
+
+def _mark(bench: Bench) -> Path:
+    return bench.objects / "pack" / f"pack-{'0' * 40}.keep"
+
+
+@pytest.mark.parametrize("left", [_tmp_pack, _tmp_object, _lock])
+def test_what_killed_processes_left_is_cleared(bench: Bench, left: Callable[[Bench], Path]) -> None:
+    workdir = bench.project()
+    bench.takes(workdir, 2)
+    path = left(bench)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"x" * 100_000)
+    assert reclaim(bench.store.layout, holder="test").freed >= 100_000
+    assert not path.exists()
+    bench.take(workdir)
+
+
+def test_a_mark_that_a_killed_reclaim_left_holds_nothing(bench: Bench) -> None:
+    workdir = bench.project("p", files=300)
+    bench.takes(workdir, 3)
+    (pack,) = bench.objects.glob("pack/*.pack")
+    pack.with_suffix(".keep").write_bytes(b"Holdfast is packing\n")
+    foreign = bench.objects / "pack" / f"pack-{'0' * 40}.keep"
+    foreign.write_bytes(b"somebody else\n")
+    upkeep = bench.home.checkpoint_upkeep
+    bench.apply(plan_drop(upkeep, None, now=bench.now, command="clear", undoable=False))
+    assert not list(bench.objects.glob("pack/*.pack"))
+    assert foreign.exists()
+
+
+def test_without_room_for_a_pack_only_single_objects_go(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workdir = bench.project("p", files=150)
+    bench.takes(workdir, 3, size=50_000)
+    # More than any disk has free.
+    monkeypatch.setattr(reclaiming, "_MARGIN", 2**62)
+    report = bench.prune(replace(NOW, max_count=1))
+    (outcome,) = (each for each in report.outcomes if each.kind == SPACE)
+    assert outcome.bytes_freed >= 100_000 or "too little room" in outcome.reason
+    assert len(bench.ids()) == 1
+    assert fsck(bench.folder / "store") == ""
+
+
+def test_many_single_objects_are_put_into_a_pack(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workdir = bench.project()
+    monkeypatch.setattr(reclaiming, "MOST_LOOSE", 0)
+    ids = bench.takes(workdir, 60)
+    loose = sum(1 for _ in bench.objects.glob("??/*"))
+    assert loose < 60  # 5 objects each would be 300
+    assert bench.ids() == ids
+    assert fsck(bench.folder / "store") == ""
+    assert tidy(bench.store.layout) in (True, False)
+
+
+def test_space_is_offered_only_when_it_is_worth_it(bench: Bench) -> None:
+    bench.takes(bench.project(), 2)
+    assert not bench.plan(CheckpointPolicy()).steps
+    plan = bench.plan(replace(NOW, max_count=1))
+    assert [item.action for item in plan.steps] == [Action.REMOVE, Action.RECLAIM]

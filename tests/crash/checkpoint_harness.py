@@ -1,0 +1,219 @@
+"""Kill a process at every call while it restores a checkpoint or takes a restore back.
+
+`python -m tests.crash.checkpoint_harness SCENARIO EVERY`, in the manner of `harness`: with EVERY 1
+at each call, with 5 at each fifth.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import CannotUndoError
+from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.holdfast import HoldfastHome
+from holdfast.model.checkpoint import TakeOutcome
+from holdfast.services.rollback import rollback
+from holdfast.services.undo import undo
+from holdfast.stores.shadowgit.store import ShadowGitStore
+from tests.crash.harness import NOW, Tally, clock, run_killed, settle_only
+from tests.trees import Everything, everything
+
+BEGUN, REASON = NOW, "before the change"
+LIMIT = 1_000
+
+
+@dataclass(frozen=True)
+class World:
+    """A home, a project, its first checkpoint and the safety checkpoint of a restore."""
+
+    root: Path
+    target: str
+    safety: str
+    #: The project as it is before the restore, and after one that nobody killed.
+    before: Everything
+    after: Everything
+
+    @property
+    def project(self) -> Path:
+        return self.root / "project"
+
+
+def store(root: Path) -> ShadowGitStore:
+    return checkpoint_store(root / "home", max_file_size=LIMIT)
+
+
+def home(root: Path) -> HoldfastHome:
+    return HoldfastHome(root / "home", clock=clock)
+
+
+def make_first(project: Path) -> None:
+    for folder in ("deep/down", "turns", "goes", "moody", "empty", "ignored"):
+        (project / folder).mkdir(parents=True)
+    for name in ("changed", "mode", "gone", "deep/down/file", "turns/inside", "goes/file"):
+        (project / name).write_bytes(name.encode() * 9)
+    (project / os.fsdecode(b"odd\xff\nname")).write_bytes(b"odd")
+    (project / "link").symlink_to("changed")
+    (project / "was a file").write_bytes(b"file")
+    (project / "deep/down/file").chmod(0o4750)
+    (project / "ignored/file").write_bytes(b"captured")
+
+
+def make_changes(project: Path) -> None:
+    (project / "changed").write_bytes(b"something else")
+    (project / "mode").chmod(0o755)
+    (project / "gone").unlink()
+    (project / "moody").chmod(0o710)
+    (project / "empty").rmdir()
+    shutil.rmtree(project / "turns")
+    (project / "turns").write_bytes(b"a file now")
+    shutil.rmtree(project / "goes")
+    (project / os.fsdecode(b"odd\xff\nname")).unlink()
+    (project / "link").unlink()
+    (project / "link").symlink_to("/nowhere")
+    (project / "was a file").unlink()
+    (project / "was a file").mkdir()
+    (project / "was a file" / "new").write_bytes(b"new")
+    (project / "new/in/folders").mkdir(parents=True)
+    (project / "new/in/file").write_bytes(b"new")
+    (project / "new/in/some.log").write_bytes(b"no checkpoint holds me")
+    shutil.rmtree(project / "ignored")
+    (project / "ignored").write_bytes(b"x" * 2 * LIMIT)
+
+
+def make(scratch: Path) -> World:
+    """The world, and a copy of it beside: each kill begins with that."""
+    root = scratch / "world"
+    (root / "project").mkdir(parents=True)
+    (root / "home/operations").mkdir(parents=True)
+    make_first(root / "project")
+    target = store(root).take(root / "project", reason=REASON, now=BEGUN).id or ""
+    make_changes(root / "project")
+    safety = store(root).secure(target, now=BEGUN + 1)
+    before = everything(root / "project")
+    shutil.copytree(root, scratch / "template", symlinks=True)
+    store(root).restore(target, safety, now=BEGUN + 2)
+    after = everything(root / "project")
+    assert after["changed"] == (*before["changed"][:1], b"changed" * 9)
+    assert after["ignored"] == before["ignored"]
+    return World(root=root, target=target, safety=safety, before=before, after=after)
+
+
+def restore(world: World) -> None:
+    store(world.root).restore(world.target, world.safety, now=NOW)
+
+
+def take_back(world: World) -> None:
+    store(world.root).restore(world.safety, world.target, now=NOW)
+
+
+def roll_back(world: World) -> None:
+    rollback(home(world.root), store(world.root), world.target, command="restore", clock=clock)
+
+
+def undo_latest(world: World) -> None:
+    undo(home(world.root), None, clock=clock)
+
+
+def is_whole(world: World) -> None:
+    """One of the two states, and nothing of a restore lies about."""
+    assert everything(world.project) in (world.before, world.after), "half-way"
+    assert not list(world.root.glob("home/checkpoints/store/worktrees/*/restore.json"))
+
+
+def finished(world: World) -> None:
+    restore(world)
+    assert everything(world.project) == world.after
+    is_whole(world)
+
+
+def taken_back(world: World) -> None:
+    take_back(world)
+    assert everything(world.project) == world.before
+    is_whole(world)
+
+
+def next_checkpoint(world: World) -> None:
+    """Whoever takes the next checkpoint finishes it, or it had not begun."""
+    taking = store(world.root).take(world.project, reason="next", now=NOW + 9)
+    assert taking.outcome is not TakeOutcome.SKIPPED
+    is_whole(world)
+
+
+def settled(world: World) -> None:
+    """Settled, it was done or was not, the log knows which, and undo gives back what was there."""
+    settle_only(world.root / "home")
+    is_whole(world)
+    operations = home(world.root).log.read().operations
+    assert all(operation.finished_at is not None for operation in operations)
+    undoable = [operation for operation in operations if operation.in_trash]
+    assert (everything(world.project) == world.after) == bool(undoable)
+    undone(world)
+
+
+def undone(world: World) -> None:
+    """Undo brings back what was there, or there is nothing to undo."""
+    try:
+        undo_latest(world)
+    except CannotUndoError:
+        assert not any(each.in_trash for each in home(world.root).log.read().operations)
+    assert everything(world.project) == world.before
+    is_whole(world)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What happens before, what is killed, and what must hold afterwards."""
+
+    killed: Callable[[World], None]
+    verify: Callable[[World], None]
+    before: Callable[[World], None] | None = None
+
+
+SCENARIOS = {
+    "restore-then-again": Scenario(restore, finished),
+    "restore-then-back": Scenario(restore, taken_back),
+    "back-then-again": Scenario(take_back, finished, before=restore),
+    "back-then-back": Scenario(take_back, taken_back, before=restore),
+}
+#: These take checkpoints and write the log: each kill costs many times more.
+SLOW = {
+    "restore-then-take": Scenario(restore, next_checkpoint),
+    "rollback-then-settle": Scenario(roll_back, settled),
+    "rollback-then-undo": Scenario(roll_back, undone),
+    "undo-then-undo": Scenario(undo_latest, undone, before=roll_back),
+}
+
+
+def fresh(world: World, scenario: Scenario) -> None:
+    shutil.rmtree(world.root)
+    shutil.copytree(world.root.with_name("template"), world.root, symlinks=True)
+    if scenario.before is not None:
+        scenario.before(world)
+
+
+def main(name: str, every: str) -> None:
+    scenario = (SCENARIOS | SLOW)[name]
+    tally = Tally()
+    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as scratch:
+        world = make(Path(scratch).resolve())
+        for kill_at in itertools.count(1, int(every)):
+            fresh(world, scenario)
+            through = run_killed(lambda _: scenario.killed(world), world.root, kill_at)
+            tally.kills += not through
+            scenario.verify(world)
+            tally.states += 1
+            if through:
+                break
+    sys.stdout.write(json.dumps({"kills": tally.kills, "states": tally.states}) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,31 @@
+"""Law 5 after a kill: a restore is finished by doing it again, or taken back from where it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crash.checkpoint_harness import SCENARIOS, SLOW
+from tests.crash.test_kill_everywhere import FEWEST_KILLS, harness
+
+#: A scenario that takes checkpoints has hundreds of calls, and most of them are not the restore's.
+SOME = "9"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_restore_is_killed_at_every_call(scenario: str) -> None:
+    tally = harness(scenario, "1", module="checkpoint_harness")
+    assert tally["kills"] >= FEWEST_KILLS
+    assert tally["states"] == tally["kills"] + 1
+
+
+@pytest.mark.parametrize("scenario", SLOW)
+def test_a_rollback_is_killed_at_some_calls(scenario: str) -> None:
+    tally = harness(scenario, SOME, module="checkpoint_harness")
+    assert tally["states"] == tally["kills"] + 1 > 2
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("scenario", SLOW)
+def test_a_rollback_is_killed_at_every_call(scenario: str) -> None:
+    tally = harness(scenario, "1", module="checkpoint_harness")
+    assert tally["kills"] >= FEWEST_KILLS
