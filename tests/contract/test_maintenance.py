@@ -300,7 +300,7 @@ print("ran" if result.ran else result.skipped.value, result.removed, flush=True)
 
 
 def test_of_many_processes_that_start_together_exactly_one_runs(root: Path, tmp_path: Path) -> None:
-    a_home(root, PRUNE, sessions=150)
+    a_home(root, PRUNE, sessions=300)
     go = tmp_path / "go"
     processes = [python(_START, root, go) for _ in range(8)]
     for process in processes:
@@ -462,17 +462,17 @@ class Watcher:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)], ids=["ctrl-c", "exit"])
 def test_a_wish_to_end_the_process_gets_through(root: Path, error: BaseException) -> None:
-    a_home(root, PRUNE, sessions=150)
+    a_home(root, PRUNE, sessions=300)
     with pytest.raises(type(error)):
         holdfast.maintain(root, progress=Watcher(error))
     assert holdfast.maintain(root).ok
 
 
 def test_a_run_that_was_stopped_is_taken_up_again(root: Path) -> None:
-    a_home(root, PRUNE + "auto_gc = true\n", sessions=150)
+    a_home(root, PRUNE + "auto_gc = true\n", sessions=300)
     result = holdfast.maintain(root, progress=Watcher())
     assert result.stopped
-    assert 0 < len(ids(root)) < 150
+    assert 0 < len(ids(root)) < 300
     assert [each.step for each in result.steps] == [Step.SETTLE, Step.PRUNE]
     assert not marker(root).exists()
     assert holdfast.maintain(root).ran

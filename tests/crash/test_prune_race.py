@@ -17,7 +17,6 @@ from holdfast.policy.retention import plan
 from holdfast.policy.rules import Limits, Policy, Rules
 from holdfast.services.apply import apply
 from holdfast.services.undo import undo
-from tests.crash.test_writers import collect
 
 ROOT = Path(__file__).parents[2]
 TALKERS = 3
@@ -26,13 +25,15 @@ OLD = 0.3
 
 
 def start(home: Path, name: str, seconds: float) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.crash.talker", str(home), name, str(seconds)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    """What it says goes into a file: nobody reads a pipe before the race is over."""
+    with home.with_name(name).open("w") as said:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.talker", str(home), name, str(seconds)],
+            cwd=ROOT,
+            stdout=said,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
 
 def prune_until_done(home: HoldfastHome, running: list[subprocess.Popen[str]]) -> Counter[Result]:
@@ -58,10 +59,10 @@ def race(tmp_path: Path, seconds: float) -> Counter[Result]:
     running = [start(root, f"t{number}", seconds) for number in range(TALKERS)]
     results = prune_until_done(home, running)
     said: list[str] = []
-    for process in running:
-        lines, errors = collect(process)
+    for number, process in enumerate(running):
+        _, errors = process.communicate()
         assert (errors, process.returncode) == ("", 0)
-        said += lines
+        said += root.with_name(f"t{number}").read_text().splitlines()
     for operation in home.log.read().operations:
         if operation.in_trash:
             undo(home, operation.id, clock=time.time)
