@@ -374,7 +374,8 @@ class CheckpointStore(Protocol):
 
     def restore_state(
         self, target: str, safety: str, *, paths: Sequence[str] | None = None
-    ) -> RestoreState: ...
+    ) -> RestoreState:
+        """How far this restore came, while it is the latest of its project."""
 
 
 class CheckpointUpkeep(Protocol):

@@ -23,7 +23,7 @@ ODD = b"odd \xff\n\x1b[31mname"
 ODD_TEXT = os.fsdecode(ODD)
 #: What SPEC §9 promises.
 PROMISED = {"id", "time", "reason", "session", "files_changed", "insertions", "deletions"}
-WITH_AN_ID = [["show"], ["diff"], ["restore"], ["pin"], ["name"]]
+WITH_AN_ID = ["show", "diff", "restore", "pin", "name"]
 
 
 @pytest.fixture
@@ -166,6 +166,7 @@ def test_a_file_or_an_empty_name_is_no_directory(machine: Machine, project: Path
     assert run(machine, "take", "").code == 2
 
 
+@pytest.mark.deep  # it waits for half a minute before it gives up
 def test_a_store_in_use_is_busy(machine: Machine, project: Path, first: str) -> None:
     change(project)
     (machine.home / "checkpoints" / "store" / "worktrees").mkdir(exist_ok=True)
@@ -199,9 +200,9 @@ def test_without_checkpoints_every_command_says_what_to_do(machine: Machine, pro
     assert "nothing to verify" in ok(machine, "verify").words
     assert machine.json("checkpoints", "list")["checkpoints"] == []
     assert machine.json("checkpoints", "verify")["ok"] is True
-    for words in WITH_AN_ID:
-        more = ["text"] if words == ["name"] else []
-        result = run(machine, *words, "abcd", *more)
+    for command in WITH_AN_ID:
+        more = ["text"] if command == "name" else []
+        result = run(machine, command, "abcd", *more)
         assert result.code == 2, result
         assert "has no checkpoints yet" in result.words
         assert "checkpoints take" in result.words
@@ -243,7 +244,8 @@ def test_list_of_all_projects_and_of_a_session(machine: Machine, project: Path, 
     assert {each["workdir"] for each in everything} == {str(project), str(other)}
     mine = machine.json("checkpoints", "list", "--all-projects", "--session", "s1")["checkpoints"]
     assert [each["workdir"] for each in mine] == [str(other)]
-    assert str(other) in ok(machine, "list", "--all-projects").out
+    shown = ok(machine, "list", "--all-projects")
+    assert str(other) in "".join(shown.out.split()), "a long name may be folded anywhere"
     assert run(machine, "list", str(project), "--all-projects").code == 2
     assert "No checkpoint is of that session" in ok(machine, "list", str(other), "--session=x").out
 
@@ -273,14 +275,24 @@ def test_show_says_what_a_checkpoint_holds(machine: Machine, project: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "wrong", ["--", "-", "../../etc", "HEAD", "abc", "zzzz", "refs/x", ".", ""]
+    ("command", "wrong"),
+    [
+        ("show", "--all"),
+        ("show", "../../etc"),
+        ("show", "refs/holdfast"),
+        ("diff", "HEAD"),
+        ("diff", ""),
+        ("restore", "-"),
+        ("restore", "abc"),
+        ("pin", "zzzz"),
+        ("name", "."),
+    ],
 )
-@pytest.mark.parametrize("words", WITH_AN_ID)
 def test_what_is_no_id_is_refused(
-    machine: Machine, project: Path, first: str, words: list[str], wrong: str
+    machine: Machine, project: Path, first: str, command: str, wrong: str
 ) -> None:
-    more = ["text"] if words == ["name"] else []
-    result = run(machine, *words, "--", wrong, *more)
+    more = ["text"] if command == "name" else []
+    result = run(machine, command, "--", wrong, *more)
     assert result.code == 2, result
     assert "checkpoints list" in result.words
 
@@ -525,6 +537,167 @@ def test_a_name_that_is_no_text_is_refused(machine: Machine, project: Path, firs
     result = run(machine, "name", first, b"bad\xff")
     assert result.code == 2
     assert "no valid text" in result.words
+
+
+# --- status, prune, clear ---------------------------------------------------------------------
+
+
+def test_status_has_what_was_promised(machine: Machine, project: Path, first: str) -> None:
+    gone = machine.root / "gone"
+    shutil.copytree(project, gone)
+    taken(machine, gone)
+    shutil.rmtree(gone)
+    document = machine.json("checkpoints")
+    assert document == machine.json("checkpoints", "status")
+    assert document.keys() >= {
+        "base",
+        "total_bytes",
+        "store_bytes",
+        "legacy_bytes",
+        "projects",
+        "legacy_archives",
+    }
+    states = {each["workdir"]: each["state"] for each in document["projects"]}
+    assert states == {str(project): "live", str(gone): "missing"}
+    for each in document["projects"]:
+        assert each["checkpoints"] == 1
+        assert 0 < each["bytes"] < document["store_bytes"] <= document["total_bytes"]
+    shown = ok(machine, "status")
+    assert "2 checkpoints" in shown.words
+    assert "missing" in shown.words
+    assert "  holdfast checkpoints prune --dry-run" in shown.lines
+
+
+def test_prune_shows_its_plan_asks_removes_and_can_be_undone(
+    machine: Machine, project: Path, first: str
+) -> None:
+    change(project)
+    second = taken(machine, project)
+    preview = ok(machine, "prune", "--keep-last", "1", "--dry-run")
+    assert first in preview.out
+    declined = run(machine, "prune", "--keep-last", "1")
+    assert declined.code == 3
+    assert len(listed(machine, project)) == 2
+    document = machine.json("checkpoints", "prune", "--keep-last", "1", "--yes")
+    assert document["applied"] is True
+    assert document["report"].keys() >= {"removed", "skipped", "failed", "bytes_freed", "operation"}
+    going = [each for each in document["plan"]["items"] if each["action"] == "remove"]
+    assert [(each["kind"], each["id"]) for each in going] == [("checkpoint", first)]
+    assert [each["id"] for each in listed(machine, project)] == [second]
+    machine.ok("undo")
+    assert [each["id"] for each in listed(machine, project)] == [second, first]
+
+
+def test_prune_keeps_orphans_only_when_asked(machine: Machine, project: Path, first: str) -> None:
+    shutil.rmtree(project)
+    kept = machine.json("checkpoints", "prune", "--keep-orphans", "--yes")
+    assert not [each for each in kept["plan"]["items"] if each["action"] == "remove"]
+    gone = machine.json("checkpoints", "prune", "--yes", "--now")
+    assert gone["report"]["removed"] == 1
+    assert gone["report"]["bytes_freed"] > 0
+    assert machine.json("checkpoints")["projects"] == []
+
+
+def test_prune_by_age_and_size(machine: Machine, project: Path, first: str) -> None:
+    change(project)
+    second = taken(machine, project)
+    stale = machine.json("checkpoints", "prune", "--retention-days", "0.0000001", "--dry-run")
+    assert sum(each["action"] == "remove" for each in stale["plan"]["items"]) == 2
+    capped = machine.json("checkpoints", "prune", "--max-total-size", "1kB", "--yes")
+    assert [each["id"] for each in listed(machine, project)] == [second]
+    assert capped["plan"]["shortfalls"], "the newest stays, and the report says so"
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--keep-last", "0"],
+        ["--max-total-size", "0"],
+        ["--max-total-size", "lots"],
+        ["--keep-within", "soon"],
+        ["--retention-days", "-1"],
+        ["--keep-dialy", "3"],
+    ],
+)
+def test_a_flag_that_makes_no_sense_is_refused(
+    machine: Machine, project: Path, first: str, flags: list[str]
+) -> None:
+    result = run(machine, "prune", *flags, "--yes")
+    assert result.code == 2, result
+    assert len(listed(machine, project)) == 1
+
+
+def test_clear_takes_all_of_them_with_force_and_undo_brings_them_back(
+    machine: Machine, project: Path, first: str
+) -> None:
+    ok(machine, "pin", first)
+    assert run(machine, "clear").code == 3
+    ok(machine, "clear", "-f")
+    assert listed(machine, project) == []
+    assert "There are no checkpoints yet" in ok(machine, "status").words
+    machine.ok("undo")
+    assert listed(machine, project)[0]["id"] == first
+    ok(machine, "clear", "--force", "--now")
+    assert listed(machine, project) == []
+    assert "Nothing to remove" in ok(machine, "clear", "--yes").out
+    assert machine.json("checkpoints", "clear", "--yes")["applied"] is False
+
+
+def older_repository(machine: Machine, project: Path) -> Path:
+    """What an older layout left: a repository of its own for a directory, with one checkpoint."""
+    place = machine.home / "checkpoints" / "0123456789abcdef"
+    subprocess.run(["git", "init", "--quiet", "--bare", str(place)], check=True)
+    (place / "HERMES_WORKDIR").write_text(f"{project}\n")
+    (place / "info" / "exclude").write_text("*.tmp\n")
+    git = ["git", f"--git-dir={place}", f"--work-tree={project}", "-c", "core.bare=false"]
+    who = ["-c", "user.name=x", "-c", "user.email=x@example.invalid"]
+    subprocess.run([*git, "add", "-A"], check=True)
+    subprocess.run([*git, *who, "commit", "--quiet", "-m", "older"], check=True)
+    return place
+
+
+def test_checkpoints_of_an_older_layout_are_listed_compared_and_restored(
+    machine: Machine, project: Path
+) -> None:
+    (project / "src" / "main.py").chmod(0o600)
+    (project / "kept.tmp").write_text("x")
+    older_repository(machine, project)
+    change(project)
+    (project / "empty").mkdir()
+    changed = contents(project)
+    known = listed(machine, project)[0]
+    assert known["reason"] == "older (older layout)"
+    assert "-two" in ok(machine, "diff", known["id"]).out
+    result = ok(machine, "restore", known["id"][:8], "--yes")
+    assert "is of an older layout" in result.err
+    assert (project / "src" / "main.py").read_text() == "one\ntwo\n"
+    assert (project / "src" / "main.py").stat().st_mode & 0o777 == 0o600, "it did not know better"
+    assert (project / "kept.tmp").exists()
+    assert (project / "empty").is_dir()
+    assert not (project / "new.txt").exists()
+    machine.ok("undo")
+    assert contents(project) == changed
+    assert [each["reason"] for each in listed(machine, project)][-1] == "older"
+
+
+def test_clear_legacy_clears_what_an_older_layout_left(
+    machine: Machine, project: Path, first: str
+) -> None:
+    old = older_repository(machine, project)
+    change(project)
+    taken(machine, project)
+    assert not old.exists(), "moved aside on first use"
+    document = machine.json("checkpoints")
+    assert len(document["legacy_archives"]) == 1
+    assert document["legacy_bytes"] > 0
+    assert "older layout" in ok(machine, "status").words
+    assert run(machine, "clear-legacy").code == 3
+    ok(machine, "clear-legacy", "--force")
+    assert machine.json("checkpoints")["legacy_archives"] == []
+    assert len(listed(machine, project)) == 2
+    machine.ok("undo")
+    assert len(listed(machine, project)) == 3
+    assert len(machine.json("checkpoints")["legacy_archives"]) == 1
 
 
 # --- verify -----------------------------------------------------------------------------------

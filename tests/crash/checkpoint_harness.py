@@ -64,6 +64,8 @@ def make_first(project: Path) -> None:
     (project / "was a file").write_bytes(b"file")
     (project / "deep/down/file").chmod(0o4750)
     (project / "ignored/file").write_bytes(b"captured")
+    (project / "secret").write_bytes(b"ignored and gone later")
+    (project / "same").write_bytes(b"ignored later, and still there")
 
 
 def make_changes(project: Path) -> None:
@@ -84,6 +86,8 @@ def make_changes(project: Path) -> None:
     (project / "new/in/folders").mkdir(parents=True)
     (project / "new/in/file").write_bytes(b"new")
     (project / "new/in/some.log").write_bytes(b"no checkpoint holds me")
+    (project / ".gitignore").write_bytes(b"secret\nsame\n")
+    (project / "secret").unlink()
     shutil.rmtree(project / "ignored")
     (project / "ignored").write_bytes(b"x" * 2 * LIMIT)
 

@@ -97,12 +97,9 @@ def check_part(
         assert after.get(path) == wanted.files[path]
 
 
-def check_undone(before: Everything, after: Everything, done: Rollback) -> None:
-    kept = {each.path for each in done.kept}
-    for path, seen in before.items():
-        assert after.get(path) == seen, f"undo did not bring it back: {path!r}"
-    for path in after.keys() - before.keys():
-        assert near(path, kept), f"undo left it behind: {path!r}"
+def check_undone(before: Everything, after: Everything) -> None:
+    for path in before.keys() | after.keys():
+        assert after.get(path) == before.get(path), f"undo did not bring it back: {path!r}"
 
 
 def run(place: Path, given_turns: list[Turn]) -> None:
@@ -147,8 +144,8 @@ def restore(
     assert store.restore(target, held, paths=some, now=now) == done, "repeated, it changes nothing"
     assert everything(project) == after
     if turn.undone:
-        back = store.restore(held, target, paths=some, now=now)
-        check_undone(before, everything(project), back)
+        store.restore(held, target, paths=some, now=now)
+        check_undone(before, everything(project))
 
 
 @settings(max_examples=40)
@@ -160,7 +157,7 @@ def test_a_restore_gives_back_what_was_captured_and_touches_nothing_else(
 
 
 @pytest.mark.deep
-@settings(max_examples=1_500)
+@settings(max_examples=400)
 @given(turns)
 def test_so_it_does_for_many_more(
     tmp_path_factory: pytest.TempPathFactory, given_turns: list[Turn]

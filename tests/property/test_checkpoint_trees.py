@@ -63,11 +63,9 @@ def as_picture(store: ShadowGitStore, captured: Captured, like: Picture) -> Pict
         for path, entry in captured.directories.items()
         if entry.is_directory
     }
-    implied = {path: captured.usual_directory for path in like.folders}
+    implied = dict.fromkeys(like.folders, captured.usual_directory)
     return Picture(
-        files={
-            path: (entry.mode, store.blob(entry.oid)) for path, entry in captured.files.items()
-        },
+        files={path: (entry.mode, store.blob(entry.oid)) for path, entry in captured.files.items()},
         folders=implied | folders,
         empty=set(captured.empty),
         left=like.left,
@@ -96,7 +94,9 @@ def run(place: Path, given_steps: list[tuple[list[Edit], list[bytes], str]]) -> 
         now = 1_000.0 + 10 * number
         harm(store, damage)
         if known:
-            store.take(project, reason="known", now=now, paths=[os.fsdecode(path) for path in known])
+            store.take(
+                project, reason="known", now=now, paths=[os.fsdecode(path) for path in known]
+            )
         check(store, project, now + 1)
 
 

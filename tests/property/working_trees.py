@@ -12,7 +12,19 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 #: Few names, so that edits meet; each of them has broken some tool.
-NAMES = (b"a", b"A", b"b.txt", b"new\nline", b"bad\xff", b'q"u\\o', b"-x", b":c", b"*", b"ig", b"z ")
+NAMES = (
+    b"a",
+    b"A",
+    b"b.txt",
+    b"new\nline",
+    b"bad\xff",
+    b'q"u\\o',
+    b"-x",
+    b":c",
+    b"*",
+    b"ig",
+    b"z ",
+)
 CONTENTS = (b"", b"one\n", b"two\n", b"one\r\ntwo\r\n", b"\0\xff binary", b"$Id$\n", b"x" * 150)
 FILE_MODES = (0o644, 0o755, 0o600, 0o444, 0o4755, 0o640)
 FOLDER_MODES = (0o755, 0o700, 0o750, 0o2775)
@@ -33,7 +45,7 @@ class Edit:
     choice: int
 
     def apply(self, root: bytes) -> None:
-        _EDITS[self.kind](root + b"/" + self.path, self.choice)
+        _EDITS[self.kind](Path(os.fsdecode(root), os.fsdecode(self.path)), self.choice)
 
 
 def edits() -> st.SearchStrategy[Edit]:
@@ -42,114 +54,112 @@ def edits() -> st.SearchStrategy[Edit]:
     )
 
 
-def _clear(path: bytes) -> None:
-    if os.path.lexists(path):
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
-        else:
-            os.unlink(path)
+def _clear(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
-def _make_room(path: bytes) -> None:
+def _make_room(path: Path) -> None:
     """Every folder on the way is a real one, whatever was there."""
-    folder = os.path.dirname(path)
-    if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
-        os.unlink(folder)
-    if not os.path.isdir(folder):
+    folder = path.parent
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        folder.unlink()
+    if not folder.is_dir():
         _make_room(folder)
-        os.mkdir(folder)
+        folder.mkdir()
 
 
-def _write(path: bytes, choice: int) -> None:
+def _is_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _write(path: Path, choice: int) -> None:
     _make_room(path)
     _clear(path)
-    Path(os.fsdecode(path)).write_bytes(CONTENTS[choice % len(CONTENTS)])
+    path.write_bytes(CONTENTS[choice % len(CONTENTS)])
 
 
-def _write_over(path: bytes, choice: int) -> None:
+def _write_over(path: Path, choice: int) -> None:
     """In place: the same file, perhaps of the same size, with its times put back."""
-    if not os.path.isfile(path) or os.path.islink(path):
+    if not _is_file(path):
         return
-    before = os.stat(path)
-    with open(path, "r+b") as file:
+    before = path.stat()
+    with path.open("r+b") as file:
         file.write(b"XYZ"[: before.st_size])
     if choice % 2:
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def _delete(path: bytes, choice: int) -> None:
-    if not os.path.islink(os.path.dirname(path)):
+def _delete(path: Path, choice: int) -> None:
+    if path.parent.is_dir() and not path.parent.is_symlink():
         _clear(path)
 
 
-def _make_folder(path: bytes, choice: int) -> None:
+def _make_folder(path: Path, choice: int) -> None:
     _make_room(path)
     _clear(path)
-    os.mkdir(path)
-    os.chmod(path, FOLDER_MODES[choice % len(FOLDER_MODES)])
+    path.mkdir()
+    path.chmod(FOLDER_MODES[choice % len(FOLDER_MODES)])
 
 
-def _link(path: bytes, choice: int) -> None:
+def _link(path: Path, choice: int) -> None:
     _make_room(path)
     _clear(path)
-    os.symlink((b"a", b"../a", b"nowhere", b"/etc", b"bad\xff")[choice % 5], path)
+    path.symlink_to(os.fsdecode((b"a", b"../a", b"nowhere", b"/etc", b"bad\xff")[choice % 5]))
 
 
-def _change_mode(path: bytes, choice: int) -> None:
-    if os.path.lexists(path) and not os.path.islink(path) and not _through_link(path):
-        modes = FOLDER_MODES if os.path.isdir(path) else FILE_MODES
-        os.chmod(path, modes[choice % len(modes)])
+def _change_mode(path: Path, choice: int) -> None:
+    if any(place.is_symlink() for place in (path, *path.parents)) or not path.exists():
+        return
+    modes = FOLDER_MODES if path.is_dir() else FILE_MODES
+    path.chmod(modes[choice % len(modes)])
 
 
-def _through_link(path: bytes) -> bool:
-    return any(os.path.islink(path[:place]) for place in range(1, len(path)) if path[place] == 47)
-
-
-def _touch(path: bytes, choice: int) -> None:
-    if os.path.isfile(path) and not os.path.islink(path):
+def _touch(path: Path, choice: int) -> None:
+    if _is_file(path):
         os.utime(path, (choice, choice))
 
 
-def _turn_case(path: bytes, choice: int) -> None:
-    folder, name = os.path.split(path)
-    other = folder + b"/" + name.swapcase()
+def _turn_case(path: Path, choice: int) -> None:
+    other = path.with_name(path.name.swapcase())
     if os.path.lexists(path) and not os.path.lexists(other):
-        os.rename(path, other)
+        path.rename(other)
 
 
-def _nest(path: bytes, choice: int) -> None:
+def _nest(path: Path, choice: int) -> None:
     """A repository of its own, or a worktree's `.git` file."""
     _make_folder(path, 0)
     if choice % 2:
-        os.mkdir(path + b"/.git")
-        _write(path + b"/.git/HEAD", 1)
+        (path / ".git").mkdir()
+        _write(path / ".git/HEAD", 1)
     else:
-        _write(path + b"/.git", 1)
+        _write(path / ".git", 1)
     if choice % 3:
-        _write(path + b"/a", choice)
+        _write(path / "a", choice)
 
 
-def _ignore(path: bytes, choice: int) -> None:
-    rules = os.path.dirname(path) + b"/.gitignore"
+def _ignore(path: Path, choice: int) -> None:
+    rules = path.with_name(".gitignore")
     _make_room(rules)
     _clear(rules)
     if choice % 3:
-        Path(os.fsdecode(rules)).write_bytes(RULE)
+        rules.write_bytes(RULE)
 
 
-def _attributes(path: bytes, choice: int) -> None:
+def _attributes(path: Path, choice: int) -> None:
     _make_room(path)
-    place = os.path.dirname(path) + b"/.gitattributes"
-    Path(os.fsdecode(place)).write_bytes(ATTRIBUTES[choice % 2])
+    path.with_name(".gitattributes").write_bytes(ATTRIBUTES[choice % 2])
 
 
-def _pipe(path: bytes, choice: int) -> None:
+def _pipe(path: Path, choice: int) -> None:
     _make_room(path)
     _clear(path)
     os.mkfifo(path)
 
 
-_EDITS: dict[str, Callable[[bytes, int], None]] = {
+_EDITS: dict[str, Callable[[Path, int], None]] = {
     "write": _write,
     "write again": _write,
     "write over": _write_over,
@@ -178,34 +188,31 @@ class Picture:
 
 def picture(root: bytes) -> Picture:
     made = Picture()
-    _draw(root, b"", False, made)
+    top = Path(os.fsdecode(root))
+    _draw(top, top, False, made)
     return made
 
 
-def _draw(root: bytes, folder: bytes, ruled: bool, made: Picture) -> bool:
+def _draw(top: Path, folder: Path, ruled: bool, made: Picture) -> bool:
     """Draw a folder; says whether anything in it, or a folder, was drawn."""
-    here = root + b"/" + folder if folder else root
-    rules = here + b"/.gitignore"
-    ruled = ruled or (os.path.isfile(rules) and Path(os.fsdecode(rules)).read_bytes() == RULE)
+    rules = folder / ".gitignore"
+    ruled = ruled or (_is_file(rules) and rules.read_bytes() == RULE)
     drawn = False
-    for name in sorted(os.listdir(here)):
-        if name == b".git" or (ruled and name.startswith(b"ig")):
+    for path in sorted(folder.iterdir()):
+        if path.name == ".git" or (ruled and path.name.startswith("ig")):
             continue
-        path = folder + b"/" + name if folder else name
-        status = os.lstat(root + b"/" + path)
-        text = os.fsdecode(path)
+        status = path.lstat()
+        text = str(path.relative_to(top))
         if stat.S_ISDIR(status.st_mode):
             made.folders[text] = stat.S_IMODE(status.st_mode)
-            if not _draw(root, path, ruled, made):
+            if not _draw(top, path, ruled, made):
                 made.empty.add(text)
-            drawn = True
         elif stat.S_ISLNK(status.st_mode):
-            made.files[text] = (0o120777, os.readlink(root + b"/" + path))
-            drawn = True
+            made.files[text] = (0o120777, os.fsencode(str(path.readlink())))
         elif stat.S_ISREG(status.st_mode) and status.st_size <= LIMIT:
-            content = Path(os.fsdecode(root + b"/" + path)).read_bytes()
-            made.files[text] = (status.st_mode, content)
-            drawn = True
+            made.files[text] = (status.st_mode, path.read_bytes())
         else:
             made.left.add(text)
+            continue
+        drawn = True
     return drawn

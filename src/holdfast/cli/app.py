@@ -16,7 +16,7 @@ from holdfast.cli.streams import OutputError
 COMMANDS = {
     "status": Lazy("holdfast.cli.commands.status", "What is here, what it costs, what would go."),
     "sessions": Lazy("holdfast.cli.commands.sessions", "See, find and bound sessions."),
-    "checkpoints": Lazy("holdfast.cli.commands.checkpoints", "Take a project's tree, go back to it."),
+    "checkpoints": Lazy("holdfast.cli.commands.checkpoints", "Go back to how a project was."),
     "maintain": Lazy("holdfast.cli.commands.maintain", "Look after a home, once or for ever."),
     "apply": Lazy("holdfast.cli.commands.apply", "Carry out a saved plan."),
     "log": Lazy("holdfast.cli.commands.log", "List what was done to a home."),

@@ -18,7 +18,7 @@ from holdfast.model.checkpoint import SHORTEST_PREFIX
 if TYPE_CHECKING:
     from holdfast.config import Settings
     from holdfast.model.checkpoint import Checkpoint
-    from holdfast.ports import CheckpointStore, Home
+    from holdfast.ports import Home
     from holdfast.stores.shadowgit.store import ShadowGitStore
 
 _CLOSE = 0.7
@@ -48,8 +48,11 @@ def resolved(directory: str | None) -> Path:
 def opened(invocation: Invocation) -> tuple[Home, Settings, ShadowGitStore | None]:
     """The chosen home with its settings and its checkpoint store, if it has one."""
     home, settings = invocation.open_home()
+    if not home.has_checkpoints():
+        return home, settings, None
     store = _store(invocation, home.root, settings)
-    return home, settings, store if store.layout.exists() else None
+    there = store.layout.exists() or older_checkpoints(store, None)
+    return home, settings, store if there else None
 
 
 def store_of(invocation: Invocation) -> ShadowGitStore | None:
@@ -89,6 +92,7 @@ def _store(invocation: Invocation, root: Path, settings: Settings) -> ShadowGitS
         root,
         user_home=invocation.user_home,
         max_file_size=settings.checkpoints.max_file_bytes,
+        max_snapshots=settings.checkpoints.max_snapshots,
         excludes=settings.checkpoints.exclude,
     )
 
@@ -142,12 +146,25 @@ def _within(workdir: Path, start: Path, path: str) -> str:
     return "" if found == os.curdir else found
 
 
-def chosen(store: CheckpointStore, text: str) -> Checkpoint:
-    """The checkpoint that an id or the start of one names; a mistyped one gets its neighbour."""
+def older_checkpoints(store: ShadowGitStore, workdir: Path | None) -> Sequence[Checkpoint]:
+    """Those of an older layout, of one directory or of all, the newest first."""
+    from holdfast.stores.shadowgit.legacy import LegacyShelf
+
+    return LegacyShelf.of(store.layout, None if workdir is None else str(workdir)).list()
+
+
+def chosen(store: ShadowGitStore, text: str) -> Checkpoint:
+    """The checkpoint that an id or the start of one names; a mistyped one gets its neighbour.
+
+    One of an older layout is brought into the store: there it can be compared and restored.
+    """
     wanted = text.lower()
     try:
         return store.get(wanted)
     except UnknownCheckpointError as error:
+        older = _adopted(store, wanted)
+        if older is not None:
+            return older
         starts = {each.id[: max(len(wanted), SHORTEST_PREFIX)] for each in store.list()}
         near = get_close_matches(wanted, starts, n=1, cutoff=_CLOSE)
         if not near or near[0].startswith(wanted):
@@ -156,8 +173,29 @@ def chosen(store: CheckpointStore, text: str) -> Checkpoint:
         raise UnknownCheckpointError(error.message, hint=hint) from None
 
 
+def _adopted(store: ShadowGitStore, prefix: str) -> Checkpoint | None:
+    from holdfast.cli.output import note
+    from holdfast.stores.shadowgit.adopting import adopt, find
+    from holdfast.stores.shadowgit.repository import prepare
+
+    try:
+        repository, old = find(store.layout, prefix)
+    except UnknownCheckpointError:
+        return None
+    if not Path(old.workdir).is_absolute():
+        raise UsageError(
+            f"The older repository {repository.path} does not say which directory it is about.",
+            hint="git can read it: `git --git-dir PATH log --stat`.",
+        )
+    prepare(store.layout)
+    present = store.look(Path(old.workdir)) if Path(old.workdir).is_dir() else None
+    found = adopt(store.layout, repository, old, present)
+    note(f"note: {old.id[:12]} is of an older layout; here it is checkpoint {found.id[:12]}")
+    return found
+
+
 def second_id(
-    store: CheckpointStore, paths: Sequence[str]
+    store: ShadowGitStore, paths: Sequence[str]
 ) -> tuple[Checkpoint | None, tuple[str, ...]]:
     """Of what follows the first id: another one, if it is one, and the paths."""
     if paths and _LOOKS_LIKE_AN_ID.fullmatch(paths[0]):

@@ -7,7 +7,6 @@ the trash follows from the operation and its number.
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +19,15 @@ from holdfast.stores.shadowgit.checkpoint_items import CUT_SHORT, in_use, versio
 from holdfast.stores.shadowgit.dropping import Move, Ref, all_refs, move
 from holdfast.stores.shadowgit.git import GitFailedError
 from holdfast.stores.shadowgit.projects import read_record
+from holdfast.stores.shadowgit.reclaiming import unlock
 from holdfast.stores.shadowgit.repository import Layout, used
 
 _NO_STORE = "there is no checkpoint store in this home"
 _NOT_REACHED = "the run ended before its turn"
 #: How often to look again when a reference was changed between the look and the change.
 _MORE_ATTEMPTS = 4
+#: What git says of a lock that somebody has, or had when it was killed.
+_LOCKED = ".lock': File exists"
 
 _Step = tuple[Sequence[Move], Outcome]
 
@@ -140,8 +142,7 @@ class CheckpointKeeper:
         if not self._layout.exists():
             return [removal.end(Result.FAILED, _NO_STORE) for removal in batch]
         try:
-            with used(self._layout):
-                return self._in_one_step(batch, step)
+            return self._in_one_step(batch, step)
         except BusyError:
             raise  # each batch to come would wait as long; the next run settles this one
         except HoldfastError as error:
@@ -151,14 +152,18 @@ class CheckpointKeeper:
         """Look, and change everything at once. Somebody may take a checkpoint meanwhile, which
         moves the references of older ones: then nothing was changed, and it is looked at again."""
         for _ in range(_MORE_ATTEMPTS):
-            with contextlib.suppress(GitFailedError):
+            try:
                 return self._try(batch, step)
+            except GitFailedError as error:
+                if _LOCKED in error.said:
+                    unlock(self._layout, holder="checkpoints")
         return self._try(batch, step)
 
     def _try(self, batch: Sequence[Removal], step: _Judge) -> Sequence[Outcome]:
-        refs = _Refs.look(self._layout)
-        steps = [step(refs, removal) for removal in batch]
-        move(self._layout, [each for moves, _ in steps for each in moves])
+        with used(self._layout):
+            refs = _Refs.look(self._layout)
+            steps = [step(refs, removal) for removal in batch]
+            move(self._layout, [each for moves, _ in steps for each in moves])
         return [outcome for _, outcome in steps]
 
 

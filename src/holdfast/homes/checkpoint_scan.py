@@ -21,6 +21,8 @@ from holdfast.stores.shadowgit.repository import Layout, opened, used
 from holdfast.stores.shadowgit.sizes import Measured, measure
 from holdfast.stores.shadowgit.trees import Trees
 
+_HOLDER = "checkpoints prune"
+
 
 class CheckpointFolder:
     """The bounds of a checkpoint folder. Looking at it creates nothing."""
@@ -70,7 +72,7 @@ class CheckpointFolder:
         """Bring the store into its smallest form without dropping anything; the bytes freed."""
         if not self._layout.exists():
             return 0
-        return reclaiming.reclaim(self._layout, holder="checkpoints prune").freed
+        return reclaiming.reclaim(self._layout, holder=_HOLDER, thorough=True).freed
 
     def tidy(self) -> bool:
         """The cheap part of that, if it is time to."""

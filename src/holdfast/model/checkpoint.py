@@ -167,7 +167,8 @@ class Lines:
 
 
 class RestoreState(StrEnum):
-    """How far a restore came. One that was cut short is finished by doing it again."""
+    """How far the latest restore of a project came. One that was cut short is finished by doing it
+    again."""
 
     NOT_BEGUN = "not begun"
     CUT = "cut short"

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.checkpoint_options import directory_argument, resolved, store_of, take_command
+from holdfast.cli.checkpoint_options import (
+    directory_argument,
+    older_checkpoints,
+    resolved,
+    store_of,
+    take_command,
+)
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.errors import UsageError
@@ -16,6 +23,7 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Checkpoint
     from holdfast.ports import CheckpointStore
+    from holdfast.stores.shadowgit.store import ShadowGitStore
 
 
 @click.command(
@@ -52,7 +60,7 @@ def command(
         raise UsageError("--all-projects is every project; it does not go with a directory.")
     workdir = None if all_projects else resolved(directory)
     store = store_of(invocation)
-    everything = [] if store is None else store.list(workdir)
+    everything = [] if store is None else [*store.list(workdir), *_older(store, workdir)]
     found = [each for each in everything if session in (None, each.session)][:limit]
     if invocation.json:
         from holdfast.cli.output import print_json
@@ -66,6 +74,16 @@ def command(
 
         show_list(found, invocation.now, places=all_projects)
     return 0
+
+
+def _older(store: ShadowGitStore, workdir: Path | None) -> Sequence[Checkpoint]:
+    """Those of an older layout that nobody brought into the store yet."""
+    known = {(each.workdir, each.time) for each in store.list(workdir)}
+    return [
+        replace(each, reason=f"{each.reason} (older layout)")
+        for each in older_checkpoints(store, workdir)
+        if (each.workdir, each.time) not in known
+    ]
 
 
 def _say_none(

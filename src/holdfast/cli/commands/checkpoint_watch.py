@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     example="holdfast checkpoints watch .\nholdfast checkpoints watch ~/work/site --settle 2s",
 )
 @click.argument("directory", metavar="DIR", type=click.Path())
-@click.option("--settle", metavar="DURATION", help="Wait until nothing changed for this long [1s].")
+@click.option(
+    "--settle", metavar="DURATION", help="Wait until nothing changed for so long [half a second]."
+)
 @click.pass_obj
 def command(invocation: Invocation, /, directory: str, *, settle: str | None) -> int:
     """Follow a directory, and take a checkpoint of what changed shortly after it settled.

@@ -31,8 +31,10 @@ def in_use(layout: Layout, project: str) -> frozenset[str]:
     """A restore that was cut short is finished from its two checkpoints: they must stay, as long
     as there is a directory to finish it in."""
     cut = restore_record.under_way(layout.private(project))
+    if cut is None:
+        return frozenset()
     record = read_record(layout, project)
-    if cut is None or (record is not None and not Path(record.workdir).is_dir()):
+    if record is not None and not Path(record.workdir).is_dir():
         return frozenset()
     return frozenset((cut.target, cut.safety))
 

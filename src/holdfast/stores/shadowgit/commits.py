@@ -7,18 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pygit2
+from pygit2.enums import ObjectType
 
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint import Checkpoint, NotCaptured
 from holdfast.stores.shadowgit.repository import REFS
+from holdfast.stores.shadowgit.trees import Trees
 
 _FORMAT = 1
 _ID_DIGITS = 8
 _ORDER_DIGITS = 15
 _MILLISECONDS = 1000
 _GAP = "\n\n"
-_NAME, _ADDRESS = "Holdfast", "checkpoint@holdfast.invalid"
+_WHO = "Holdfast <checkpoint@holdfast.invalid>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +52,10 @@ def order_of(ref: str) -> int:
     return int(digits) if digits.isdecimal() else 0
 
 
-def write_commit(repository: pygit2.Repository, details: Details, tree: bytes) -> str:
-    who = pygit2.Signature(_NAME, _ADDRESS, int(details.time), 0)
-    commit = repository.create_commit(None, who, who, _message(details), pygit2.Oid(raw=tree), [])
-    return str(commit)
+def write_commit(trees: Trees, details: Details, tree: bytes) -> str:
+    who = f"{_WHO} {int(details.time)} +0000"
+    text = f"tree {tree.hex()}\nauthor {who}\ncommitter {who}\n\n{_message(details)}"
+    return trees.put(ObjectType.COMMIT, text.encode()).hex()
 
 
 def parse(

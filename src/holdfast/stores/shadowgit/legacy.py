@@ -20,7 +20,7 @@ from pathlib import Path
 import pygit2
 from pygit2.enums import ObjectType, SortMode
 
-from holdfast.errors import DamageError, UnknownCheckpointError
+from holdfast.errors import DamageError, StorageError, UnknownCheckpointError
 from holdfast.model.checkpoint import Captured, Checkpoint
 from holdfast.stores.files import make_private_dir, storage_errors, sync_dir
 from holdfast.stores.shadowgit.beside import Beside, path_text
@@ -119,7 +119,7 @@ class LegacyShelf:
         """The newest first; what cannot be read is left out."""
         found: list[Checkpoint] = []
         for each in self._found:
-            with contextlib.suppress(DamageError, pygit2.GitError):
+            with contextlib.suppress(StorageError):
                 found += _checkpoints(each)
         return sorted(found, key=lambda checkpoint: -checkpoint.time)
 
@@ -151,7 +151,7 @@ class LegacyShelf:
 
     def _holding(self, oid: str) -> Trees:
         for each in self._found:
-            with contextlib.suppress(pygit2.GitError):
+            with contextlib.suppress(StorageError):
                 repository = _opened(each.path)
                 if oid in repository:
                     return Trees(repository)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import pygit2
 
@@ -15,15 +15,20 @@ COUNTED_AT_ONCE = 200
 
 
 def count_lines(
-    repository: pygit2.Repository, changed: Collection[tuple[Node | None, Node | None]]
+    repository: pygit2.Repository,
+    changed: Collection[tuple[Node | None, Node | None]],
+    new: Callable[[bytes], bytes | None],
 ) -> Lines | None:
-    """Lines of the changed files, counted in process; None when they are too many for that."""
+    """Lines of the changed files, counted in process; None when they are too many for that.
+
+    `new` has the content of what is not in the repository yet.
+    """
     if len(changed) > COUNTED_AT_ONCE:
         return None
     insertions = deletions = 0
-    for old, new in changed:
+    for was, now in changed:
         patch = pygit2.Patch.create_from(
-            _blob(repository, old), _blob(repository, new), context_lines=0
+            _content(repository, was, new), _content(repository, now, new), context_lines=0
         )
         _, added, removed = patch.line_stats
         insertions += added
@@ -31,9 +36,14 @@ def count_lines(
     return Lines(insertions=insertions, deletions=deletions)
 
 
-def _blob(repository: pygit2.Repository, node: Node | None) -> pygit2.Blob | None:
+def _content(
+    repository: pygit2.Repository, node: Node | None, new: Callable[[bytes], bytes | None]
+) -> pygit2.Blob | bytes | None:
     if node is None:
         return None
+    data = new(node[1])
+    if data is not None:
+        return data
     found = repository[pygit2.Oid(raw=node[1])]
     return found if isinstance(found, pygit2.Blob) else None
 

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from holdfast.errors import DamageError, UnknownCheckpointError
 from holdfast.model.checkpoint import SHORTEST_PREFIX, Checkpoint
 from holdfast.stores.shadowgit.commits import order_of, parse
+from holdfast.stores.shadowgit.dropping import read_commit
+from holdfast.stores.shadowgit.git import GitFailedError
 from holdfast.stores.shadowgit.projects import ProjectRecord, read_record
-from holdfast.stores.shadowgit.repository import REFS, Layout
+from holdfast.stores.shadowgit.repository import REFS, Layout, opened
+from holdfast.stores.shadowgit.trees import Trees
 
 _ID_DIGITS = 40
 _ID = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},{_ID_DIGITS}}}", re.ASCII)
@@ -57,12 +60,12 @@ def _newest(found: tuple[str, Checkpoint]) -> tuple[int, str]:
 
 
 def _read(layout: Layout, *patterns: str) -> Iterator[tuple[str, Checkpoint]]:
-    said = layout.git().run("for-each-ref", f"--format={_FIELDS}", *patterns)
-    fields = said.output.decode("utf-8", "replace").split("\0")
+    try:
+        found = list(_at_once(layout, *patterns))
+    except GitFailedError:
+        found = list(_one_by_one(layout, *patterns))
     records: dict[str, ProjectRecord | None] = {}
-    for place in range(0, len(fields) - 1, 4):
-        ref, commit, tree, message = fields[place : place + 4]
-        ref = ref.lstrip("\n")
+    for ref, commit, tree, message in found:
         project = ref.removeprefix(REFS).partition("/")[0]
         if project not in records:
             records[project] = read_record(layout, project)
@@ -72,6 +75,25 @@ def _read(layout: Layout, *patterns: str) -> Iterator[tuple[str, Checkpoint]]:
                 yield ref, parse(commit, tree, message)
             else:
                 yield ref, parse(commit, tree, message, names=record.names, pins=record.pins)
+
+
+def _at_once(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, str]]:
+    """Ref, commit, tree and message of each; git refuses all of them when one cannot be read."""
+    said = layout.git().run("for-each-ref", f"--format={_FIELDS}", *patterns)
+    fields = said.output.decode("utf-8", "replace").split("\0")
+    for place in range(0, len(fields) - 1, 4):
+        ref, commit, tree, message = fields[place : place + 4]
+        yield ref.lstrip("\n"), commit, tree, message
+
+
+def _one_by_one(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, str]]:
+    """The same, without those that are damaged."""
+    trees = Trees(opened(layout))
+    said = layout.git().run("for-each-ref", "--format=%(refname) %(objectname)", *patterns)
+    for line in said.output.decode().splitlines():
+        ref, commit = line.split(" ")
+        with contextlib.suppress(DamageError):
+            yield ref, commit, *read_commit(trees, commit)
 
 
 def get(layout: Layout, prefix: str) -> Checkpoint:

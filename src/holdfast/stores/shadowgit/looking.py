@@ -14,6 +14,7 @@ from holdfast.stores.shadowgit.ignoring import Ignoring
 from holdfast.stores.shadowgit.index import PrivateIndex
 from holdfast.stores.shadowgit.reading import (
     NO_SIGNATURE,
+    TICK,
     UNFIT_NAME,
     Content,
     Directory,
@@ -37,8 +38,6 @@ from holdfast.stores.shadowgit.walking import (
 
 #: git compares whole seconds, and some file systems have no finer ones than two.
 _YOUNG = 2_000_000_000
-#: The kernel stamps files with a clock that stands still for so long at most.
-_TICK = 50_000_000
 
 
 class Blobs(Protocol):
@@ -140,7 +139,8 @@ def find_known(seeing: Seeing, given: Sequence[bytes]) -> Found | None:
     with Ignoring(seeing.index.git) as ignoring:
         walk = _walk(seeing, ignoring)
         paths = set()
-        for path in _unignored(seeing, walk.walked, ignoring, _real(seeing, walk.walked, given)):
+        for path in _unignored(seeing, walk.walked, ignoring, _real(seeing, given)):
+            _note_above(seeing, walk.walked, path)
             mode = _mode(place(seeing.root, path))
             if mode is not None and stat.S_ISDIR(mode):
                 above = rules_digest(seeing.root, parent(path), seeing.standing)
@@ -187,10 +187,10 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, blobs: Blobs) -> None:
 
 
 def _note_young(seeing: Seeing, looked: Looked, path: bytes, signature: Signature) -> None:
-    changed = max(signature[-2:])
+    changed = signature[-1]
     if changed > seeing.moment - _YOUNG:
         # Of one that changed in this very tick no signature is safe: it is read again next time.
-        looked.young[path] = signature if changed < seeing.moment - _TICK else NO_SIGNATURE
+        looked.young[path] = signature if changed < seeing.moment - TICK else NO_SIGNATURE
 
 
 def _read(
@@ -206,7 +206,7 @@ def _read(
     if name.lower() == GIT:
         exists = _mode(place(seeing.root, path)) is not None
         return Left(UNFIT_NAME) if exists else None
-    here = read(place(seeing.root, path), seeing.limit)
+    here = read(place(seeing.root, path), seeing.limit, moment=seeing.moment)
     return here if isinstance(here, (Content, Left, Directory)) else None
 
 
@@ -220,11 +220,8 @@ def _walk(seeing: Seeing, ignoring: Ignoring) -> Walk:
     )
 
 
-def _real(seeing: Seeing, walked: Walked, given: Iterable[bytes]) -> list[bytes]:
-    """The given paths; where a link or nothing is on the way to one, that place instead.
-
-    The directories on the way are noted with their permissions.
-    """
+def _real(seeing: Seeing, given: Iterable[bytes]) -> list[bytes]:
+    """The given paths; where a link or nothing is on the way to one, that place instead."""
     real: dict[bytes, None] = {}
     for path in given:
         names = path.split(b"/")
@@ -235,10 +232,17 @@ def _real(seeing: Seeing, walked: Walked, given: Iterable[bytes]) -> list[bytes]
             mode = _mode(place(seeing.root, so_far))
             if mode is None or not stat.S_ISDIR(mode):
                 break
-            walked.directories[so_far] = stat.S_IMODE(mode)
             so_far = join(so_far, name)
         real[so_far] = None
     return list(real)
+
+
+def _note_above(seeing: Seeing, walked: Walked, path: bytes) -> None:
+    """The directories on the way to a path, with their permissions."""
+    while path and (path := parent(path)) not in walked.directories:
+        mode = _mode(place(seeing.root, path))
+        if mode is not None and stat.S_ISDIR(mode):
+            walked.directories[path] = stat.S_IMODE(mode)
 
 
 def _unignored(
@@ -286,7 +290,7 @@ def carried_young(seeing: Seeing, looked: Looked) -> Mapping[bytes, Signature]:
     before = {
         path: signature
         for path, signature in seeing.state.young.items()
-        if path not in looked.paths and (not looked.whole or max(signature[-2:]) > oldest)
+        if path not in looked.paths and (not looked.whole or signature[-1] > oldest)
     }
     return before | looked.young
 

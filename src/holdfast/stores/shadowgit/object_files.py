@@ -31,7 +31,6 @@ class ObjectFiles:
 
     loose: dict[bytes, Loose]
     packs: tuple[Path, ...]
-    packed_bytes: int
     temporary: tuple[Path, ...]
 
     @property
@@ -43,7 +42,6 @@ def object_files(objects: Path) -> ObjectFiles:
     loose: dict[bytes, Loose] = {}
     packs: list[Path] = []
     temporary: list[Path] = []
-    packed = 0
     for entry in _entries(objects):
         if _FAN.fullmatch(entry.name):
             loose.update(_loose(entry, temporary))
@@ -51,12 +49,9 @@ def object_files(objects: Path) -> ObjectFiles:
             parts = [Path(part.path) for part in _entries(entry)]
             temporary += [part for part in parts if not _PART_OF_PACK.fullmatch(part.name)]
             packs += [part for part in parts if _PACK.fullmatch(part.name)]
-            packed += sum(_allocated(part) for part in parts if _PART_OF_PACK.fullmatch(part.name))
         elif entry.is_file(follow_symlinks=False):
             temporary.append(Path(entry.path))  # git writes some of its temporary files here
-    return ObjectFiles(
-        loose=loose, packs=tuple(packs), packed_bytes=packed, temporary=tuple(temporary)
-    )
+    return ObjectFiles(loose=loose, packs=tuple(packs), temporary=tuple(temporary))
 
 
 def _loose(folder: os.DirEntry[str], temporary: list[Path]) -> Iterator[tuple[bytes, Loose]]:
@@ -73,9 +68,14 @@ def _loose(folder: os.DirEntry[str], temporary: list[Path]) -> Iterator[tuple[by
 def allocated_below(folder: Path) -> int:
     """The bytes of all files in a folder and below; links are not followed."""
     total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            total += _allocated(Path(place, name))
+    waiting: list[os.DirEntry[str] | Path] = [folder]
+    while waiting:
+        for entry in _entries(waiting.pop()):
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry)
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                total += allocated_bytes(entry.stat(follow_symlinks=False))
     return total
 
 

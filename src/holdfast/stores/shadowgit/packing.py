@@ -13,7 +13,7 @@ import pygit2
 
 from holdfast.stores.shadowgit.git import Git, Said
 from holdfast.stores.shadowgit.repository import IMPORT_REFS
-from holdfast.stores.shadowgit.trees import Patch
+from holdfast.stores.shadowgit.trees import EMPTY, Patch
 
 #: Compressing is most of the work, and git packs in one thread.
 _LANES = 2
@@ -98,7 +98,8 @@ class Pack:
         for lane in others:
             lane.finish()
         last.send([b"commit %b\n" % self._ref.encode(), _WHO, b"data 0\n\n"])
-        last.send([b"M 040000 %b files\n" % base.hex().encode()])
+        if base != EMPTY:
+            last.send([b"M 040000 %b files\n" % base.hex().encode()])
         last.send(b"D %b\n" % _quoted(path) for path, node in patch.items() if node is None)
         last.send(
             b"M %o %b %b\n" % (node[0], node[1].hex().encode(), _quoted(path))

@@ -13,6 +13,9 @@ from holdfast.stores.shadowgit.trees import FILE, LINK, PROGRAM
 RACED = "changed while it was read"
 UNFIT_NAME = "git cannot hold a file of this name"
 
+#: The kernel stamps files with a clock that stands still for so long at most, in nanoseconds.
+TICK = 50_000_000
+
 _TRIES = 2
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -56,12 +59,16 @@ class Directory:
 Found = Content | Left | Nothing | Directory
 
 
-def read(path: bytes, limit: int | None) -> Found:
-    """What is at this place. A file that changes while it is read is read once more."""
+def read(path: bytes, limit: int | None, *, moment: int | None = None) -> Found:
+    """What is at this place. A file that changes while it is read is read once more.
+
+    `moment` is when the look began. The times of a file that changed just before do not tell
+    whether it goes on changing; so its content is compared.
+    """
     found: Found = Left(RACED)
     for _ in range(_TRIES):
         try:
-            found = _read_once(path, limit)
+            found = _read_once(path, limit, moment)
         except (FileNotFoundError, NotADirectoryError):
             return Nothing()
         except OSError as error:
@@ -71,7 +78,7 @@ def read(path: bytes, limit: int | None) -> Found:
     return found
 
 
-def _read_once(path: bytes, limit: int | None) -> Found:
+def _read_once(path: bytes, limit: int | None, moment: int | None) -> Found:
     status = os.lstat(path)
     if stat.S_ISDIR(status.st_mode):
         return Directory()
@@ -85,19 +92,23 @@ def _read_once(path: bytes, limit: int | None) -> Found:
     # Without waiting: a pipe may have taken the place of the file.
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        return _steady(fd, limit)
+        return _steady(fd, limit, moment)
     finally:
         os.close(fd)
 
 
-def _steady(fd: int, limit: int | None) -> Found:
+def _steady(fd: int, limit: int | None, moment: int | None) -> Found:
     before = os.fstat(fd)
     if not stat.S_ISREG(before.st_mode):
         return Left(RACED)
     if limit is not None and before.st_size > limit:
         return _too_large(before.st_size, limit)
     data = _all(fd, before.st_size)
-    if len(data) != before.st_size or signature_of(before) != signature_of(os.fstat(fd)):
+    steady = len(data) == before.st_size
+    if steady and moment is not None and before.st_ctime_ns > moment - TICK:
+        os.lseek(fd, 0, os.SEEK_SET)
+        steady = data == _all(fd, before.st_size)
+    if not steady or signature_of(before) != signature_of(os.fstat(fd)):
         return Left(RACED)
     permissions = stat.S_IMODE(before.st_mode)
     kind = PROGRAM if is_program(permissions) else FILE

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +30,7 @@ from holdfast.stores.shadowgit.sizes import Measured, measure
 MOST_LOOSE = 2_000
 MOST_PACKS = 50
 
-#: A pack of everything is worth making for this share of packs, or for so many single objects.
-_GARBAGE_SHARE = 0.02
+#: A pack of everything is worth making for so much garbage, so many single objects or packs.
 _LEAST_GARBAGE = 64 * 1024
 _WORTH_PACKING = 256
 _FEW_PACKS = 8
@@ -54,17 +53,29 @@ class Reclaimed:
     note: str = ""
 
 
-def reclaim(layout: Layout, *, holder: str) -> Reclaimed:
-    """Remove everything that no checkpoint, undo copy or private index holds."""
+def reclaim(layout: Layout, *, holder: str, thorough: bool = False) -> Reclaimed:
+    """Remove everything that no checkpoint, undo copy or private index holds.
+
+    Packs are made anew when that is worth it; with `thorough`, whenever it frees anything.
+    """
     before = allocated_below(layout.folder)
+    with alone(layout, holder=holder):
+        _clear(layout)
     with used(layout):
         measured = measure(layout, opened(layout), all_refs(layout))
     with contextlib.ExitStack() as packing:
-        kept, note = _pack(layout, measured, packing)
+        packed, note = None, ""
+        if _is_worth_packing(measured) or (thorough and (measured.loose or measured.garbage)):
+            packed, note = _pack(layout, measured, packing)
         with alone(layout, holder=holder):
-            _clear(layout)
-            _prune(layout, kept)
+            _prune(layout, packed)
     return Reclaimed(freed=max(0, before - allocated_below(layout.folder)), note=note)
+
+
+def unlock(layout: Layout, *, holder: str) -> None:
+    """Remove locks of git's that killed processes left: git itself waits for them for ever."""
+    with alone(layout, holder=holder):
+        _remove(layout, _locks(layout))
 
 
 def tidy(layout: Layout) -> bool:
@@ -83,18 +94,24 @@ def tidy(layout: Layout) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """A pack of everything was made. `mark` makes the next step keep it; nothing is held at all
+    when there is none."""
+
+    mark: Path | None
+
+
 def _pack(
     layout: Layout, measured: Measured, packing: contextlib.ExitStack
-) -> tuple[Path | None, str]:
-    """The mark of a pack that holds everything, or why there is none if there should be one."""
-    if not _is_worth_packing(measured):
-        return None, ""
+) -> tuple[_Packed | None, str]:
+    """Make a pack of everything, or say why there is none."""
     if not _has_room(layout, measured):
         return None, _NO_ROOM
     try:
         packing.enter_context(_packing(layout))
         with used(layout):
-            return _pack_everything(layout), ""
+            return _Packed(_pack_everything(layout)), ""
     except BusyError:
         return None, _BUSY
     except GitFailedError as error:
@@ -104,9 +121,8 @@ def _pack(
 
 
 def _is_worth_packing(measured: Measured) -> bool:
-    garbage = max(_LEAST_GARBAGE, measured.packed_bytes * _GARBAGE_SHARE)
     return (
-        measured.garbage_in_packs >= garbage
+        measured.garbage_in_packs >= _LEAST_GARBAGE
         or measured.loose >= _WORTH_PACKING
         or measured.packs >= _FEW_PACKS
     )
@@ -148,32 +164,39 @@ def _pack_everything(layout: Layout) -> Path | None:
     return mark
 
 
-def _prune(layout: Layout, mark: Path | None) -> None:
+def _prune(layout: Layout, packed: _Packed | None) -> None:
     """What is in no pack that stays, and held by nothing, goes."""
     git = layout.git()
     git.run("pack-refs", "--all", "--prune")
-    if mark is not None:
+    if packed is not None:
         # Also what was written since the pack was made; packs without a mark go.
         git.run("repack", "-a", "-d", "-q", config=_PACKING_CONFIG)
-        with storage_errors(f"remove {mark}"):
-            mark.unlink(missing_ok=True)
+        if packed.mark is not None:
+            with storage_errors(f"remove {packed.mark}"):
+                packed.mark.unlink(missing_ok=True)
     git.run("prune", "--expire=now")
 
 
 def _clear(layout: Layout) -> None:
     """Remove what killed processes left. Nobody else uses the store now."""
-    store = layout.store
-    leftovers = [*object_files(store / "objects").temporary, store / "gc.pid"]
-    for pattern in ("*.lock", "refs/**/*.lock", "worktrees/*/*.lock", "objects/info/*.lock"):
-        leftovers += store.glob(pattern)
-    with storage_errors(f"clear {store}"):
-        for path in leftovers:
-            path.unlink(missing_ok=True)
+    temporary = object_files(layout.store / "objects").temporary
+    _remove(layout, (*temporary, layout.store / "gc.pid", *_locks(layout)))
     git = layout.git()
     found = git.run("for-each-ref", "--format=delete %(refname)", IMPORT_REFS).output
     if found:
         git.run("update-ref", "--stdin", stdin=found)
     _forget_projects(layout)
+
+
+def _locks(layout: Layout) -> Iterator[Path]:
+    for pattern in ("*.lock", "refs/**/*.lock", "worktrees/*/*.lock", "objects/info/*.lock"):
+        yield from layout.store.glob(pattern)
+
+
+def _remove(layout: Layout, paths: Iterable[Path]) -> None:
+    with storage_errors(f"clear {layout.store}"):
+        for path in paths:
+            path.unlink(missing_ok=True)
 
 
 def _forget_projects(layout: Layout) -> None:

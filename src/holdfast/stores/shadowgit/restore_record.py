@@ -8,11 +8,12 @@ which checkpoints undo needs.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.stores.files import replace, storage_errors, sync_dir
+from holdfast.stores import files
+from holdfast.stores.files import storage_errors, sync_dir
 
 _UNDER_WAY = "restore.json"
 _LATEST = "restored.json"
@@ -22,18 +23,46 @@ _FORMAT = 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoration:
     """From which checkpoint to which one. `safety` holds everything that the restore changes; it
-    is "" until that checkpoint was taken."""
+    is "" until that checkpoint was taken.
+
+    `fresh` are paths that the restore made where nothing was, and that the safety checkpoint's
+    rules leave out: only here it stands that they are ours, and go when the restore is undone.
+    `undoes` says that this one takes back the one before it.
+    """
 
     target: str
     safety: str
     paths: tuple[str, ...] | None
     started_at: float
+    fresh: tuple[str, ...] = ()
+    undoes: bool = False
+
+    def is_same_as(self, other: Restoration) -> bool:
+        mine = (self.target, self.safety, self.paths)
+        return mine == (other.target, other.safety, other.paths)
+
+    def is_reverse_of(self, other: Restoration) -> bool:
+        mine = (self.target, self.safety, self.paths)
+        return mine == (other.safety, other.target, other.paths)
+
+    def following(self, other: Restoration, *, cut: bool) -> Restoration:
+        """This one, with what the record of the one before it tells. When an undo is through,
+        nothing that was made is left; one that was cut short may have left some."""
+        if self.is_same_as(other):
+            return replace(self, fresh=other.fresh, undoes=other.undoes)
+        if self.is_reverse_of(other) and (cut or not other.undoes):
+            return replace(self, fresh=other.fresh, undoes=not other.undoes)
+        return self
 
 
 def under_way(folder: Path) -> Restoration | None:
     """The restore that was cut short, if one was. A damaged record says nothing that could be
     finished: what it was about is in the safety checkpoint all the same."""
     return _read(folder / _UNDER_WAY)
+
+
+def latest(folder: Path) -> Restoration | None:
+    return _read(folder / _LATEST)
 
 
 def held(folder: Path) -> frozenset[str]:
@@ -50,8 +79,9 @@ def announce(folder: Path, restoration: Restoration) -> None:
 
 
 def begin(folder: Path, restoration: Restoration) -> None:
-    _write(folder / _LATEST, restoration)
+    # In this order: that it is the latest and not under way says that it is through.
     _write(folder / _UNDER_WAY, restoration)
+    _write(folder / _LATEST, restoration)
 
 
 def end(folder: Path) -> None:
@@ -70,6 +100,8 @@ def _read(path: Path) -> Restoration | None:
             safety=str(data["safety"]),
             paths=None if paths is None else tuple(map(str, paths)),
             started_at=float(data["started_at"]),
+            fresh=tuple(map(str, data["fresh"])),
+            undoes=bool(data["undoes"]),
         )
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
@@ -82,6 +114,8 @@ def _write(path: Path, restoration: Restoration) -> None:
         "safety": restoration.safety,
         "paths": None if restoration.paths is None else list(restoration.paths),
         "started_at": restoration.started_at,
+        "fresh": list(restoration.fresh),
+        "undoes": restoration.undoes,
     }
     with storage_errors(f"write {path}"):
-        replace(path, json.dumps(data).encode("ascii"))
+        files.replace(path, json.dumps(data).encode("ascii"))

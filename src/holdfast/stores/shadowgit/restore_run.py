@@ -61,6 +61,7 @@ class RestoreRun:
 
     def perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
         """Do everything; returns what was left alone."""
+        self._spare(steps)
         for change in _by_folder(steps.unlinked):
             with self._keeping(change.path):
                 self._unlink(change)
@@ -78,10 +79,11 @@ class RestoreRun:
         for path, modes in steps.modes.items():
             with self._keeping(path):
                 self._set_mode(path, modes)
-        return self._told(steps)
+        return self._told()
 
     def foresee(self, steps: Steps) -> tuple[NotCaptured, ...]:
         """What `perform` would leave alone. Touches nothing."""
+        self._spare(steps)
         going = {each.path for each in steps.unlinked}
         staying = set()
         for path in steps.removed:
@@ -104,26 +106,12 @@ class RestoreRun:
             elif change.old is None and change.path not in going:
                 with self._keeping(change.path):
                     self._foresee_new(change)
-        return self._told(steps)
+        return self._told()
 
     def clear(self, steps: Steps) -> None:
         """Remove the temporary files of a run that was killed."""
         for change in (*steps.unlinked, *steps.written):
             self._tree.clear(path_bytes(change.path))
-
-    def is_begun(self, steps: Steps) -> bool:
-        """Whether any of the steps was done: something is as only the new tree says."""
-        if any(self._is_gone(path) for path in steps.removed):
-            return True
-        if any(self._is_done(change) for change in (*steps.unlinked, *steps.written)):
-            return True
-        for path, modes in steps.modes.items():
-            seen = self._tree.look(path_bytes(path), size=-1)
-            if seen is None or not seen.is_directory or modes.old == modes.new:
-                continue
-            if modes.old is None or stat.S_IMODE(seen.status.st_mode) == modes.new:
-                return True
-        return False
 
     # --- One path ---------------------------------------------------------------------------------
 
@@ -162,23 +150,14 @@ class RestoreRun:
         if now == modes.new:
             return
         if modes.old is None:
-            ours = {PRIVATE_DIR} if path in self._made else set()
+            # In a directory with the set-group-id bit a new one gets it too.
+            ours = {PRIVATE_DIR, PRIVATE_DIR | stat.S_ISGID} if path in self._made else set()
         else:  # as it was, or as a run opened it in order to work in it
             ours = {modes.old, modes.old | PRIVATE_DIR}
         if now in ours:
             self._tree.set_directory_mode(path_bytes(path), modes.new)
         else:
             self._kept[path] = UNCAPTURED if modes.old is None else CHANGED
-
-    def _is_done(self, change: Change) -> bool:
-        seen = self._tree.look(path_bytes(change.path))
-        if seen is None:
-            return change.new is None
-        return seen.is_like(change.new)
-
-    def _is_gone(self, path: str) -> bool:
-        seen = self._tree.look(path_bytes(path), size=-1)
-        return seen is None or not seen.is_directory
 
     def _foresee_new(self, change: Change) -> None:
         if change.new is None:
@@ -221,9 +200,13 @@ class RestoreRun:
             way = error.errno in NO_WAY or error.errno == errno.EEXIST
             self._kept[path] = IN_THE_WAY if way else str(error.strerror)
 
-    def _told(self, steps: Steps) -> tuple[NotCaptured, ...]:
-        kept = {each.path: each.reason for each in steps.spared} | self._kept
-        return tuple(NotCaptured(path=path or ".", reason=kept[path]) for path in sorted(kept))
+    def _spare(self, steps: Steps) -> None:
+        self._kept |= {each.path: each.reason for each in steps.spared}
+
+    def _told(self) -> tuple[NotCaptured, ...]:
+        return tuple(
+            NotCaptured(path=path or ".", reason=self._kept[path]) for path in sorted(self._kept)
+        )
 
 
 def _by_folder(changes: tuple[Change, ...]) -> list[Change]:

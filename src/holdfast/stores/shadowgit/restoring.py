@@ -13,7 +13,8 @@ it the other way round.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pygit2
@@ -28,6 +29,7 @@ from holdfast.errors import (
 )
 from holdfast.model.checkpoint import (
     Captured,
+    ChangeKind,
     Checkpoint,
     NotCaptured,
     RestoreState,
@@ -37,6 +39,7 @@ from holdfast.model.checkpoint import (
 from holdfast.stores.files import storage_errors
 from holdfast.stores.shadowgit import restore_record
 from holdfast.stores.shadowgit.base import content_of
+from holdfast.stores.shadowgit.beside import path_bytes
 from holdfast.stores.shadowgit.commits import parse
 from holdfast.stores.shadowgit.comparing import captured
 from holdfast.stores.shadowgit.repository import Layout, git_errors, opened
@@ -96,8 +99,12 @@ class Restorer:
         wanted = None if paths is None else tuple(paths)
         asked = Restoration(target=target.id, safety=safety.id, paths=wanted, started_at=now)
         cut = restore_record.under_way(self._folder)
-        if cut is not None and not _same_ends(cut, asked):
+        if cut is not None and not (asked.is_same_as(cut) or asked.is_reverse_of(cut)):
             self.finish()
+            cut = None
+        known = cut or restore_record.latest(self._folder)
+        if known is not None:
+            asked = asked.following(known, cut=cut is not None)
         return self._carry_out(asked, target, safety, after_kill=cut is not None)
 
     def finish(self) -> Rollback | None:
@@ -115,26 +122,33 @@ class Restorer:
     def state(
         self, target: Checkpoint, safety: Checkpoint, paths: Sequence[str] | None
     ) -> RestoreState:
-        """How far a restore between these two came, as far as that can be seen."""
-        cut = restore_record.under_way(self._folder)
-        if cut is not None and (cut.target, cut.safety) == (target.id, safety.id):
+        """How far the latest restore came, if it is this one."""
+        wanted = None if paths is None else tuple(paths)
+        asked = Restoration(target=target.id, safety=safety.id, paths=wanted, started_at=0.0)
+        cut, latest = (
+            restore_record.under_way(self._folder),
+            restore_record.latest(self._folder),
+        )
+        if cut is not None and asked.is_same_as(cut):
             return RestoreState.CUT
-        present = _as_sight(safety)
-        with self._opened(target) as tree:
-            begun = self._run(tree, present).is_begun(self._steps(target, present, paths))
-        return RestoreState.DONE if begun else RestoreState.NOT_BEGUN
+        if latest is not None and asked.is_same_as(latest):
+            return RestoreState.DONE
+        return RestoreState.NOT_BEGUN
 
     def _carry_out(
         self, asked: Restoration, target: Checkpoint, safety: Checkpoint, *, after_kill: bool
     ) -> Rollback:
         present = _as_sight(safety)
-        todo = self._steps(target, present, asked.paths)
+        todo = self._steps(target, present, asked.paths, asked.fresh)
         with self._opened(target) as tree:
             run = self._run(tree, present, again=after_kill)
             if after_kill:
                 run.clear(todo)
             elif not todo:
                 return _told(todo, todo.spared, safety.id)
+            if not after_kill and not asked.undoes:
+                made = self._fresh(tree, target, present, todo)
+                asked = replace(asked, fresh=tuple(sorted({*asked.fresh, *made})))
             # Write-order rule: the record is there before the first change, and until the last.
             restore_record.begin(self._folder, asked)
             with _half_way(target):
@@ -143,21 +157,41 @@ class Restorer:
         restore_record.end(self._folder)
         return _told(todo, kept, safety.id)
 
+    def _fresh(
+        self, tree: WorkingTree, target: Checkpoint, present: Sight, todo: Steps
+    ) -> tuple[str, ...]:
+        """What this restore is about to make although the present rules leave it out."""
+        added = [each.path for each in todo.written if each.old is None]
+        old, new = self._captured(target.tree), self._captured(present.tree)
+        ignored = self._sparing().ignored(added, todo.made, old=old, new=new)
+        return tuple(path for path in ignored if tree.look(path_bytes(path), size=-1) is None)
+
+    def _sparing(self) -> Sparing:
+        return Sparing(self._layout.store, self._folder, self._blob)
+
     def _steps(
-        self, target: Checkpoint, present: Sight | None, paths: Sequence[str] | None
+        self,
+        target: Checkpoint,
+        present: Sight | None,
+        paths: Sequence[str] | None,
+        fresh: Collection[str] = (),
     ) -> Steps:
         old = _NOTHING if present is None else self._captured(present.tree)
         new = self._captured(target.tree)
         if paths is not None:
             check_paths(paths, old, new, target)
-        sparing = Sparing(self._layout.store, self._folder, self._blob)
+        sparing = self._sparing()
         todo = steps(old, new, paths=paths, spared=sparing.not_captured(target))
-        going = [each.path for each in todo.unlinked if each.new is None]
-        ignored = sparing.ignored(going, old, new)
-        if not ignored:
+        going = [each.path for each in todo.unlinked if each.kind is ChangeKind.DELETED]
+        ignored = sparing.ignored(going, todo.removed, old=old, new=new)
+        if not ignored.keys() - set(fresh):
             return todo
         why = sparing.not_captured(target)
-        return steps(old, new, paths=paths, spared=lambda path: why(path) or ignored.get(path))
+
+        def spared(path: str) -> str | None:
+            return why(path) or (None if path in fresh else ignored.get(path))
+
+        return steps(old, new, paths=paths, spared=spared)
 
     def _run(self, tree: WorkingTree, present: Sight, *, again: bool = False) -> RestoreRun:
         why = {each.path: each.reason for each in present.not_captured}
@@ -201,12 +235,6 @@ def check_project(target: Checkpoint, safety: Checkpoint) -> None:
 
 def _as_sight(checkpoint: Checkpoint) -> Sight:
     return Sight(tree=checkpoint.tree, not_captured=checkpoint.not_captured)
-
-
-def _same_ends(one: Restoration, other: Restoration) -> bool:
-    """Whether one is the other, repeated or taken back: then it need not be finished first."""
-    ends = {one.target, one.safety}
-    return ends == {other.target, other.safety} and one.paths == other.paths
 
 
 def _told(todo: Steps, kept: Sequence[NotCaptured], safety: str | None) -> Rollback:

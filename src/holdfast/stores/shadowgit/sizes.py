@@ -46,7 +46,6 @@ class Measured:
     garbage_in_packs: int
     loose: int
     packs: int
-    packed_bytes: int
     damaged: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
@@ -74,7 +73,6 @@ def measure(
         garbage_in_packs=graph.unheld_in_packs(weights),
         loose=len(files.loose),
         packs=len(files.packs),
-        packed_bytes=files.packed_bytes,
         damaged=graph.damaged(),
     )
 

@@ -39,14 +39,21 @@ class Sparing:
 
         return spared
 
-    def ignored(self, going: Sequence[str], old: Captured, new: Captured) -> Mapping[str, str]:
-        """Of the paths that would go, those that the rules of the new tree leave out.
+    def ignored(
+        self,
+        files: Sequence[str],
+        directories: Sequence[str],
+        *,
+        old: Captured,
+        new: Captured,
+    ) -> Mapping[str, str]:
+        """Of what would go, that which the rules of the new tree leave out.
 
         They may have been there at its time: that it lacks them says nothing. Where both trees have
         the same rules, the old one would lack them too.
         """
         rules = _rules(new)
-        if not going or rules == _rules(old):
+        if not (files or directories) or rules == _rules(old):
             return {}
         with tempfile.TemporaryDirectory(prefix="holdfast-") as made:
             place = Path(made).resolve()
@@ -55,9 +62,11 @@ class Sparing:
                     file = place / path
                     file.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
                     file.write_bytes(self.blob(entry.oid))
+                for path in directories:  # some rules are about directories alone
+                    (place / path).mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
             git = Git(store=self.store, folder=self.folder, work_tree=place)
             with Ignoring(git) as ignoring:
-                left = ignoring.ask(sorted(map(path_bytes, going)))
+                left = ignoring.ask(sorted(map(path_bytes, (*files, *directories))))
         return {path_text(path): _IGNORED for path in left}
 
 

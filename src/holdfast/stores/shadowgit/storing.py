@@ -13,31 +13,28 @@ from holdfast.stores.shadowgit.git import Git
 from holdfast.stores.shadowgit.looking import Found, Looked, Seeing, look
 from holdfast.stores.shadowgit.packing import Pack
 from holdfast.stores.shadowgit.recording import record
-from holdfast.stores.shadowgit.repository import git_errors
-from holdfast.stores.shadowgit.trees import FILE, TREE, Trees
+from holdfast.stores.shadowgit.trees import EMPTY, FILE, TREE, Trees
 
 #: From so many files on, a pack is quicker than flushing each one.
 _PACK_FROM = 100
 
 
-class _Loose:
+class _OneByOne:
     """Few objects are written one by one."""
 
-    def __init__(self, repository: pygit2.Repository) -> None:
-        self._odb = repository.odb
+    def __init__(self, trees: Trees) -> None:
+        self._trees = trees
 
     def blob(self, oid: bytes, data: bytes) -> None:
-        with git_errors("write to the checkpoint store"):
-            self._odb.write(ObjectType.BLOB, data)
+        self._trees.put(ObjectType.BLOB, data)
 
 
 def write_files(seeing: Seeing, found: Found, git: Git, project: str) -> tuple[Looked, bytes]:
     """Look, and store what differs; the second is the new `files` tree."""
     if len(found.paths) >= _PACK_FROM:
         return _packed(seeing, found, git, project)
-    looked = look(seeing, found, _Loose(seeing.trees.repository))
-    with git_errors("write to the checkpoint store"):
-        return looked, seeing.trees.patched(seeing.base, looked.patch)
+    looked = look(seeing, found, _OneByOne(seeing.trees))
+    return looked, seeing.trees.patched(seeing.base, looked.patch)
 
 
 def _packed(seeing: Seeing, found: Found, git: Git, project: str) -> tuple[Looked, bytes]:
@@ -51,9 +48,8 @@ def _packed(seeing: Seeing, found: Found, git: Git, project: str) -> tuple[Looke
                 # There was no checkpoint before: until there is one, nobody asks this index.
                 other_core.submit(seeing.index.update, looked.patch)
             root = pack.finish(seeing.base, looked.patch)
-    with git_errors("write to the checkpoint store"):
-        files = seeing.trees.entries(root.raw).get(FILES)
-        return looked, seeing.trees.write({}) if files is None else files[1]
+    files = seeing.trees.entries(root.raw).get(FILES)
+    return looked, EMPTY if files is None else files[1]
 
 
 def write_root(trees: Trees, files: bytes, looked: Looked, before: Content | None) -> bytes:
@@ -62,7 +58,9 @@ def write_root(trees: Trees, files: bytes, looked: Looked, before: Content | Non
     if before is not None and before.beside == beside:
         oid = before.beside_oid
     else:
-        oid = trees.repository.odb.write(ObjectType.BLOB, dumped(beside)).raw
+        oid = trees.put(ObjectType.BLOB, dumped(beside))
     if before is not None and (before.files, before.beside_oid) == (files, oid):
         return before.root
+    if files == EMPTY:
+        trees.write({})
     return trees.write({BESIDE: (FILE, oid), FILES: (TREE, files)})

@@ -13,9 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pygit2
+
 from holdfast.errors import DamageError, StorageError
 from holdfast.model.checkpoint import Lines, NotCaptured, Sight, TakeOutcome, Taking
-from holdfast.stores.files import sync_dir
 from holdfast.stores.shadowgit import state as states
 from holdfast.stores.shadowgit.base import Base, find_base
 from holdfast.stores.shadowgit.beside import path_text
@@ -33,13 +34,14 @@ from holdfast.stores.shadowgit.looking import (
     find_all_again,
     find_known,
 )
+from holdfast.stores.shadowgit.loose import LooseObjects, flush_folders
 from holdfast.stores.shadowgit.packing import let_go
 from holdfast.stores.shadowgit.reading import Signature
 from holdfast.stores.shadowgit.recording import modes_changed
 from holdfast.stores.shadowgit.repository import Layout, git_errors, opened
 from holdfast.stores.shadowgit.state import Listing, State
 from holdfast.stores.shadowgit.storing import write_files, write_root
-from holdfast.stores.shadowgit.trees import TREE, Node, Trees
+from holdfast.stores.shadowgit.trees import EMPTY, TREE, Node, Trees
 from holdfast.stores.shadowgit.walking import parent, standing_digest
 
 #: The index is brought up to date when the next look would have to read more than this again.
@@ -88,11 +90,20 @@ class Taker:
         self._workdir = workdir
         self._limit = limit
         self._folder = layout.private(project)
-        self._trees = Trees(opened(layout))
+        repository = opened(layout)
+        odb = repository.odb
+        self._objects = LooseObjects(
+            layout.store / "objects", lambda oid: pygit2.Oid(raw=oid) in odb
+        )
+        self._trees = Trees(repository, self._objects)
         git = Git(store=layout.store, folder=self._folder, work_tree=workdir)
         self._index = PrivateIndex(git=git, folder=self._folder)
 
     def take(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
+        with self._objects:
+            return self._take(order, paths)
+
+    def _take(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
         seen = self._seen(paths)
         if seen.base is not None and seen.root == seen.base.content.root:
             self._keep(seen, seen.base.ref)
@@ -112,7 +123,9 @@ class Taker:
         )
 
     def look(self, paths: Sequence[bytes] | None) -> Sight:
-        seen = self._seen(paths)
+        with self._objects:
+            seen = self._seen(paths)
+            self._objects.flush()
         with git_errors("write to the checkpoint store"):
             let_go(self._trees.repository, self._project)
         return Sight(tree=seen.root.hex(), not_captured=seen.not_captured)
@@ -144,8 +157,7 @@ class Taker:
         return self._stored(seeing, found, base)
 
     def _seeing(self, base: Base | None, state: State, listing: Listing) -> Seeing:
-        with git_errors("write to the checkpoint store"):
-            files = self._trees.write({}) if base is None else base.content.files
+        files = EMPTY if base is None else base.content.files
         excludes = (self._layout.store / EXCLUDES).read_bytes()
         return Seeing(
             root=os.fsencode(self._workdir),
@@ -169,8 +181,9 @@ class Taker:
                 ahead |= self._index.differing(tree)
             except GitFailedError:
                 self._index.path.unlink(missing_ok=True)
-        if _lower(self._limit, state.limit):
-            # What was small enough may be too large now.
+        if not state.tree or _lower(self._limit, state.limit):
+            # The files that had just changed are forgotten; or what was small enough may be too
+            # large now.
             ahead |= {path for path, _ in self._trees.files(base.content.files)}
         return replace(state, tree=tree, ahead=ahead)
 
@@ -189,8 +202,7 @@ class Taker:
         """Write what is new: content, trees, the record beside."""
         looked, files = write_files(seeing, found, self._layout.git(), self._project)
         before = None if base is None else base.content
-        with git_errors("write to the checkpoint store"):
-            root = write_root(self._trees, files, looked, before)
+        root = write_root(self._trees, files, looked, before)
         changed: dict[bytes, tuple[Node | None, Node | None]] = {}
         if files != seeing.base:
             differing = self._trees.differing(seeing.base, files)
@@ -223,7 +235,8 @@ class Taker:
         )
         last = "" if seen.base is None else seen.base.ref
         with git_errors("write a checkpoint"):
-            commit = write_commit(self._trees.repository, details, seen.root)
+            commit = write_commit(self._trees, details, seen.root)
+            self._objects.flush()
             ref = ref_name(self._project, order_after(order.now, last), commit)
             # A kill right after the ref must not make the next look start from the one before.
             states.write_state(self._folder, replace(seen.state, coming=ref))
@@ -234,18 +247,12 @@ class Taker:
 
     def _flush(self, ref: str) -> None:
         path = self._layout.store / ref
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        sync_dir(path.parent)
-        sync_dir(path.parent.parent)
+        flush_folders((path, path.parent, path.parent.parent))
 
     def _lines(self, seen: Seen) -> Lines | None:
         if seen.looked.bytes > _BEHIND_BYTES:
             return None
-        return count_lines(self._trees.repository, seen.changed.values())
+        return count_lines(self._trees.repository, seen.changed.values(), self._objects.data)
 
     def _keep(self, seen: Seen, ref: str) -> None:
         # The checkpoint is there. What is not remembered makes the next look slower, no more.

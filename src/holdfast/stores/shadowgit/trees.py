@@ -10,6 +10,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import pygit2
 from pygit2.enums import ObjectType
@@ -36,12 +37,22 @@ def blob_id(data: bytes) -> bytes:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).digest()
 
 
+class Putting(Protocol):
+    """Where new objects go."""
+
+    def put(self, kind: ObjectType, data: bytes) -> bytes: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """The trees of one repository. What was read once is remembered, as it cannot change."""
+    """The trees of one repository. What was read once is remembered, as it cannot change.
+
+    New ones go to `objects`, or straight into the repository.
+    """
 
     repository: pygit2.Repository
-    _read: dict[bytes, dict[bytes, Node]] = field(default_factory=dict)
+    objects: Putting | None = None
+    _read: dict[bytes, dict[bytes, Node]] = field(default_factory=lambda: {EMPTY: {}})
 
     def entries(self, tree: bytes) -> dict[bytes, Node]:
         """What lies directly in a tree. Not to be changed by the caller."""
@@ -128,9 +139,15 @@ class Trees:
             b"%o %b\0%b" % (mode, name, oid)
             for name, (mode, oid) in sorted(entries.items(), key=_order)
         )
-        oid = self.repository.odb.write(ObjectType.TREE, raw).raw
+        oid = self.put(ObjectType.TREE, raw)
         self._read[oid] = dict(entries)
         return oid
+
+    def put(self, kind: ObjectType, data: bytes) -> bytes:
+        """Store an object; its id."""
+        if self.objects is not None:
+            return self.objects.put(kind, data)
+        return self.repository.odb.write(kind, data).raw
 
     def patched(self, tree: bytes, patch: Patch) -> bytes:
         """The tree with a patch applied; only trees on the way to a change are written."""

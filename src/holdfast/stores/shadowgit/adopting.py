@@ -1,0 +1,148 @@
+"""A checkpoint of an older repository, brought into the store: to be compared, and restored.
+
+The older layout knew neither whole permissions nor empty directories, and had ignore rules of its
+own. What it did not know stays as it is now: a restore changes nothing that it cannot know.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pygit2
+from pygit2.enums import ObjectType
+
+from holdfast.errors import UnknownCheckpointError
+from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
+from holdfast.stores.shadowgit.base import BESIDE, FILES, Content, content_of
+from holdfast.stores.shadowgit.beside import Beside, dumped, is_program, path_text
+from holdfast.stores.shadowgit.commits import Details, parse, ref_name, write_commit
+from holdfast.stores.shadowgit.git import Git, Said
+from holdfast.stores.shadowgit.legacy import LegacyRepository, LegacyShelf, repositories
+from holdfast.stores.shadowgit.repository import (
+    Layout,
+    git_errors,
+    opened,
+    project_lock,
+    project_of,
+    used,
+)
+from holdfast.stores.shadowgit.trees import FILE, LINK, PROGRAM, TREE, Node, Trees
+
+_MILLISECONDS = 1000
+_KNOWN = (FILE, PROGRAM, LINK)
+_LEFT_OUT = "the rules of that time left it out"
+
+
+def find(layout: Layout, prefix: str) -> tuple[LegacyRepository, Checkpoint]:
+    """The one older checkpoint whose id begins so, and where it is."""
+    for each in repositories(layout):
+        try:
+            return each, LegacyShelf([each]).get(prefix)
+        except UnknownCheckpointError:
+            continue
+    raise UnknownCheckpointError(f"No older checkpoint has an id that begins with {prefix!r}.")
+
+
+def adopt(
+    layout: Layout, legacy: LegacyRepository, old: Checkpoint, present: Sight | None
+) -> Checkpoint:
+    """The same checkpoint in the store; `present` is its working tree, if that is there.
+
+    Its time and reason stay. Its id does not: it is made of more than it was. Safe to repeat.
+    """
+    workdir = Path(os.path.realpath(old.workdir))
+    project = project_of(workdir)
+    with (
+        used(layout),
+        project_lock(layout, project, str(workdir)),
+        git_errors(f"bring {old.id} into the checkpoint store"),
+    ):
+        trees = Trees(opened(layout))
+        files = _copied(Trees(pygit2.Repository(str(legacy.path))), trees, old.tree)
+        now_there = None if present is None else content_of(trees, bytes.fromhex(present.tree))
+        beside = Beside() if now_there is None else _known(files, now_there.beside)
+        git = Git(store=layout.store, folder=layout.private(project), work_tree=workdir)
+        details = Details(
+            project=project,
+            workdir=str(workdir),
+            time=old.time,
+            reason=old.reason,
+            session=None,
+            turn=None,
+            files_changed=0,
+            insertions=None,
+            deletions=None,
+            not_captured=_left_out(git, legacy, trees, files, now_there),
+        )
+        # Write-order rule: what it holds, then the commit, and its ref last.
+        blob = trees.repository.odb.write(ObjectType.BLOB, dumped(beside)).raw
+        tree = trees.patched(trees.write({}), files)
+        root = trees.write({BESIDE: (FILE, blob), FILES: (TREE, tree)})
+        commit = write_commit(trees, details, root)
+        ref = ref_name(project, int(old.time * _MILLISECONDS), commit)
+        trees.repository.references.create(ref, commit, force=True)
+        message = trees.repository[commit].peel(pygit2.Commit).message
+    return parse(commit, root.hex(), message)
+
+
+def _copied(source: Trees, target: Trees, tree: str) -> Mapping[bytes, Node]:
+    """Everything in an older tree but what it only refers to (nested repositories)."""
+    files = {path: node for path, node in source.files(bytes.fromhex(tree)) if node[0] in _KNOWN}
+    for _, oid in files.values():
+        target.repository.odb.write(ObjectType.BLOB, source.raw(oid, ObjectType.BLOB))
+    return files
+
+
+def _known(files: Mapping[bytes, Node], present: Beside) -> Beside:
+    """What the record of the present says of paths that are in the older tree, too."""
+    folders = {path[:place] for path in files for place in _slashes(path)}
+    modes = {
+        path: mode
+        for path, mode in present.modes.items()
+        if path in folders or (path in files and is_program(mode) is (files[path][0] == PROGRAM))
+    }
+    empty = frozenset(
+        path
+        for path in present.empty
+        if path not in folders
+        and path not in files
+        and not any(path[:place] in files for place in _slashes(path))
+    )
+    kept = {path: mode for path, mode in present.modes.items() if path in empty}
+    return Beside(usual=present.usual, modes=modes | kept, empty=empty)
+
+
+def _slashes(path: bytes) -> list[int]:
+    return [place for place, sign in enumerate(path) if sign == ord("/")]
+
+
+def _left_out(
+    git: Git,
+    legacy: LegacyRepository,
+    trees: Trees,
+    files: Mapping[bytes, Node],
+    present: Content | None,
+) -> tuple[NotCaptured, ...]:
+    """Of what is there now, what the older repository's own rules would have left out."""
+    rules = legacy.path / "info" / "exclude"
+    if present is None or not rules.exists():
+        return ()
+    new = sorted(path for path, _ in trees.files(present.files) if path not in files)
+    if not new:
+        return ()
+    ignored = _ignored(git, rules, new)
+    return tuple(NotCaptured(path=path_text(path), reason=_LEFT_OUT) for path in ignored)
+
+
+def _ignored(git: Git, rules: Path, paths: Sequence[bytes]) -> Sequence[bytes]:
+    asked = b"".join(b"./%b\0" % path for path in paths)
+    arguments = ("check-ignore", "--no-index", "-z", "--stdin")
+    config = {"core.excludesFile": str(rules)}
+    with git.start(*arguments, config=config, literal=False) as process:
+        output, errors = process.communicate(asked)
+    if process.returncode not in (0, 1):
+        said = Said(status=process.returncode, output=output, errors=errors)
+        raise git.failed(arguments[0], said)
+    return [path.removeprefix(b"./") for path in output.split(b"\0") if path]

@@ -1,0 +1,213 @@
+"""Older repositories, one for each directory: moved aside, readable, cleared, pruned by age."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import UnknownCheckpointError
+from holdfast.model.report import Result
+from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.services.prune_checkpoints import plan_clear_legacy
+from holdfast.services.undo import undo
+from holdfast.stores.shadowgit import legacy
+from holdfast.stores.shadowgit.legacy import LegacyShelf
+from holdfast.stores.shadowgit.repository import Layout
+from tests.checkpointing import DAY, Bench, file_bytes
+
+HASH = "0123456789abcdef"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def layout(bench: Bench) -> Layout:
+    return bench.store.layout
+
+
+def an_older_repository(bench: Bench, name: str = HASH, commits: int = 2) -> Path:
+    """A repository beside its working tree, as older versions made them."""
+    workdir = bench.root / f"work of {name}"
+    workdir.mkdir()
+    folder = bench.folder / name
+    environ = {
+        "PATH": os.environ["PATH"],
+        "GIT_DIR": str(folder),
+        "GIT_WORK_TREE": str(workdir),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+    }
+    identity = {
+        f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+    }
+    folder.parent.mkdir(parents=True, exist_ok=True)
+
+    def git(*arguments: str, when: int = 0) -> None:
+        dates = {"GIT_AUTHOR_DATE": f"{when} +0000", "GIT_COMMITTER_DATE": f"{when} +0000"}
+        subprocess.run(
+            ["git", *arguments], check=True, capture_output=True, env=environ | identity | dates
+        )
+
+    git("init", "-q")
+    (folder / "HERMES_WORKDIR").write_text(f"{workdir}\n")
+    for number in range(commits):
+        (workdir / "file.txt").write_text(f"version {number}\n")
+        script = workdir / "bin" / "run"
+        script.parent.mkdir(exist_ok=True)
+        script.write_text("#!/bin/sh\n")
+        script.chmod(0o755)
+        git("add", "-A", when=0)
+        git(
+            "commit",
+            "-q",
+            "--allow-empty",
+            "-m",
+            f"before turn {number}",
+            when=1_700_000_000 + number,
+        )
+    return folder
+
+
+def test_they_are_moved_aside_on_first_use(bench: Bench) -> None:
+    old = an_older_repository(bench)
+    bench.take(bench.project())
+    assert not old.exists()
+    (archive,) = legacy.archives(layout(bench))
+    assert archive.name == "legacy-20231114-221321"
+    assert (archive.moved_at, archive.repositories) == (bench.now, 1)
+    assert archive.bytes == file_bytes(archive.path) > 0
+    assert (archive.path / HASH / "HEAD").is_file()
+    # Once: what comes later has no other.
+    bench.take(bench.project())
+    assert len(legacy.archives(layout(bench))) == 1
+
+
+def test_what_only_looks_like_one_stays(bench: Bench) -> None:
+    bench.folder.mkdir(parents=True)
+    for name, signs in (
+        ("0" * 16, ("HEAD", "HERMES_WORKDIR")),
+        ("g" * 16, ("HEAD", "objects", "HERMES_WORKDIR")),
+        ("1" * 15, ("HEAD", "objects", "HERMES_WORKDIR")),
+    ):
+        (bench.folder / name).mkdir()
+        for sign in signs:
+            (bench.folder / name / sign).touch()
+    target = bench.root / "elsewhere"
+    for sign in ("HEAD", "objects", "HERMES_WORKDIR"):
+        target.mkdir(exist_ok=True)
+        (target / sign).touch()
+    (bench.folder / ("2" * 16)).symlink_to(target)
+    assert legacy.set_aside(layout(bench), now=bench.now) is None
+    assert len(list(bench.folder.iterdir())) == 4
+
+
+def test_they_are_listed_before_and_after(bench: Bench) -> None:
+    an_older_repository(bench)
+    an_older_repository(bench, "f" * 16, commits=1)
+    expected = {
+        (HASH, f"{bench.root}/work of {HASH}"),
+        ("f" * 16, f"{bench.root}/work of {'f' * 16}"),
+    }
+    before = legacy.repositories(layout(bench))
+    archive = legacy.set_aside(layout(bench), now=bench.now)
+    after = legacy.repositories(layout(bench))
+    for found, place in ((before, ""), (after, archive)):
+        assert {(each.project, each.workdir) for each in found} == expected
+        assert {each.archive for each in found} == {place}
+
+
+def test_their_checkpoints_are_read_like_any_other(bench: Bench) -> None:
+    an_older_repository(bench)
+    an_older_repository(bench, "f" * 16, commits=0)
+    legacy.set_aside(layout(bench), now=bench.now)
+    shelf = LegacyShelf.of(layout(bench))
+    newest, oldest = shelf.list()
+    assert (newest.reason, oldest.reason) == ("before turn 1", "before turn 0")
+    assert (newest.time, oldest.time) == (1_700_000_001.0, 1_700_000_000.0)
+    assert (oldest.project, oldest.workdir) == (HASH, f"{bench.root}/work of {HASH}")
+    assert shelf.get(oldest.id[:6]) == oldest
+    captured = shelf.captured(oldest.tree)
+    assert {
+        path: (oct(entry.mode), shelf.blob(entry.oid)) for path, entry in captured.files.items()
+    } == {
+        "file.txt": ("0o100644", b"version 0\n"),
+        "bin/run": ("0o100755", b"#!/bin/sh\n"),
+    }
+    assert LegacyShelf.of(layout(bench), "/elsewhere").list() == []
+
+
+@pytest.mark.parametrize("prefix", ["0000", "--all", "..", ""])
+def test_what_is_none_of_their_ids_is_refused(bench: Bench, prefix: str) -> None:
+    an_older_repository(bench)
+    with pytest.raises(UnknownCheckpointError):
+        LegacyShelf.of(layout(bench)).get(prefix)
+
+
+def test_one_that_is_damaged_costs_no_other(bench: Bench) -> None:
+    old = an_older_repository(bench)
+    an_older_repository(bench, "f" * 16)
+    (old / "HEAD").write_bytes(b"\xff")
+    assert len(LegacyShelf.of(layout(bench)).list()) == 2
+
+
+def test_they_are_cleared_on_request_and_come_back(bench: Bench) -> None:
+    an_older_repository(bench)
+    legacy.set_aside(layout(bench), now=bench.now)
+    before = file_bytes(bench.folder)
+    upkeep = bench.home.checkpoint_upkeep
+    plan = plan_clear_legacy(upkeep, now=bench.now, command="checkpoints clear-legacy")
+    report = bench.apply(plan)
+    assert (report.removed, report.bytes_in_trash) == (1, before)
+    assert plan.bytes == before
+    assert legacy.archives(layout(bench)) == []
+    undo(bench.home, None, clock=lambda: bench.now)
+    assert file_bytes(bench.folder) == before
+    assert len(LegacyShelf.of(layout(bench)).list()) == 2
+
+
+def test_cleared_for_good_they_are_gone(bench: Bench) -> None:
+    an_older_repository(bench)
+    legacy.set_aside(layout(bench), now=bench.now)
+    upkeep = bench.home.checkpoint_upkeep
+    plan = plan_clear_legacy(upkeep, now=bench.now, command="x", undoable=False)
+    report = bench.apply(plan)
+    assert report.bytes_freed == plan.bytes > 0
+    assert not list((bench.root / "home" / "trash").glob("*/*"))
+
+
+def test_prune_moves_them_aside_and_takes_them_by_age(bench: Bench) -> None:
+    old = an_older_repository(bench)
+    policy = CheckpointPolicy(stale_after=7 * DAY)
+    assert bench.prune(policy).removed == 0
+    assert not old.exists()
+    bench.now += 8 * DAY
+    report = bench.prune(policy)
+    assert [each.result for each in report.outcomes] == [Result.REMOVED]
+    assert legacy.archives(layout(bench)) == []
+
+
+def test_they_count_against_the_bound_on_bytes(bench: Bench) -> None:
+    an_older_repository(bench)
+    ids = bench.takes(bench.project(), 3)
+    legacy.set_aside(layout(bench), now=bench.now)
+    inventory = bench.scan()
+    assert inventory.total_bytes == file_bytes(bench.folder)
+    policy = CheckpointPolicy(max_bytes=inventory.total_bytes - 20_000)
+    report = bench.prune(policy, changing=False)
+    assert "legacy_checkpoints" in [each.kind for each in report.outcomes]
+    assert bench.ids() == ids
+
+
+def test_a_plan_that_names_something_else_touches_nothing(bench: Bench) -> None:
+    an_older_repository(bench)
+    legacy.set_aside(layout(bench), now=bench.now)
+    plan = plan_clear_legacy(bench.home.checkpoint_upkeep, now=bench.now, command="x")
+    text = plan.to_json()
+    for name in ("store", "../..", "legacy-x/../store"):
+        text["items"][0]["id"] = name
+        report = bench.apply(type(plan).from_json(text))
+        assert [each.result for each in report.outcomes] == [Result.FAILED]

@@ -1,0 +1,608 @@
+"""Restoring checkpoints: exact, only what differs, nothing that was not captured, and undoable."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import (
+    CannotUndoError,
+    StorageError,
+    UnknownCheckpointError,
+    UsageError,
+)
+from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.holdfast import HoldfastHome
+from holdfast.model.checkpoint import Rollback, TakeOutcome
+from holdfast.model.report import Result
+from holdfast.services.rollback import rollback
+from holdfast.services.trash import plan_empty
+from holdfast.services.undo import undo
+from holdfast.stores.shadowgit import restore_record
+from holdfast.stores.shadowgit.repository import project_of
+from holdfast.stores.shadowgit.store import ShadowGitStore
+from tests.cli.privileges import as_nobody_special, mounts_of_its_own
+from tests.trees import everything
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 10_000
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    made = (tmp_path / "a project").resolve()
+    (made / "src").mkdir(parents=True)
+    (made / "src/main.py").write_text("one\n")
+    (made / "src/other.py").write_text("other\n")
+    (made / "README").write_text("read me\n")
+    return made
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "home"
+    (made / "operations").mkdir(parents=True)
+    return made.resolve()
+
+
+@pytest.fixture
+def store(root: Path) -> ShadowGitStore:
+    return checkpoint_store(root, max_file_size=LIMIT)
+
+
+@pytest.fixture
+def home(root: Path) -> HoldfastHome:
+    return HoldfastHome(root, clock=lambda: NOW)
+
+
+@pytest.fixture
+def tick() -> Iterator[float]:
+    return iter(NOW + second for second in range(1_000_000))
+
+
+def take(store: ShadowGitStore, project: Path) -> str:
+    taking = store.take(project, reason="before a change", now=NOW)
+    assert taking.id is not None
+    return taking.id
+
+
+def restore(store: ShadowGitStore, target: str, *paths: str) -> Rollback:
+    some = list(paths) or None
+    safety = store.secure(target, paths=some, now=NOW + 1)
+    return store.restore(target, safety, paths=some, now=NOW + 2)
+
+
+def roll_back(home: HoldfastHome, store: ShadowGitStore, target: str, *paths: str) -> Rollback:
+    return rollback(
+        home, store, target, list(paths) or None, command="checkpoints restore", clock=lambda: NOW
+    )
+
+
+# --- Exact ----------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_change_is_taken_back(store: ShadowGitStore, project: Path) -> None:
+    odd = project / os.fsdecode(b"bad\xff\nname")
+    odd.write_bytes(b"\r\n\0")
+    (project / ".gitattributes").write_text("* text=auto eol=crlf filter=lfs\n")
+    (project / "link").symlink_to("README")
+    (project / "empty/deep").mkdir(parents=True)
+    (project / "README").chmod(0o4750)
+    (project / "src").chmod(0o2750)
+    before, target = everything(project), take(store, project)
+    shutil.rmtree(project / "src")
+    (project / "src").write_text("a file now")
+    (project / "link").unlink()
+    (project / "link").mkdir()
+    (project / "empty/deep").rmdir()
+    (project / "README").rename(project / "readme")
+    odd.unlink()
+    (project / "new/deep").mkdir(parents=True)
+    (project / "new/deep/file").write_text("new")
+    done = restore(store, target)
+    assert everything(project) == before
+    assert done.kept == ()
+    assert set(done.deleted) == {"readme", "new/deep/file"}
+    assert {"README", "src/main.py", "link", "empty/deep"} < set(done.written)
+
+
+def test_only_what_differs_is_touched(store: ShadowGitStore, project: Path) -> None:
+    target = take(store, project)
+    (project / "src/main.py").write_text("two\n")
+    untouched = [project / "README", project / "src/other.py"]
+    before = [path.stat() for path in untouched]
+    done = restore(store, target)
+    assert done.written == ("src/main.py",)
+    assert [path.stat() for path in untouched] == before
+
+
+def test_permissions_alone_are_set_in_place(store: ShadowGitStore, project: Path) -> None:
+    target = take(store, project)
+    number = (project / "README").stat().st_ino
+    (project / "README").chmod(0o600)
+    (project / "src").chmod(0o700)
+    done = restore(store, target)
+    assert (project / "README").stat().st_mode & 0o777 == 0o644
+    assert (project / "src").stat().st_mode & 0o777 == 0o755
+    assert (project / "README").stat().st_ino == number
+    assert done.written == ("README", "src")
+
+
+def test_a_preview_says_what_happens_and_touches_nothing(
+    store: ShadowGitStore, project: Path
+) -> None:
+    target = take(store, project)
+    (project / "src/main.py").write_text("two\n")
+    (project / "README").unlink()
+    (project / "new").write_text("new")
+    before = everything(project)
+    foreseen = store.preview(target)
+    assert everything(project) == before
+    assert foreseen.safety_checkpoint is None
+    done = restore(store, target)
+    assert (foreseen.written, foreseen.deleted) == (done.written, done.deleted)
+    assert (done.written, done.deleted) == (("README", "src/main.py"), ("new",))
+
+
+def test_a_project_that_was_deleted_comes_back(store: ShadowGitStore, project: Path) -> None:
+    before, target = everything(project), take(store, project)
+    shutil.rmtree(project)
+    assert set(store.preview(target).written) == {"README", "src/main.py", "src/other.py"}
+    assert not project.exists()
+    restore(store, target)
+    assert everything(project) == before
+
+
+def test_nested_repositories_come_back_without_their_git(
+    store: ShadowGitStore, project: Path
+) -> None:
+    nested = project / "vendor"
+    subprocess.run(["git", "init", "-q", str(nested)], check=True)
+    (nested / "file").write_text("nested")
+    target = take(store, project)
+    (nested / "file").write_text("changed")
+    (nested / ".git/HEAD").write_text("ref: refs/heads/other\n")
+    done = restore(store, target)
+    assert done.written == ("vendor/file",)
+    assert (nested / ".git/HEAD").read_text() == "ref: refs/heads/other\n"
+    shutil.rmtree(nested)
+    restore(store, target)
+    assert (nested / "file").read_text() == "nested"
+    assert not (nested / ".git").exists()
+
+
+# --- What was not captured ------------------------------------------------------------------------
+
+
+def test_what_stands_in_the_way_and_was_not_captured_is_kept_and_named(
+    store: ShadowGitStore, project: Path
+) -> None:
+    target = take(store, project)
+    (project / "README").write_bytes(b"x" * (LIMIT + 1))
+    shutil.rmtree(project / "src")
+    os.mkfifo(project / "src")
+    done = restore(store, target)
+    assert (project / "README").stat().st_size == LIMIT + 1
+    assert (project / "src").is_fifo()
+    reasons = {each.path: each.reason for each in done.kept}
+    assert "too large" in reasons["README"]
+    assert "src/main.py" in reasons
+    assert done.written == ()
+
+
+def test_what_the_rules_leave_out_survives(store: ShadowGitStore, project: Path) -> None:
+    target = take(store, project)
+    (project / "made/cache").mkdir(parents=True)
+    (project / "made/cache/x.log").write_text("log")
+    (project / "made/file").write_text("new")
+    done = restore(store, target)
+    assert (project / "made/cache/x.log").read_text() == "log"
+    assert not (project / "made/file").exists()
+    assert [each.path for each in done.kept] == ["made/cache"]
+
+
+def test_what_the_checkpoint_could_not_capture_is_not_deleted(
+    store: ShadowGitStore, project: Path
+) -> None:
+    """It was there at the time: that the checkpoint lacks it says nothing."""
+    (project / "data").write_bytes(b"x" * (LIMIT + 1))
+    target = take(store, project)
+    (project / "data").write_bytes(b"small enough now")
+    done = restore(store, target)
+    assert (project / "data").read_bytes() == b"small enough now"
+    assert [each.path for each in done.kept] == ["data"]
+    assert "too large" in done.kept[0].reason
+
+
+def test_what_was_ignored_at_the_time_is_not_deleted(store: ShadowGitStore, project: Path) -> None:
+    (project / ".gitignore").write_text("private/\n")
+    (project / "private").mkdir()
+    (project / "private/notes").write_text("mine")
+    target = take(store, project)
+    (project / ".gitignore").unlink()
+    done = restore(store, target)
+    assert (project / "private/notes").read_text() == "mine"
+    assert (project / ".gitignore").read_text() == "private/\n"
+    assert [each.path for each in done.kept] == ["private/notes"]
+
+
+def test_what_changed_after_the_safety_checkpoint_is_kept(
+    store: ShadowGitStore, project: Path
+) -> None:
+    target = take(store, project)
+    (project / "README").write_text("two\n")
+    (project / "new").write_text("new\n")
+    safety = store.secure(target, now=NOW + 1)
+    (project / "README").write_text("three\n")
+    (project / "new").write_text("newer\n")
+    (project / "src/main.py").write_text("nobody asked\n")
+    done = store.restore(target, safety, now=NOW + 2)
+    assert {each.path for each in done.kept} == {"README", "new"}
+    assert (project / "README").read_text() == "three\n"
+    assert (project / "new").read_text() == "newer\n"
+    assert (project / "src/main.py").read_text() == "nobody asked\n"
+
+
+# --- Paths ----------------------------------------------------------------------------------------
+
+
+def test_given_paths_are_restored_and_nothing_else(store: ShadowGitStore, project: Path) -> None:
+    target = take(store, project)
+    (project / "src/main.py").write_text("two\n")
+    (project / "src/new.py").write_text("new\n")
+    (project / "README").write_text("changed\n")
+    done = restore(store, target, "src/main.py")
+    assert (done.written, done.deleted) == (("src/main.py",), ())
+    assert (project / "src/new.py").exists()
+    done = restore(store, target, "src")
+    assert (done.written, done.deleted) == ((), ("src/new.py",))
+    assert (project / "README").read_text() == "changed\n"
+    assert restore(store, target, str(project / "README")).written == ("README",)
+
+
+@pytest.mark.parametrize(
+    "path", ["../outside", "/etc/passwd", "src/../../outside", "no such file", ".git/config"]
+)
+def test_a_path_that_is_not_in_the_project_is_refused(
+    store: ShadowGitStore, project: Path, path: str
+) -> None:
+    target = take(store, project)
+    (project / ".git").mkdir()
+    before = everything(project)
+    with pytest.raises(UsageError):
+        restore(store, target, path)
+    assert everything(project) == before
+
+
+def test_a_path_through_a_symlink_is_refused(
+    store: ShadowGitStore, project: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    target = take(store, project)
+    (project / "src").rename(outside)
+    (project / "src").symlink_to(outside)
+    (outside / "main.py").write_text("outside\n")
+    with pytest.raises(UsageError, match="symlink"):
+        restore(store, target, "src/main.py")
+    restore(store, target)
+    assert (outside / "main.py").read_text() == "outside\n"
+    assert (project / "src/main.py").read_text() == "one\n"
+    assert not (project / "src").is_symlink()
+
+
+def test_a_symlink_that_is_made_meanwhile_leads_nowhere(
+    store: ShadowGitStore, project: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    target = take(store, project)
+    (project / "src/main.py").write_text("two\n")
+    safety = store.secure(target, now=NOW + 1)
+    (project / "src").rename(outside)
+    (project / "src").symlink_to(outside)
+    before = everything(outside)
+    done = store.restore(target, safety, now=NOW + 2)
+    assert everything(outside) == before
+    assert [each.path for each in done.kept] == ["src/main.py"]
+
+
+def test_a_working_directory_that_became_a_symlink_is_refused(
+    store: ShadowGitStore, project: Path, tmp_path: Path
+) -> None:
+    target = take(store, project)
+    (project / "README").unlink()
+    safety = store.secure(target, now=NOW + 1)
+    project.rename(tmp_path / "elsewhere")
+    project.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="link"):
+        store.restore(target, safety, now=NOW + 2)
+    assert not (tmp_path / "elsewhere/README").exists()
+
+
+# --- The safety checkpoint ------------------------------------------------------------------------
+
+
+def test_the_safety_checkpoint_says_what_it_is_for(store: ShadowGitStore, project: Path) -> None:
+    target = take(store, project)
+    assert store.secure(target, now=NOW + 1) == target
+    (project / "README").write_text("two\n")
+    safety = store.get(store.secure(target, now=NOW + 2))
+    assert safety.reason == f"before restoring {target[:8]}"
+
+
+def test_both_ends_of_the_latest_restore_are_held(store: ShadowGitStore, project: Path) -> None:
+    target = take(store, project)
+    (project / "README").write_text("two\n")
+    folder = store.layout.private(project_of(project))
+    assert restore_record.held(folder) == frozenset()
+    safety = store.secure(target, now=NOW + 1)
+    assert restore_record.held(folder) == {target}
+    store.restore(target, safety, now=NOW + 2)
+    assert restore_record.held(folder) == {target, safety}
+    assert restore_record.under_way(folder) is None
+
+
+def test_a_restore_that_was_cut_short_is_finished_by_the_next_checkpoint(
+    store: ShadowGitStore, project: Path
+) -> None:
+    before, target = everything(project), take(store, project)
+    (project / "README").write_text("two\n")
+    safety = store.secure(target, now=NOW + 1)
+    folder = store.layout.private(project_of(project))
+    cut = restore_record.Restoration(target=target, safety=safety, paths=None, started_at=NOW)
+    restore_record.begin(folder, cut)
+    taking = store.take(project, reason="next", now=NOW + 3)
+    assert everything(project) == before
+    assert taking.outcome is TakeOutcome.TAKEN
+    assert restore_record.under_way(folder) is None
+
+
+# --- As an operation ------------------------------------------------------------------------------
+
+
+def test_undo_brings_back_what_was_there_before(
+    home: HoldfastHome, store: ShadowGitStore, project: Path
+) -> None:
+    first, target = everything(project), take(store, project)
+    (project / "README").unlink()
+    (project / "new").mkdir()
+    (project / "new/file").write_text("new\n")
+    before = everything(project)
+    done = roll_back(home, store, target)
+    assert everything(project) == first
+    assert (done.written, done.deleted) == (("README",), ("new/file",))
+    operation = home.log.read().operations[-1]
+    assert (operation.rolled_back, operation.removed, operation.state.value) == (1, 0, "done")
+    undone, report = undo(home, None, clock=lambda: NOW)
+    assert (undone.id, report.brought_back) == (operation.id, 1)
+    assert everything(project) == before
+    with pytest.raises(CannotUndoError):
+        undo(home, None, clock=lambda: NOW)
+
+
+def test_undo_of_some_paths_leaves_the_others(
+    home: HoldfastHome, store: ShadowGitStore, project: Path
+) -> None:
+    target = take(store, project)
+    (project / "README").write_text("two\n")
+    (project / "src/main.py").write_text("two\n")
+    roll_back(home, store, target, "README")
+    (project / "src/main.py").write_text("three\n")
+    undo(home, None, clock=lambda: NOW)
+    assert (project / "README").read_text() == "two\n"
+    assert (project / "src/main.py").read_text() == "three\n"
+
+
+def test_undo_keeps_what_was_changed_since_and_says_so(
+    home: HoldfastHome, store: ShadowGitStore, project: Path
+) -> None:
+    target = take(store, project)
+    (project / "README").write_text("two\n")
+    (project / "src/main.py").write_text("two\n")
+    roll_back(home, store, target)
+    (project / "README").write_text("my work since\n")
+    _, report = undo(home, None, clock=lambda: NOW)
+    assert (project / "README").read_text() == "my work since\n"
+    assert (project / "src/main.py").read_text() == "two\n"
+    assert report.outcomes[0].result is Result.BROUGHT_BACK
+    assert "README" in report.outcomes[0].reason
+
+
+def test_rollbacks_are_undone_one_after_the_other(
+    home: HoldfastHome, store: ShadowGitStore, project: Path
+) -> None:
+    states, ids = [], []
+    for text in ("one", "two", "three"):
+        (project / "README").write_text(text)
+        states.append(everything(project))
+        ids.append(take(store, project))
+    roll_back(home, store, ids[1])
+    roll_back(home, store, ids[0])
+    undo(home, None, clock=lambda: NOW)
+    assert everything(project) == states[1]
+    undo(home, None, clock=lambda: NOW)
+    assert everything(project) == states[2]
+
+
+def test_a_rollback_is_no_trash(home: HoldfastHome, store: ShadowGitStore, project: Path) -> None:
+    target = take(store, project)
+    (project / "README").unlink()
+    roll_back(home, store, target)
+    view = home.log.read()
+    assert view.trash == ()
+    assert [entry.removal.item.target for entry in view.rolled_back] == [target]
+    assert plan_empty(home, now=NOW, command="trash empty").removals == ()
+
+
+def test_nothing_to_do_is_nothing_to_undo(
+    home: HoldfastHome, store: ShadowGitStore, project: Path
+) -> None:
+    target = take(store, project)
+    done = roll_back(home, store, target)
+    assert done == Rollback(written=(), deleted=(), kept=(), safety_checkpoint=target)
+    with pytest.raises(CannotUndoError):
+        undo(home, None, clock=lambda: NOW)
+
+
+@pytest.mark.parametrize("bad", ["--all", "../../etc", "0" * 40, "", "zzzz"])
+def test_an_id_that_is_none_is_refused(
+    home: HoldfastHome, store: ShadowGitStore, project: Path, bad: str
+) -> None:
+    take(store, project)
+    with pytest.raises(UnknownCheckpointError):
+        roll_back(home, store, bad)
+    assert home.log.read().operations == ()
+
+
+# --- Bad days -------------------------------------------------------------------------------------
+
+LOCKED = """
+import sys
+from pathlib import Path
+from holdfast.stores.shadowgit.store import ShadowGitStore
+
+store, project = ShadowGitStore(Path(sys.argv[1])), Path(sys.argv[2])
+target = store.take(project, reason="before", now=1.0).id
+(project / "src").chmod(0o755)
+(project / "src/main.py").write_text("two")
+(project / "src/new").write_text("new")
+(project / "src").chmod(0o555)
+safety = store.secure(target, now=2.0)
+done = store.restore(target, safety, now=3.0)
+assert not done.kept, done
+assert (project / "src/main.py").read_text() == "one\\n"
+assert not (project / "src/new").exists()
+assert (project / "src").stat().st_mode & 0o777 == 0o555
+store.restore(safety, target, now=4.0)
+assert (project / "src/new").read_text() == "new"
+assert (project / "src").stat().st_mode & 0o777 == 0o555
+"""
+
+
+def test_a_directory_that_nobody_may_write_is_opened_and_closed_again(
+    project: Path, tmp_path: Path
+) -> None:
+    (project / "src").chmod(0o555)
+    command = [*as_nobody_special(), sys.executable, "-c", LOCKED]
+    done = subprocess.run(
+        [*command, str(tmp_path / "store"), str(project)],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+FULL = """
+import sys
+from pathlib import Path
+from holdfast.errors import StorageError
+from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.holdfast import HoldfastHome
+from holdfast.services.rollback import rollback
+from holdfast.services.undo import undo
+from tests.trees import everything
+
+home, project = Path(sys.argv[1]), Path(sys.argv[2])
+(home / "operations").mkdir(parents=True)
+store, opened = checkpoint_store(home), HoldfastHome(home, clock=lambda: 5.0)
+for number in range(20):
+    (project / f"{number:02}").write_bytes(bytes([number]) * 100_000)
+first = everything(project)
+target = store.take(project, reason="before", now=1.0).id
+for number in range(20):
+    (project / f"{number:02}").write_bytes(b"small")
+changed = everything(project)
+ballast = project.parent / "more ballast"
+with ballast.open("wb") as file:
+    try:
+        while True:
+            file.write(b"x" * 10_000)
+            file.flush()
+    except OSError:
+        file.truncate(file.tell() - 450_000)
+try:
+    rollback(opened, store, target, command="restore", clock=lambda: 6.0)
+except StorageError as error:
+    assert "No space" in error.message and "undo" in error.hint, (error.message, error.hint)
+else:
+    raise AssertionError("there was no room")
+assert everything(project) not in (first, changed)
+ballast.unlink()
+if sys.argv[3] == "undo":
+    undo(opened, None, clock=lambda: 7.0)
+    assert everything(project) == changed
+else:
+    rollback(opened, store, target, command="restore", clock=lambda: 7.0)
+    assert everything(project) == first
+"""
+
+
+@pytest.mark.parametrize("way", ["undo", "again"])
+def test_a_full_disk_stops_a_restore_that_can_be_undone_or_finished(
+    tmp_path: Path, way: str
+) -> None:
+    small, home = tmp_path / "small", tmp_path / "home"
+    small.mkdir()
+    mount = f"mount -t tmpfs -o size=4m tmpfs {small} && mkdir {small}/project"
+    script = tmp_path / "script.py"
+    script.write_text(FULL)
+    run = f"{sys.executable} {script} {home} {small}/project {way}"
+    done = subprocess.run(
+        [*mounts_of_its_own(), "sh", "-c", f"{mount} && {run}"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_nothing_of_the_users_git_is_ever_run(
+    store: ShadowGitStore, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hooks, filters, signing, file system monitors: each would leave a mark."""
+    mark, person = tmp_path / "mark", tmp_path / "person"
+    person.mkdir()
+    trap = person / "trap"
+    trap.write_text(f"#!/bin/sh\necho $0 $@ >> {mark}\ncat\n")
+    trap.chmod(0o755)
+    for name in ("post-checkout", "post-index-change", "reference-transaction", "pre-commit"):
+        shutil.copy(trap, person / name)
+    (person / ".gitconfig").write_text(
+        f"""
+[core]\nhooksPath = {person}\nfsmonitor = {trap}\nautocrlf = true\nattributesFile = {person}/attr
+excludesFile = {person}/ignore\npager = {trap}\neditor = {trap}\nsshCommand = {trap}
+[filter "evil"]\nclean = {trap}\nsmudge = {trap}\nprocess = {trap}\nrequired = true
+[commit]\ngpgSign = true\n[gpg]\nprogram = {trap}\n[diff]\nexternal = {trap}
+[diff "evil"]\ntextconv = {trap}\ncommand = {trap}\n[alias]\ndiff-files = "!{trap}"
+"""
+    )
+    (person / "attr").write_text("* filter=evil diff=evil text=auto eol=crlf\n")
+    (person / "ignore").write_text("*\n")
+    monkeypatch.setenv("HOME", str(person))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(person))
+    monkeypatch.setenv("GIT_EXTERNAL_DIFF", str(trap))
+    monkeypatch.setenv("GIT_DIR", str(person))
+    subprocess.run(
+        ["git", "init", "-q", str(project)], check=True, env={"PATH": os.environ["PATH"]}
+    )
+    for hook in ("post-checkout", "pre-commit", "post-index-change"):
+        (project / ".git/hooks").mkdir(exist_ok=True)
+        shutil.copy(trap, project / ".git/hooks" / hook)
+    (project / ".gitattributes").write_text("* filter=evil diff=evil text eol=crlf ident\n")
+    (project / "crlf").write_bytes(b"a\r\nb\n$Id$\n")
+    before, target = everything(project), take(store, project)
+    (project / "crlf").write_bytes(b"other")
+    shutil.rmtree(project / "src")
+    restore(store, target)
+    assert everything(project) == before
+    assert not mark.exists(), mark.read_text()

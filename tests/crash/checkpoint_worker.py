@@ -1,0 +1,132 @@
+"""One of many processes on one store: `python -m tests.crash.checkpoint_worker ROLE ROOT SEED`.
+
+A taker has a directory of its own. It brings that to a state that follows from a number, takes a
+checkpoint with the number as its reason, and now and then restores an older one. So whoever reads a
+checkpoint knows what it must hold. The others drop checkpoints, bring them back, reclaim space.
+They run until they are killed; whatever they did not expect they say, and end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from holdfast.errors import CannotUndoError, UnknownCheckpointError
+from holdfast.homes.holdfast import HoldfastHome
+from holdfast.model.checkpoint import TakeOutcome
+from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.services.prune_checkpoints import bound_checkpoints
+from holdfast.services.rollback import rollback
+from holdfast.services.silent import Silent
+from holdfast.services.undo import undo
+from holdfast.stores.shadowgit.reclaiming import reclaim, tidy
+from holdfast.stores.shadowgit.store import ShadowGitStore
+from tests.checkpointing import on_disk
+
+MAX_SNAPSHOTS = 12
+_FILES = 9
+
+
+def state(number: int) -> Mapping[str, bytes]:
+    """Every file of a directory: some change often, some seldom, some come and go."""
+    files = {
+        f"d{place % 3}/f{place}": f"{place} at {number % (place + 2)}\n".encode() * 40
+        for place in range(_FILES)
+        if (number + place) % 7
+    }
+    return {**files, "number": f"{number}\n".encode()}
+
+
+def bring_to(workdir: Path, number: int) -> list[str]:
+    """Which files that changed."""
+    wanted = state(number)
+    there = {name: data for name, (_, data) in on_disk(workdir).items()}
+    for name in there.keys() - wanted.keys():
+        (workdir / name).unlink()
+    changed = [name for name, data in wanted.items() if there.get(name) != data]
+    for name in changed:
+        path = workdir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(wanted[name])
+    return [*(there.keys() - wanted.keys()), *changed]
+
+
+def store_of(root: Path, max_snapshots: int = MAX_SNAPSHOTS) -> ShadowGitStore:
+    return ShadowGitStore(root / "home" / "checkpoints", max_snapshots=max_snapshots)
+
+
+def take(root: Path, seed: str) -> None:
+    chance = random.Random(f"{seed} {time.time_ns()}")
+    store, home = store_of(root), HoldfastHome(root / "home", clock=time.time)
+    workdir = root / f"project-{seed}"
+    workdir.mkdir(exist_ok=True)
+    # A restore that was cut short is finished here, before the directory is touched.
+    store.take(workdir, reason="recover", now=time.time())
+    restored = False
+    for _ in itertools.count():
+        number = chance.randrange(10_000)
+        changed = bring_to(workdir, number)
+        # Known are only changes since the last checkpoint: a restore makes others.
+        paths = changed if not restored and chance.random() < 0.3 else None
+        taking = store.take(workdir, reason=str(number), now=time.time(), paths=paths)
+        assert taking.outcome is not TakeOutcome.SKIPPED, taking
+        assert not taking.not_captured, taking
+        restored = chance.random() < 0.2
+        if restored:
+            restore(store, home, workdir, chance)
+
+
+def restore(
+    store: ShadowGitStore, home: HoldfastHome, workdir: Path, chance: random.Random
+) -> None:
+    chosen = chance.choice(store.list(workdir))
+    try:
+        rollback(home, store, chosen.id, command="checkpoints restore", clock=time.time)
+    except UnknownCheckpointError:
+        return  # dropped in between
+    if chosen.reason.isdigit():
+        there = {name: data for name, (_, data) in on_disk(workdir).items()}
+        assert there == state(int(chosen.reason)), f"{chosen.id} was not restored"
+
+
+def prune(root: Path, seed: str) -> None:
+    chance = random.Random(f"{seed} {time.time_ns()}")
+    home = HoldfastHome(root / "home", clock=time.time)
+    for _ in itertools.count():
+        policy = CheckpointPolicy(
+            max_count=chance.choice((2, 4, 8)),
+            max_bytes=chance.choice((None, 100_000, 400_000)),
+            use_trash=chance.random() < 0.5,
+            trash_age=0.5,
+        )
+        reports, _ = bound_checkpoints(
+            home, policy, command="checkpoints prune", clock=time.time, progress=Silent()
+        )
+        for outcome in (each for report in reports for each in report.outcomes):
+            assert outcome.result not in ("failed", "damaged"), outcome
+        if reports and chance.random() < 0.3:
+            try:
+                undo(home, reports[0].operation, clock=time.time)
+            except CannotUndoError:
+                continue
+        time.sleep(chance.random() * 0.3)
+
+
+def space(root: Path, seed: str) -> None:
+    layout = store_of(root).layout
+    for number in itertools.count():
+        if not layout.exists():
+            time.sleep(0.1)
+        elif number % 3:
+            reclaim(layout, holder="test", thorough=bool(number % 2))
+        else:
+            tidy(layout)
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    {"take": take, "prune": prune, "space": space}[sys.argv[1]](Path(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,104 @@
+"""Law 4 under load: processes take, restore, drop and reclaim at once, and are killed at random."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.homes.holdfast import HoldfastHome
+from holdfast.model.operation import OperationState
+from holdfast.services.settle import settle_if_needed
+from holdfast.stores.shadowgit.reclaiming import reclaim
+from tests.checkpointing import contents, fsck, on_disk
+from tests.crash.checkpoint_worker import MAX_SNAPSHOTS, state, store_of
+
+ROOT = Path(__file__).parents[2]
+ROLES = (("take", "1"), ("take", "2"), ("take", "3"), ("prune", "4"), ("space", "5"))
+PATIENCE = 60.0
+
+
+def start(root: Path, role: str, seed: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.crash.checkpoint_worker", role, str(root), seed],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def race(root: Path, seconds: float, *, kills: bool) -> int:
+    """How many were killed. None may end by itself: then it found something that must not be."""
+    root.mkdir(parents=True, exist_ok=True)
+    chance = random.Random(7)
+    running = {role: start(root, *role) for role in ROLES}
+    end = time.monotonic() + seconds
+    killed = 0
+    while time.monotonic() < end:
+        time.sleep(chance.uniform(0.2, 0.8))
+        for role, process in running.items():
+            assert process.poll() is None, f"{role} ended: {process.communicate()[1]}"
+        if kills:
+            role = chance.choice(ROLES)
+            stop(running[role])
+            running[role] = start(root, *role)
+            killed += 1
+    for process in running.values():
+        stop(process)
+    return killed
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=PATIENCE)
+
+
+def check(root: Path) -> int:
+    """Everything that is left is whole; says how much that is."""
+    home = HoldfastHome(root / "home", clock=time.time)
+    settle_if_needed(home, clock=time.time)
+    store = store_of(root, max_snapshots=0)
+    reclaim(store.layout, holder="test", thorough=True)
+    found = home.checkpoint_upkeep.verify()
+    assert found.ok, found.problems
+    assert fsck(root / "home" / "checkpoints" / "store") == ""
+    left = store.list()
+    for checkpoint in left:
+        held = {path: data for path, (_, data) in contents(store, checkpoint).items()}
+        if checkpoint.reason.isdigit():
+            assert held == state(int(checkpoint.reason)), checkpoint
+    for name in ("1", "2", "3"):
+        workdir = root / f"project-{name}"
+        store.take(workdir, reason="at the end", now=time.time())
+        for checkpoint in store.list(workdir):
+            safety = store.secure(checkpoint.id, now=time.time())
+            store.restore(checkpoint.id, safety, now=time.time())
+            assert on_disk(workdir) == contents(store, checkpoint), checkpoint
+    # What is in the trash by the log is in the store, too.
+    view = home.log.read()
+    assert not view.problems
+    assert all(each.state is not OperationState.UNFINISHED for each in view.operations)
+    assert all(problem.reason == "" for problem in home.checkpoint_upkeep.scan(0).problems)
+    return len(left)
+
+
+def test_no_checkpoint_is_lost_while_others_drop_and_reclaim(tmp_path: Path) -> None:
+    race(tmp_path, seconds=8, kills=False)
+    assert check(tmp_path) >= 3
+
+
+def test_no_checkpoint_is_lost_when_processes_are_killed(tmp_path: Path) -> None:
+    assert race(tmp_path, seconds=10, kills=True) > 5
+    assert check(tmp_path) >= 3
+
+
+@pytest.mark.deep
+def test_no_checkpoint_is_lost_in_a_minute_of_kills(tmp_path: Path) -> None:
+    assert race(tmp_path, seconds=60, kills=True) > 50
+    assert 3 <= check(tmp_path) <= 3 * MAX_SNAPSHOTS
