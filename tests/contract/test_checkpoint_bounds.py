@@ -11,22 +11,27 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.homes.maintenance import maintain
 from holdfast.model.checkpoint import ProjectState
 from holdfast.model.checkpoint_inventory import index_root, root_of
 from holdfast.model.item import CHECKPOINT, SPACE
+from holdfast.model.maintenance import MaintenanceResult, Step
+from holdfast.model.operation import Removal
 from holdfast.model.plan import Action
 from holdfast.model.report import Report, Result
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.policy.rules import Rules
 from holdfast.services.prune_checkpoints import bound_checkpoints, plan_drop
+from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo
-from holdfast.stores.shadowgit import reclaiming
+from holdfast.stores.shadowgit import reclaiming, restore_record
 from holdfast.stores.shadowgit.dropping import ROTATED, all_refs, project_refs
 from holdfast.stores.shadowgit.projects import read_record, write_record
 from holdfast.stores.shadowgit.reclaiming import reclaim, tidy
 from holdfast.stores.shadowgit.repository import project_of, used
+from holdfast.stores.shadowgit.restore_record import Restoration
 from tests.checkpointing import DAY, Bench, contents, facts, file_bytes, fsck
 
 NOW = CheckpointPolicy(use_trash=False)
@@ -460,3 +465,127 @@ def test_space_is_offered_only_when_it_is_worth_it(bench: Bench) -> None:
     assert not bench.plan(CheckpointPolicy()).steps
     plan = bench.plan(replace(NOW, max_count=1))
     assert [item.action for item in plan.steps] == [Action.REMOVE, Action.RECLAIM]
+
+
+# --- After a kill ---------------------------------------------------------------------------------
+
+
+def removals(bench: Bench, *, undoable: bool) -> list[Removal]:
+    """What a run has announced when it is killed."""
+    upkeep = bench.home.checkpoint_upkeep
+    plan = plan_drop(upkeep, None, now=bench.now, command="x", undoable=undoable)
+    return [
+        Removal(operation="3", number=number, item=item)
+        for number, item in enumerate(plan.removals)
+    ]
+
+
+@pytest.mark.parametrize("undoable", [True, False])
+def test_what_was_not_reached_is_untouched(bench: Bench, undoable: bool) -> None:
+    ids = bench.takes(bench.project(), 3)
+    outcomes = bench.home.keeper(CHECKPOINT).settle(removals(bench, undoable=undoable))
+    assert {each.result for each in outcomes} == {Result.SKIPPED}
+    assert bench.ids() == ids
+
+
+@pytest.mark.parametrize("undoable", [True, False])
+def test_what_had_gone_has_gone(bench: Bench, undoable: bool) -> None:
+    bench.takes(bench.project(), 3)
+    announced = removals(bench, undoable=undoable)
+    keeper = bench.home.keeper(CHECKPOINT)
+    done = keeper.remove(announced)
+    assert {each.result for each in done} == {Result.REMOVED}
+    assert keeper.settle(announced) == done
+    assert keeper.remove(announced)[0].result is (Result.REMOVED if undoable else Result.SKIPPED)
+
+
+def test_bringing_back_and_discarding_can_be_repeated(bench: Bench) -> None:
+    ids = bench.takes(bench.project(), 3)
+    announced = removals(bench, undoable=True)
+    keeper = bench.home.keeper(CHECKPOINT)
+    keeper.remove(announced)
+    for _ in range(2):
+        assert {each.result for each in keeper.bring_back(announced)} == {Result.BROUGHT_BACK}
+        assert bench.ids() == ids
+    keeper.remove(announced)
+    for _ in range(2):
+        assert {each.result for each in keeper.discard(announced)} == {Result.REMOVED}
+    assert {each.result for each in keeper.bring_back(announced)} == {Result.DAMAGED}
+
+
+def test_a_lock_that_a_killed_git_left_is_no_obstacle(bench: Bench) -> None:
+    bench.takes(bench.project(), 3)
+    bench.home.checkpoint_upkeep.pack()  # so that dropping one changes the list
+    (bench.folder / "store" / "packed-refs.lock").touch()
+    assert bench.prune(replace(NOW, max_count=1)).removed == 2
+
+
+def test_a_restore_that_was_cut_short_keeps_its_checkpoints(bench: Bench) -> None:
+    workdir = bench.project()
+    ids = bench.takes(workdir, 4)
+    folder = bench.store.layout.private(project_of(workdir.resolve()))
+    cut = Restoration(target=ids[0], safety=ids[2], paths=None, started_at=bench.now)
+    restore_record.begin(folder, cut)
+    plan = bench.plan(replace(NOW, max_count=1))
+    assert [item.id for item in plan.removals] == [ids[1]]
+    named = plan_drop(bench.home.checkpoint_upkeep, None, now=bench.now, command="x")
+    assert {item.id for item in named.removals} == {ids[1], ids[3]}
+    # Also one that began after the plan was made.
+    restore_record.begin(folder, replace(cut, target=ids[1]))
+    report = bench.apply(plan)
+    assert [each.reason for each in report.outcomes if each.kind == CHECKPOINT] == [
+        "in use: a restore between it and another one was cut short"
+    ]
+
+
+def test_what_undo_of_the_latest_rollback_needs_stays(bench: Bench) -> None:
+    workdir = bench.project()
+    ids = bench.takes(workdir, 4)
+    rollback(bench.home, bench.store, ids[0], command="restore", clock=lambda: bench.now)
+    bench.now += 5
+    bench.write(workdir / "another", 10)
+    newest = bench.store.take(workdir, reason="later", now=bench.now).id
+    bench.prune(CheckpointPolicy(max_count=1))
+    assert bench.ids() == [ids[0], ids[3], newest]
+    (operation, *_) = (each for each in bench.home.log.read().operations if each.rolled_back)
+    assert undo(bench.home, operation.id, clock=lambda: bench.now)[1].failed == 0
+
+
+# --- Maintenance ----------------------------------------------------------------------------------
+
+
+def maintained(bench: Bench, config: str = "") -> MaintenanceResult:
+    (bench.root / "home" / "config.toml").write_text(config, encoding="utf-8")
+    return maintain(bench.root / "home", clock=lambda: bench.now, force=True)
+
+
+def test_maintenance_prunes_checkpoints_unless_told_not_to(bench: Bench) -> None:
+    bench.takes(bench.project("old"), 3)
+    bench.now += 8 * DAY
+    young = bench.takes(bench.project("young"), 3)
+    result = maintained(bench, "[checkpoints]\nauto_prune = false\n")
+    assert (result.ok, result.removed) == (True, 0)
+    result = maintained(bench, "[checkpoints]\nmax_snapshots = 2\n")
+    assert result.ok
+    (step,) = (each for each in result.steps if each.step is Step.CHECKPOINTS)
+    assert step.removed == 4
+    assert bench.ids() == young[1:]
+    # What is in the trash expires also where nothing is pruned.
+    bench.now += 8 * DAY
+    result = maintained(bench, "[checkpoints]\nauto_prune = false\n")
+    assert (result.removed, bench.ids()) == (4, young[1:])
+    assert result.bytes_freed > 0
+    assert not [ref for ref in all_refs(bench.store.layout) if ref.operation]
+
+
+def test_maintenance_says_what_it_could_not_reach(bench: Bench) -> None:
+    bench.take(bench.project(), size=2_000_000)
+    result = maintained(bench, "[checkpoints]\nmax_total_size_mb = 1\n")
+    (short,) = result.shortfalls
+    assert (short.cap, short.limit) == ("max_total_size of checkpoints", 1_000_000)
+
+
+def test_a_home_without_checkpoints_has_no_such_step(bench: Bench) -> None:
+    (bench.root / "home").mkdir()
+    assert Step.CHECKPOINTS not in [each.step for each in maintained(bench).steps]
+    assert not bench.folder.exists()

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,11 +59,6 @@ def store(root: Path) -> ShadowGitStore:
 @pytest.fixture
 def home(root: Path) -> HoldfastHome:
     return HoldfastHome(root, clock=lambda: NOW)
-
-
-@pytest.fixture
-def tick() -> Iterator[float]:
-    return iter(NOW + second for second in range(1_000_000))
 
 
 def take(store: ShadowGitStore, project: Path) -> str:
@@ -121,6 +115,43 @@ def test_only_what_differs_is_touched(store: ShadowGitStore, project: Path) -> N
     done = restore(store, target)
     assert done.written == ("src/main.py",)
     assert [path.stat() for path in untouched] == before
+
+
+def test_many_files_in_many_directories_come_back(store: ShadowGitStore, project: Path) -> None:
+    for number in range(300):
+        folder = project / f"many {number % 7}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{number}").write_bytes(b"%d" % number * number)
+        (folder / f"{number}").chmod(0o600 if number % 3 else 0o755)
+    before, target = everything(project), take(store, project)
+    for number in range(7):
+        shutil.rmtree(project / f"many {number}")
+    done = restore(store, target)
+    assert everything(project) == before
+    assert len(done.written) == 300
+    for path in project.glob("many */*"):
+        path.write_bytes(b"changed")
+    assert len(restore(store, target).written) == 300
+    assert everything(project) == before
+
+
+def test_usual_permissions_that_differ_between_checkpoints_are_exact(
+    store: ShadowGitStore, project: Path
+) -> None:
+    """A store that lost its checkpoints judges anew what is usual; the old one is still whole."""
+    before, target = everything(project), take(store, project)
+    folder = store.layout.private(project_of(project))
+    for path in (project / "README", project / "src/main.py", project / "src/other.py"):
+        path.chmod(0o600)
+    refs = store.layout.store / "refs/holdfast"
+    refs.rename(refs.with_name("aside"))
+    (folder / "state.json").unlink()
+    safety = take(store, project)
+    for ref in refs.with_name("aside").glob("*/*"):
+        ref.rename(refs / ref.parent.name / ref.name)
+    done = store.restore(target, safety, now=NOW)
+    assert everything(project) == before
+    assert done.written == ("README", "src/main.py", "src/other.py")
 
 
 def test_permissions_alone_are_set_in_place(store: ShadowGitStore, project: Path) -> None:
@@ -346,6 +377,24 @@ def test_both_ends_of_the_latest_restore_are_held(store: ShadowGitStore, project
     store.restore(target, safety, now=NOW + 2)
     assert restore_record.held(folder) == {target, safety}
     assert restore_record.under_way(folder) is None
+
+
+def test_a_bound_of_one_checkpoint_takes_neither_end_of_a_rollback(
+    home: HoldfastHome, root: Path, project: Path
+) -> None:
+    narrow = checkpoint_store(root, max_snapshots=1)
+    target = take(narrow, project)
+    (project / "README").write_text("two\n")
+    before = everything(project)
+    roll_back(home, narrow, target)
+    after = everything(project)
+    for number in range(3):
+        (project / "src/other.py").write_text(f"{number}\n")
+        take(narrow, project)
+    (project / "src/other.py").write_text("other\n")
+    assert everything(project) == after
+    undo(home, None, clock=lambda: NOW)
+    assert everything(project) == before
 
 
 def test_a_restore_that_was_cut_short_is_finished_by_the_next_checkpoint(

@@ -87,17 +87,22 @@ class LooseObjects:
         """Make everything that was put a part of the store, durably."""
         with storage_errors(_DOING):
             flush_together([pending.fd for pending in self._pending.values()])
-            folders = {self._name(oid, pending) for oid, pending in self._pending.items()}
+            folders: set[Path] = set()
+            for oid, pending in self._pending.items():
+                folders |= self._name(oid, pending)
             self.discard()
-            if folders:
-                flush_folders({self._objects, *folders})
+            flush_folders(folders)
 
-    def _name(self, oid: bytes, pending: _Pending) -> Path:
+    def _name(self, oid: bytes, pending: _Pending) -> set[Path]:
+        """Give an object its name; says which folders have new names in them."""
         name = oid.hex()
         folder = self._objects / name[:2]
-        folder.mkdir(mode=PRIVATE_DIR, exist_ok=True)
+        touched = {folder}
+        if not folder.exists():
+            folder.mkdir(mode=PRIVATE_DIR, exist_ok=True)
+            touched.add(self._objects)
         pending.temporary.replace(folder / name[2:])
-        return folder
+        return touched
 
     def discard(self) -> None:
         for pending in self._pending.values():

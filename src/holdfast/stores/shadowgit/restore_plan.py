@@ -8,15 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from holdfast.errors import UsageError
-from holdfast.model.checkpoint import (
-    Captured,
-    Change,
-    ChangeKind,
-    Checkpoint,
-    Entry,
-    NotCaptured,
-)
+from holdfast.model.checkpoint import Captured, Change, ChangeKind, Entry, NotCaptured
 
 #: Without these its owner cannot change what is in a directory.
 _ENTER_AND_WRITE = 0o300
@@ -119,24 +111,6 @@ def directories(captured: Captured) -> dict[str, int]:
             found[place] = captured.usual_directory
     found |= {path: entry.permissions for path, entry in captured.directories.items()}
     return found
-
-
-def check_paths(paths: Collection[str], old: Captured, new: Captured, target: Checkpoint) -> None:
-    """Raise for a path that neither side has, or that something else stands in front of now."""
-    known = {*old.files, *new.files, *directories(old), *directories(new)}
-    for path in paths:
-        for place in above(path):
-            if place in old.files:
-                kind = "a symlink" if old.files[place].is_link else "a file"
-                raise UsageError(
-                    f"Cannot restore {path!r}: {place!r} is {kind} now, no path leads through it.",
-                    hint=f"To replace it, restore {place!r} itself.",
-                )
-        if path not in known:
-            raise UsageError(
-                f"Neither checkpoint {target.id} nor {target.workdir} has {path!r} captured.",
-                hint=f"`holdfast checkpoints show {target.id}` lists what the checkpoint holds.",
-            )
 
 
 def above(path: str) -> Iterator[str]:

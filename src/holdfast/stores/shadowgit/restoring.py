@@ -13,7 +13,7 @@ it the other way round.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,15 +38,16 @@ from holdfast.model.checkpoint import (
 )
 from holdfast.stores.files import storage_errors
 from holdfast.stores.shadowgit import restore_record
-from holdfast.stores.shadowgit.base import content_of
+from holdfast.stores.shadowgit.base import Content, content_of
 from holdfast.stores.shadowgit.beside import path_bytes
 from holdfast.stores.shadowgit.commits import parse
 from holdfast.stores.shadowgit.comparing import captured
 from holdfast.stores.shadowgit.repository import Layout, git_errors, opened
-from holdfast.stores.shadowgit.restore_plan import Steps, check_paths, steps
+from holdfast.stores.shadowgit.restore_plan import Steps, steps
 from holdfast.stores.shadowgit.restore_record import Restoration
 from holdfast.stores.shadowgit.restore_run import RestoreRun
-from holdfast.stores.shadowgit.sparing import Sparing
+from holdfast.stores.shadowgit.restore_sides import check_paths, differing
+from holdfast.stores.shadowgit.sparing import Sparing, rules
 from holdfast.stores.shadowgit.trees import Trees
 from holdfast.stores.shadowgit.working_tree import WorkingTree
 
@@ -75,7 +76,8 @@ class Restorer:
 
     def check(self, target: Checkpoint, safety: Checkpoint, paths: Sequence[str]) -> None:
         """Raise `UsageError` for paths that cannot be restored."""
-        check_paths(paths, self._captured(safety.tree), self._captured(target.tree), target)
+        old, new = self._content(safety.tree), self._content(target.tree)
+        check_paths(paths, self._trees, old, new, target)
 
     def preview(
         self, target: Checkpoint, present: Sight | None, paths: Sequence[str] | None
@@ -162,9 +164,21 @@ class Restorer:
     ) -> tuple[str, ...]:
         """What this restore is about to make although the present rules leave it out."""
         added = [each.path for each in todo.written if each.old is None]
-        old, new = self._captured(target.tree), self._captured(present.tree)
-        ignored = self._sparing().ignored(added, todo.made, old=old, new=new)
+        ignored = self._ignored(added, todo.made, present.tree, other=target.tree)
         return tuple(path for path in ignored if tree.look(path_bytes(path), size=-1) is None)
+
+    def _ignored(
+        self, files: Sequence[str], directories: Sequence[str], tree: str, *, other: str
+    ) -> Mapping[str, str]:
+        """What the rules in a tree leave out. Where the other has the same rules it leaves out the
+        same, and nobody needs to be asked."""
+        if not (files or directories):
+            return {}
+        sides = differing(self._trees, self._content(other), self._content(tree))
+        if rules(sides[0]) == rules(sides[1]):
+            return {}
+        whole = captured(self._trees, self._content(tree))
+        return self._sparing().ignored(files, directories, whole)
 
     def _sparing(self) -> Sparing:
         return Sparing(self._layout.store, self._folder, self._blob)
@@ -176,17 +190,19 @@ class Restorer:
         paths: Sequence[str] | None,
         fresh: Collection[str] = (),
     ) -> Steps:
-        old = _NOTHING if present is None else self._captured(present.tree)
-        new = self._captured(target.tree)
+        then = self._content(target.tree)
+        now = None if present is None else self._content(present.tree)
         if paths is not None:
-            check_paths(paths, old, new, target)
-        sparing = self._sparing()
-        todo = steps(old, new, paths=paths, spared=sparing.not_captured(target))
+            check_paths(paths, self._trees, now, then, target)
+        if present is None or now is None:
+            return steps(_NOTHING, captured(self._trees, then), paths=paths)
+        old, new = differing(self._trees, now, then)
+        why = self._sparing().not_captured(target)
+        todo = steps(old, new, paths=paths, spared=why)
         going = [each.path for each in todo.unlinked if each.kind is ChangeKind.DELETED]
-        ignored = sparing.ignored(going, todo.removed, old=old, new=new)
+        ignored = self._ignored(going, todo.removed, target.tree, other=present.tree)
         if not ignored.keys() - set(fresh):
             return todo
-        why = sparing.not_captured(target)
 
         def spared(path: str) -> str | None:
             return why(path) or (None if path in fresh else ignored.get(path))
@@ -207,9 +223,9 @@ class Restorer:
                 )
             return WorkingTree(workdir)
 
-    def _captured(self, tree: str) -> Captured:
+    def _content(self, tree: str) -> Content:
         with git_errors("read the checkpoint store"):
-            return captured(self._trees, content_of(self._trees, bytes.fromhex(tree)))
+            return content_of(self._trees, bytes.fromhex(tree))
 
     def _blob(self, oid: str) -> bytes:
         with git_errors("read the checkpoint store"):

@@ -40,25 +40,16 @@ class Sparing:
         return spared
 
     def ignored(
-        self,
-        files: Sequence[str],
-        directories: Sequence[str],
-        *,
-        old: Captured,
-        new: Captured,
+        self, files: Sequence[str], directories: Sequence[str], tree: Captured
     ) -> Mapping[str, str]:
-        """Of what would go, that which the rules of the new tree leave out.
+        """Of these paths, those that the rules in a tree leave out.
 
-        They may have been there at its time: that it lacks them says nothing. Where both trees have
-        the same rules, the old one would lack them too.
+        They may have been there at its time: that it lacks them says nothing.
         """
-        rules = _rules(new)
-        if not (files or directories) or rules == _rules(old):
-            return {}
         with tempfile.TemporaryDirectory(prefix="holdfast-") as made:
             place = Path(made).resolve()
             with storage_errors(f"write ignore rules to {place}"):
-                for path, entry in rules.items():
+                for path, entry in rules(tree).items():
                     file = place / path
                     file.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
                     file.write_bytes(self.blob(entry.oid))
@@ -70,7 +61,7 @@ class Sparing:
         return {path_text(path): _IGNORED for path in left}
 
 
-def _rules(captured: Captured) -> Mapping[str, Entry]:
+def rules(captured: Captured) -> Mapping[str, Entry]:
     return {
         path: entry
         for path, entry in captured.files.items()

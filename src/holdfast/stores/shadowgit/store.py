@@ -40,7 +40,8 @@ from holdfast.stores.shadowgit.repository import (
     project_of,
     used,
 )
-from holdfast.stores.shadowgit.taking import Order, Taker
+from holdfast.stores.shadowgit.seen import Order
+from holdfast.stores.shadowgit.taking import Taker
 from holdfast.stores.shadowgit.trees import EMPTY, Trees
 
 #: How far a project's record may lag behind a take that found nothing new.

@@ -8,25 +8,23 @@ most behind, which the next look notices.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pygit2
 
 from holdfast.errors import DamageError, StorageError
-from holdfast.model.checkpoint import Lines, NotCaptured, Sight, TakeOutcome, Taking
+from holdfast.model.checkpoint import Lines, Sight, TakeOutcome, Taking
 from holdfast.stores.shadowgit import state as states
 from holdfast.stores.shadowgit.base import Base, find_base
-from holdfast.stores.shadowgit.beside import path_text
 from holdfast.stores.shadowgit.commits import Details, order_after, ref_name, write_commit
 from holdfast.stores.shadowgit.git import EXCLUDES, Git, GitFailedError
 from holdfast.stores.shadowgit.index import PrivateIndex
 from holdfast.stores.shadowgit.lines import count_lines
 from holdfast.stores.shadowgit.looking import (
     Found,
-    Looked,
     Seeing,
     carried_left,
     carried_young,
@@ -36,9 +34,9 @@ from holdfast.stores.shadowgit.looking import (
 )
 from holdfast.stores.shadowgit.loose import LooseObjects, flush_folders
 from holdfast.stores.shadowgit.packing import let_go
-from holdfast.stores.shadowgit.reading import Signature
 from holdfast.stores.shadowgit.recording import modes_changed
 from holdfast.stores.shadowgit.repository import Layout, git_errors, opened
+from holdfast.stores.shadowgit.seen import Order, Seen
 from holdfast.stores.shadowgit.state import Listing, State
 from holdfast.stores.shadowgit.storing import write_files, write_root
 from holdfast.stores.shadowgit.trees import EMPTY, TREE, Node, Trees
@@ -47,38 +45,6 @@ from holdfast.stores.shadowgit.walking import parent, standing_digest
 #: The index is brought up to date when the next look would have to read more than this again.
 _BEHIND_FILES = 64
 _BEHIND_BYTES = 4_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What to take, and what to say of it."""
-
-    workdir: Path
-    project: str
-    reason: str
-    now: float
-    session: str | None
-    turn: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A working tree that was looked at and is in the store."""
-
-    base: Base | None
-    state: State
-    listing: Listing
-    looked: Looked
-    root: bytes
-    files: bytes
-    changed: Mapping[bytes, tuple[Node | None, Node | None]]
-    modes_changed: int
-    young: Mapping[bytes, Signature]
-
-    @property
-    def not_captured(self) -> tuple[NotCaptured, ...]:
-        left = sorted(carried_left(self.state, self.looked).items())
-        return tuple(NotCaptured(path=path_text(path), reason=why) for path, why in left)
 
 
 class Taker:
@@ -241,13 +207,15 @@ class Taker:
             # A kill right after the ref must not make the next look start from the one before.
             states.write_state(self._folder, replace(seen.state, coming=ref))
             self._trees.repository.references.create(ref, commit)
-            self._flush(ref)
+            self._flush(ref, first=seen.base is None)
             let_go(self._trees.repository, self._project)
         return commit, ref
 
-    def _flush(self, ref: str) -> None:
+    def _flush(self, ref: str, *, first: bool) -> None:
         path = self._layout.store / ref
-        flush_folders((path, path.parent, path.parent.parent))
+        flush_folders([path, path.parent])
+        if first:
+            flush_folders([path.parent.parent])
 
     def _lines(self, seen: Seen) -> Lines | None:
         if seen.looked.bytes > _BEHIND_BYTES:

@@ -60,10 +60,10 @@ class Seen:
 
 
 class WorkingTree:
-    """An open project. Directories are flushed when they are left."""
+    """An open project, for one thread. Directories are flushed when they are left."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = os.open(root, _DIRECTORY)
+    def __init__(self, root: Path, *, inside: int | None = None) -> None:
+        self._root = os.open(root, _DIRECTORY, dir_fd=inside)
         self._folder = b""
         self._fd = self._root
         self._dirty = False
@@ -76,6 +76,10 @@ class WorkingTree:
             self._leave()
         finally:
             os.close(self._root)
+
+    def again(self) -> WorkingTree:
+        """The same project, whatever its path leads to by now, for another thread."""
+        return WorkingTree(Path(), inside=self._root)
 
     def flush(self) -> None:
         """Make the names in the directory where the last change was durable."""
