@@ -8,41 +8,44 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from holdfast.model.archived import ArchivedSession, ArchiveHits
-from holdfast.model.checkpoint import (
-    Captured,
-    Change,
-    Checkpoint,
-    Lines,
-    Project,
-    RestoreState,
-    Rollback,
-    Sight,
-    Taking,
-)
-from holdfast.model.checkpoint_inventory import CheckpointInventory
-from holdfast.model.event import Event
-from holdfast.model.inventory import Inventory, Problem
-from holdfast.model.item import Item
-from holdfast.model.lease import Holder, Lease
-from holdfast.model.maintenance import Marker
-from holdfast.model.operation import LogView, OperationAction, Removal
-from holdfast.model.plan import Action, PlanItem
-from holdfast.model.report import Outcome
-from holdfast.model.search import Search
-from holdfast.model.session import (
-    Addition,
-    Hit,
-    Json,
-    Message,
-    Session,
-    SessionFilter,
-    SessionOrder,
-)
-from holdfast.model.stats import Share, StoreStats
-from holdfast.model.verification import Verification
+from holdfast.model.plan import Action
+
+if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
+    from holdfast.model.archived import ArchivedSession, ArchiveHits
+    from holdfast.model.checkpoint import (
+        Captured,
+        Change,
+        Checkpoint,
+        Lines,
+        Project,
+        RestoreState,
+        Rollback,
+        Sight,
+        Taking,
+    )
+    from holdfast.model.checkpoint_inventory import CheckpointInventory
+    from holdfast.model.event import Event
+    from holdfast.model.inventory import Inventory, Problem
+    from holdfast.model.item import Item
+    from holdfast.model.lease import Holder, Lease
+    from holdfast.model.maintenance import Marker
+    from holdfast.model.operation import LogView, OperationAction, Removal
+    from holdfast.model.plan import PlanItem
+    from holdfast.model.report import Outcome
+    from holdfast.model.search import Search
+    from holdfast.model.session import (
+        Addition,
+        Hit,
+        Json,
+        Message,
+        Session,
+        SessionFilter,
+        SessionOrder,
+    )
+    from holdfast.model.stats import Share, StoreStats
+    from holdfast.model.verification import Verification
 
 Clock = Callable[[], float]
 

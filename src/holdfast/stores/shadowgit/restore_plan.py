@@ -72,16 +72,14 @@ def steps(
     before, after = directories(old), directories(new)
     inside = _Inside(paths)
     changes = [each for each in _changes(old.files, new.files, after) if inside(each.path)]
-    stays = [
-        NotCaptured(path=each.path, reason=why)
-        for each in changes
-        if each.kind is ChangeKind.DELETED and (why := spared(each.path))
-    ]
-    staying = {each.path for each in stays}
-    changes = [each for each in changes if each.path not in staying]
-    unlinked = [each for each in changes if each.new is None]
+    removed = [path for path in before if path not in after and inside(path)]
+    # A directory with something in it stays with that, and that is named.
+    going = [each.path for each in changes if each.kind is ChangeKind.DELETED]
+    stays = {path: why for path in (*going, *removed) if (why := spared(path))}
+    named = [path for path in stays if path in old.files or path in old.empty]
+    changes = [each for each in changes if each.new is not None or each.path not in stays]
+    removed = [path for path in removed if path not in stays]
     written = [each for each in changes if each.new is not None]
-    removed = [path for path in before if path not in after and inside(path) and not spared(path)]
     needed = {place for each in written for place in above(each.path)}
     made = [path for path in after if path not in before and (path in needed or inside(path))]
     touched = {place for path in _touched(changes, removed, made) for place in above(path)}
@@ -89,12 +87,12 @@ def steps(
         touched.add(PROJECT)
     modes = _modes(before, after, made, inside, touched)
     return Steps(
-        unlinked=tuple(unlinked),
+        unlinked=tuple(each for each in changes if each.new is None),
         removed=tuple(sorted(removed, reverse=True)),
         made=tuple(sorted(made)),
         written=tuple(written),
         modes={path: modes[path] for path in sorted(modes, reverse=True)},
-        spared=tuple(stays),
+        spared=tuple(NotCaptured(path=path, reason=stays[path]) for path in named),
         shown_removed=old.empty.intersection(removed).difference(new.files),
         shown_written=new.empty.intersection(made)
         | {path for path, each in modes.items() if each.old not in (None, each.new)},
