@@ -31,6 +31,7 @@ from tests.contract.test_doctor_repair import (
     problems,
 )
 from tests.crash.harness import run_killed
+from tests.crash.quick import quick
 
 KINDS = ("in place", "pages", "first page", "first page and log")
 FEWEST_KILLS = 40
@@ -110,7 +111,7 @@ def _verify(path: Path, expected: set[int], *, through: bool, in_place: bool) ->
     assert content(path)[1].keys() == expected
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", quick(KINDS, "pages"))
 def test_killed_at_every_call(kind: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.contract.test_doctor_killed", kind],

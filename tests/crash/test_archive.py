@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.archive_harness import SCENARIOS
+from tests.crash.quick import quick
 from tests.crash.test_kill_everywhere import FEWEST_KILLS, ROOT, harness
 
 FULL_DISK = """
@@ -40,7 +41,7 @@ print(json.dumps([report.removed, reasons, lost, left, everything(home) == befor
 """
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", quick(SCENARIOS, "archive", "restore"))
 def test_killed_at_every_call(scenario: str) -> None:
     tally = harness(scenario, module="archive_harness")
     assert tally["kills"] >= FEWEST_KILLS

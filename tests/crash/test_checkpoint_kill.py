@@ -5,20 +5,21 @@ from __future__ import annotations
 import pytest
 
 from tests.crash.checkpoint_harness import SCENARIOS, SLOW
+from tests.crash.quick import quick
 from tests.crash.test_kill_everywhere import FEWEST_KILLS, harness
 
 #: A scenario that takes checkpoints has hundreds of calls, and most of them are not the restore's.
 SOME = "9"
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", quick(SCENARIOS, "restore-then-again"))
 def test_a_restore_is_killed_at_every_call(scenario: str) -> None:
     tally = harness(scenario, "1", module="checkpoint_harness")
     assert tally["kills"] >= FEWEST_KILLS
     assert tally["states"] == tally["kills"] + 1
 
 
-@pytest.mark.parametrize("scenario", SLOW)
+@pytest.mark.parametrize("scenario", quick(SLOW, "restore-then-take"))
 def test_a_rollback_is_killed_at_some_calls(scenario: str) -> None:
     tally = harness(scenario, SOME, module="checkpoint_harness")
     assert tally["states"] == tally["kills"] + 1 > 2

@@ -11,6 +11,7 @@ import pytest
 
 from tests.crash import session_harness
 from tests.crash.harness import SCENARIOS
+from tests.crash.quick import quick
 
 ROOT = Path(__file__).parents[2]
 #: Fewer kills than this mean that the harness no longer reaches into the operation.
@@ -37,7 +38,7 @@ def test_killed_at_every_call(scenario: str) -> None:
     assert tally["states"] == tally["kills"] + 1
 
 
-@pytest.mark.parametrize("scenario", session_harness.SCENARIOS)
+@pytest.mark.parametrize("scenario", quick(session_harness.SCENARIOS, "prune", "undo"))
 def test_sessions_are_killed_at_every_call(scenario: str) -> None:
     tally = harness(scenario, module="session_harness")
     assert tally["kills"] >= FEWEST_KILLS

@@ -148,7 +148,7 @@ def restore(
         check_undone(before, everything(project))
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(turns)
 def test_a_restore_gives_back_what_was_captured_and_touches_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, given_turns: list[Turn]
@@ -157,7 +157,7 @@ def test_a_restore_gives_back_what_was_captured_and_touches_nothing_else(
 
 
 @pytest.mark.deep
-@settings(max_examples=400)
+@settings(max_examples=120)
 @given(turns)
 def test_so_it_does_for_many_more(
     tmp_path_factory: pytest.TempPathFactory, given_turns: list[Turn]

@@ -100,7 +100,7 @@ def run(place: Path, given_steps: list[tuple[list[Edit], list[bytes], str]]) -> 
         check(store, project, now + 1)
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(steps)
 def test_a_checkpoint_is_what_a_walk_of_the_file_system_finds(
     tmp_path_factory: pytest.TempPathFactory,

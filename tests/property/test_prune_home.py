@@ -163,7 +163,7 @@ def is_wanted(line: dict[str, Any], wanted: dict[str, Any]) -> bool:
     return all(tests[name](value) for name, value in wanted.items())
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     stored=lines(),
     wanted=st.lists(FILTERS, min_size=8, max_size=20),
@@ -390,7 +390,7 @@ def expected(before: Seen, plan: Plan) -> tuple[set[str], set[str]]:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     made=made_sessions(),
     orphans=ORPHANS,

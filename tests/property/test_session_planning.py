@@ -88,7 +88,7 @@ def test_a_plan_is_that_of_the_model(inventory: Inventory, policy: Policy, files
         assert sum(shortfall.held_by.values()) == shortfall.remaining
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(families(), session_policies(trivial_max=st.integers(0, 3)) | capped(), MODES)
 def test_families_go_as_the_model_says(inventory: Inventory, policy: Policy, files: Files) -> None:
     made = plan(policy, inventory, files)
