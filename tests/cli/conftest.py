@@ -6,11 +6,15 @@ Homes that many tests begin with are made once a worker and copied.
 from __future__ import annotations
 
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.cli.machine import Machine
+
+# A run that was started in the background may ignore Ctrl-C, and so would every command under test.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _new(root: Path) -> Machine:

@@ -231,8 +231,9 @@ def test_list_of_a_folder_below_names_the_project(
     machine: Machine, project: Path, first: str
 ) -> None:
     shown = ok(machine, "list", cwd=project / "src")
-    assert f"There are no checkpoints of {project / 'src'} yet" in shown.words
-    assert f"{project}, which it lies in, has some." in shown.words
+    said = shown.out.replace("\n", "").replace(" ", "")  # a long path is broken where it must be
+    assert f"therearenocheckpointsof{project / 'src'}yet".lower() in said.lower()
+    assert f"{project},whichitliesin,hassome." in said
 
 
 def test_list_of_all_projects_and_of_a_session(machine: Machine, project: Path, first: str) -> None:
