@@ -42,14 +42,17 @@ test: lint types contracts  ## Check everything: lint, types, import contracts, 
 test-deep: dev  ## Run the long tests that `make test` leaves out
 	$(BIN)/python -m pytest -n $(WORKERS) -m deep -o faulthandler_timeout=3600 $(PYTEST_ARGS) \
 	  || [ $$? -eq 5 ]
+	HOLDFAST_EXAMPLES=1000 $(BIN)/python -m pytest -n $(WORKERS) -m "not deep" tests/property \
+	  -o faulthandler_timeout=3600 $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 # Ratios side by side in one run. It judges nothing, so it is no part of `make test`.
 .PHONY: bench
-bench: $(VENV)/.installed  ## Measure it beside its baselines (installs them into .bench)
-	@$(BIN)/python bench/startup.py
-	@$(BIN)/python bench/sessions.py
-	@$(BIN)/python bench/prune.py
-	@$(BIN)/python bench/checkpoints.py
+bench: $(VENV)/.installed  ## Measure it beside its baselines; writes docs/benchmarks.md
+	@$(BIN)/python bench/report.py
+
+.PHONY: bench-quick
+bench-quick: $(VENV)/.installed  ## See in a minute that the benchmarks work; writes nothing
+	@$(BIN)/python bench/report.py --quick
 
 .PHONY: lint
 lint: dev  ## Check style and format

@@ -12,14 +12,22 @@ _FOLDER = Path(__file__).parents[1] / ".bench"
 
 
 def hermes_python() -> Path:
-    """The interpreter of an environment with Hermes in it; made on first use, then kept."""
-    folder = _FOLDER / f"hermes-{HERMES}"
+    return _python(f"hermes-{HERMES}", f"hermes-agent=={HERMES}")
+
+
+def plotting_python() -> Path:
+    return _python("plots", "matplotlib")
+
+
+def _python(name: str, wanted: str) -> Path:
+    """The interpreter of an environment with one package; made on first use, then kept."""
+    folder = _FOLDER / name
     python = folder / "bin" / "python"
     done = folder / ".installed"
     if not done.exists():
-        print(f"Installing Hermes {HERMES} as a baseline …", file=sys.stderr)
+        print(f"Installing {wanted} …", file=sys.stderr)
         venv.create(folder, with_pip=True, clear=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", f"hermes-agent=={HERMES}"]
+        pip = [str(python), "-m", "pip", "install", "--quiet", wanted]
         subprocess.run(pip, check=True, stdout=subprocess.DEVNULL)
         done.touch()
     return python

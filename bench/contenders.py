@@ -159,10 +159,10 @@ def clean(**settings: object) -> Mapping[str, str]:
     return kept | {name: str(value) for name, value in settings.items()}
 
 
-#: How the others make a new repository, and a first backup of the folder they are in.
-PROGRAMS = {
+#: How the others make a new repository, and the n-th backup of the folder they are in.
+_PROGRAMS = {
     "restic": (("restic", "init", "--quiet"), ("restic", "backup", "--quiet", ".")),
-    "borg": (("borg", "init", "--encryption=none"), ("borg", "create", "::first", ".")),
+    "borg": (("borg", "init", "--encryption=none"), ("borg", "create", "::{number}", ".")),
 }
 
 
@@ -170,21 +170,31 @@ def is_installed(program: str) -> bool:
     return shutil.which(program) is not None
 
 
-def first_backup(program: str, folder: Path, tree: Path) -> float:
-    """The seconds of a whole process that takes a first backup into a new repository."""
-    begin, backup = PROGRAMS[program]
-    folder.mkdir()
-    repository = folder / "repository"
-    environment = clean(
-        RESTIC_REPOSITORY=repository,
-        RESTIC_PASSWORD="bench",  # noqa: S106 - of a repository that lives a minute
-        RESTIC_CACHE_DIR=folder / "cache",
-        BORG_REPO=repository,
-        BORG_BASE_DIR=folder / "borg",
-    )
-    seconds = 0.0
-    for command in (begin, backup):
+class Backup:
+    """A backup program with a new repository, as its users start it."""
+
+    def __init__(self, program: str, folder: Path, tree: Path) -> None:
+        begin, self._backup = _PROGRAMS[program]
+        self._tree = tree
+        self._number = 0
+        folder.mkdir()
+        self._environment = clean(
+            RESTIC_REPOSITORY=folder / "repository",
+            RESTIC_PASSWORD="bench",  # noqa: S106 - of a repository that lives a minute
+            RESTIC_CACHE_DIR=folder / "cache",
+            BORG_REPO=folder / "repository",
+            BORG_BASE_DIR=folder / "borg",
+        )
+        self._run(begin)
+
+    def take(self) -> float:
+        """The seconds of a whole process that takes a backup."""
+        self._number += 1
         began = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True, cwd=tree, env=environment)
-        seconds = time.perf_counter() - began
-    return seconds
+        self._run([word.format(number=self._number) for word in self._backup])
+        return time.perf_counter() - began
+
+    def _run(self, command: Sequence[str]) -> None:
+        subprocess.run(
+            command, check=True, capture_output=True, cwd=self._tree, env=self._environment
+        )

@@ -7,7 +7,7 @@ other. Rounds alternate; Holdfast has three, and Hermes one, because that takes 
 
     .venv/bin/python bench/prune.py                 10 minutes, 3 GB
     .venv/bin/python bench/prune.py --large         also 200,000 sessions beside a writer: 5 GB more
-    .venv/bin/python bench/prune.py --sessions 200  whether it works
+    .venv/bin/python bench/prune.py --quick         whether it works
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from baselines import HERMES, hermes_python
 from corpus import OLD_DAYS
+from plotting import Plot, common_options, save
 
 _WORKERS = Path(__file__).parent / "workers"
 _HOLDFAST = (sys.executable, "-m", "holdfast")
@@ -37,6 +37,19 @@ _MB = 1e6
 #: Of ages up to 400 days, three quarters are above this.
 _LARGE_AGE = "100d"
 _ALONE_SECONDS = 5
+_QUICK = 100
+#: Which parts of all sessions are pruned as well, to see how it grows.
+_SHARES = (10, 5, 2)
+_TEXT = """\
+## Getting rid of sessions
+
+{count:,} sessions of {each} messages of about 1.4 kB, each with its `session_{{id}}.json`, in a
+home of either kind; all of them are old enough to go. Whole processes, the start of the
+interpreter included: `holdfast sessions prune --yes` beside Hermes {hermes}'s own
+`prune_sessions` with files and its `vacuum`. Every round works on a fresh copy; medians of
+{rounds} rounds, and one round for Hermes, which takes a minute. Hermes looks for files by another
+name than the one it gives them, so each `session_{{id}}.json` stays.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +179,8 @@ def count_sessions(home: Path) -> int:
     return int(json.loads(said.out)["total"])
 
 
-def compare(scratch: Path, count: int, rounds: int) -> None:
+def compare(scratch: Path, count: int, rounds: int) -> tuple[float, float]:
+    """How long a prune took, Holdfast's and Hermes's."""
     home, hermes_home = build(scratch, count)
     ours, theirs, archive = Figures(), Figures(), Figures()
     on_a_copy(home, lambda copy: measure_final(copy, Figures()))  # warms the caches
@@ -178,18 +192,30 @@ def compare(scratch: Path, count: int, rounds: int) -> None:
         on_a_copy(home, lambda copy: measure_archive(copy, archive))
     if ours["back"] != count or theirs["pruned"] != count:
         raise SystemExit(f"Not all of {count:,} were pruned and brought back: {ours} {theirs}")
-    print(
-        f"{platform.python_implementation()} {platform.python_version()}; {count:,} sessions of "
-        f"{_PER_SESSION} messages with a file each; medians of {rounds} rounds, Hermes: 1 round"
-    )
+    print(_TEXT.format(count=count, each=_PER_SESSION, hermes=HERMES, rounds=rounds))
     show_times(ours, theirs)
     show_bytes(ours, theirs, on_disk(home), on_disk(hermes_home))
     show_archive(archive, database(home))
+    shutil.rmtree(home)
+    shutil.rmtree(hermes_home)
+    return ours["prune"], theirs["prune"]
+
+
+def by_number(scratch: Path, count: int) -> Iterator[tuple[int, float, float]]:
+    """The same prune for fewer sessions, one round each: how it grows."""
+    for share in _SHARES:
+        fewer = max(1, count // share)
+        home, hermes_home = build(scratch, fewer)
+        ours, theirs = Figures(), Figures()
+        on_a_copy(home, lambda copy, figures=ours: measure_prune(copy, figures))  # type: ignore[misc]
+        on_a_copy(hermes_home, lambda copy, figures=theirs: measure_hermes(copy, figures))  # type: ignore[misc]
+        shutil.rmtree(home)
+        shutil.rmtree(hermes_home)
+        yield fewer, ours["prune"], theirs["prune"]
 
 
 def show_times(ours: Figures, theirs: Figures) -> None:
     slow = theirs["prune"]
-    print()
     print(f"| work, whole processes | Holdfast | Hermes {HERMES} | ratio | wanted |")
     print("|---|---:|---:|---:|---:|")
     for name, what in (
@@ -217,14 +243,13 @@ def show_bytes(ours: Figures, theirs: Figures, before: int, hermes_before: int) 
 def show_archive(figures: Figures, whole: int) -> None:
     print()
     print(
-        f"archive of {figures['bundles']:,.0f} sessions: {figures['archive']:.2f} s; "
-        f"restore: {figures['restore']:.2f} s"
+        f"Archiving {figures['bundles']:,.0f} of them takes {figures['archive']:.2f} s and "
+        f"restoring them {figures['restore']:.2f} s. Their bundles are "
+        f"{figures['bundle bytes'] / _MB:.1f} MB ({figures['archive on disk'] / _MB:.1f} MB on the "
+        f"disk); the database of {whole / _MB:.1f} MB gave back "
+        f"{figures['database freed'] / _MB:.1f} MB for them."
     )
-    print(
-        f"their bundles: {figures['bundle bytes'] / _MB:.1f} MB, on the disk "
-        f"{figures['archive on disk'] / _MB:.1f} MB; the database of {whole / _MB:.1f} MB gave "
-        f"back {figures['database freed'] / _MB:.1f} MB"
-    )
+    print()
 
 
 class Writer:
@@ -241,17 +266,14 @@ class Writer:
         if said is None or not said.readline():
             raise SystemExit("The writer did not start.")
 
-    def stop(self) -> str:
-        """How long its appends took, in words."""
+    def stop(self) -> tuple[float, float, float]:
+        """How long its appends took in milliseconds: in the median, 99 % of them, the longest."""
         out, _ = self._process.communicate()
         if self._process.returncode:
             raise SystemExit("The writer failed.")
         waits = json.loads(out)
         median, p99, longest = (waits[name] * 1000 for name in ("median", "p99", "longest"))
-        return (
-            f"{waits['appends']:,} appends, median {median:.1f} ms, 99 % within {p99:.1f} ms, "
-            f"longest {longest:.0f} ms"
-        )
+        return median, p99, longest
 
 
 def large(scratch: Path, count: int) -> None:
@@ -260,32 +282,38 @@ def large(scratch: Path, count: int) -> None:
     run(sys.executable, _WORKERS / "large_store.py", home, count)
     os.sync()
     before = database(home)
-    print(f"{count:,} sessions of {_PER_SESSION} messages, a database of {before / _MB:,.0f} MB")
+    print(
+        f"Only for Holdfast: {count:,} sessions of {_PER_SESSION} messages, a database of "
+        f"{before / _MB:,.0f} MB."
+    )
+    print()
+    print("| work | takes | memory | wanted |")
+    print("|---|---:|---:|---:|")
     for words, wanted in (
-        (("sessions", "gc", "--dry-run"), " (wanted: < 2 s)"),
-        (("sessions", "stats"), " (wanted: < 2 s)"),
+        (("sessions", "gc", "--dry-run"), "< 2 s"),
+        (("sessions", "stats"), "< 2 s"),
         (("status",), ""),
     ):
         done = [holdfast(home, *words) for _ in range(_ROUNDS)]
         seconds = statistics.median(each.seconds for each in done)
         memory = max(each.megabytes for each in done)
-        print(f"{' '.join(words)}: {seconds:.2f} s{wanted}, {memory:.0f} MB")
+        print(f"| `{' '.join(words)}` | {seconds:.2f} s | {memory:.0f} MB | {wanted} |")
     writer = Writer(home)
     time.sleep(_ALONE_SECONDS)
-    print(f"a writer alone: {writer.stop()}")
+    alone = writer.stop()
     writer = Writer(home)
     pruned = holdfast(home, "sessions", "prune", "--older-than", _LARGE_AGE, "--yes")
     waits = writer.stop()
-    left = count_sessions(home)
-    print(
-        f"prune --older-than {_LARGE_AGE}: {pruned.seconds:.0f} s, {left:,} sessions left, "
-        f"{pruned.megabytes:.0f} MB of memory (wanted: < 200 MB)"
-    )
-    print(f"a writer beside it: {waits} (wanted: < 250 ms)")
-    print(
-        f"the database after it: {database(home) / _MB:,.0f} MB, the trash: "
-        f"{on_disk(home / 'trash') / _MB:,.0f} MB"
-    )
+    gone = f"`sessions prune --older-than {_LARGE_AGE}`, {count - count_sessions(home):,} go"
+    print(f"| {gone} | {pruned.seconds:.0f} s | {pruned.megabytes:.0f} MB | < 200 MB |")
+    print()
+    print("| a writer that appends every 5 ms | median | 99 % within | longest | wanted |")
+    print("|---|---:|---:|---:|---:|")
+    for name, (median, p99, longest), wanted in (
+        ("alone", alone, ""),
+        ("beside that prune", waits, "< 250 ms"),
+    ):
+        print(f"| {name} | {median:.1f} ms | {p99:.1f} ms | {longest:.0f} ms | {wanted} |")
     print()
 
 
@@ -295,11 +323,26 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help=f"of Holdfast [{_ROUNDS}]")
     parser.add_argument("--large", action="store_true", help="also what takes minutes and 5 GB")
     parser.add_argument("--large-sessions", type=int, default=200_000, help="in it [200000]")
+    common_options(parser)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as scratch:
+    if arguments.quick:
+        arguments.sessions, arguments.rounds = _QUICK, 1
+    plot = Plot(
+        name="prune-time",
+        title="Prune sessions of 20 messages with their files, space given back",
+        x="sessions",
+        y="seconds",
+    )
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
+        scratch, count = Path(name), arguments.sessions
+        took = [*([] if arguments.quick else by_number(scratch, count))]
+        took.append((count, *compare(scratch, count, arguments.rounds)))
+        for number, ours, theirs in took:
+            plot.add("Holdfast", number, ours)
+            plot.add(f"Hermes {HERMES}", number, theirs)
         if arguments.large:
-            large(Path(scratch), arguments.large_sessions)
-        compare(Path(scratch), arguments.sessions, arguments.rounds)
+            large(scratch, arguments.large_sessions)
+    save(arguments.json, [plot])
 
 
 if __name__ == "__main__":

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.homes.archive import ArchiveOptions
 from holdfast.homes.archive_keeper import ArchiveKeeper
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.homes.options import HomeOptions
+from holdfast.homes.options import ArchiveOptions, HomeOptions
 from holdfast.model.item import SESSION, SPACE
 from holdfast.model.plan import Action, Plan
 from holdfast.model.report import Report

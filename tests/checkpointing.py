@@ -71,6 +71,10 @@ class Bench:
     def takes(self, workdir: Path, count: int, *, size: int = 5_000) -> list[str]:
         return [self.take(workdir, size=size, reason=f"r{number}") for number in range(count)]
 
+    def unpack(self) -> None:
+        """Give every object a file of its own, so that a test can get at one of them."""
+        loosen(self.folder / "store")
+
     def ids(self, workdir: Path | None = None) -> list[str]:
         """The oldest first."""
         return [checkpoint.id for checkpoint in reversed(self.store.list(workdir))]
@@ -135,3 +139,15 @@ def on_disk(workdir: Path) -> Mapping[str, tuple[int, bytes]]:
 def facts(checkpoints: Sequence[Checkpoint]) -> dict[str, tuple[float, str, str]]:
     """What never changes of a checkpoint."""
     return {each.id: (each.time, each.reason, each.tree) for each in checkpoints}
+
+
+def loosen(store: Path) -> None:
+    """Take every object out of its pack, so that one alone can be damaged."""
+    packs = {path: path.read_bytes() for path in (store / "objects/pack").glob("pack-*.pack")}
+    for path in packs:
+        for part in path.parent.glob(f"{path.stem}.*"):
+            part.unlink()
+    for data in packs.values():
+        subprocess.run(
+            ["git", "--git-dir", str(store), "unpack-objects", "-q"], input=data, check=True
+        )

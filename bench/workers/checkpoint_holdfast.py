@@ -9,6 +9,7 @@ What is timed is the call alone: not the start of this process, and not the way 
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import time
 from pathlib import Path
@@ -46,6 +47,19 @@ def pack(home: str) -> dict[str, object]:
     upkeep.pack()
     seconds = time.perf_counter() - began
     return {"seconds": seconds, "checkpoints": len(upkeep.scan(time.time()).checkpoints)}
+
+
+def overview(home: str) -> dict[str, object]:
+    """Every project with its number of checkpoints, and what all of it takes."""
+    opened = open_home(Path(home), clock=time.time)
+    began = time.perf_counter()
+    usage = opened.checkpoint_upkeep.scan(time.time())
+    return {"seconds": time.perf_counter() - began, "projects": len(usage.projects)}
+
+
+def memory() -> dict[str, object]:
+    """The most that this process ever had, in megabytes."""
+    return {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
 def _recorder(home: str, workdir: str) -> Recorder:

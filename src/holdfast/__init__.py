@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from holdfast.errors import BudgetExceededError as BudgetExceededError
     from holdfast.errors import HoldfastError as HoldfastError
+    from holdfast.guard.async_guard import AsyncGuard as AsyncGuard
+    from holdfast.guard.guard import Guard as Guard
+    from holdfast.homes.agent_sessions import AgentSessions as AgentSessions
     from holdfast.homes.background import maintain_in_background as maintain_in_background
     from holdfast.homes.embedded import open_sessions as open_sessions
     from holdfast.homes.embedded_checkpoints import open_checkpoints as open_checkpoints
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from holdfast.model.checkpoint import Rollback as Rollback
     from holdfast.model.checkpoint import TakeOutcome as TakeOutcome
     from holdfast.model.checkpoint import Taking as Taking
+    from holdfast.model.guard import Advice as Advice
+    from holdfast.model.guard import Level as Level
     from holdfast.model.inventory import Inventory as Inventory
     from holdfast.model.maintenance import MaintenanceResult as MaintenanceResult
     from holdfast.model.plan import Plan as Plan
@@ -35,10 +41,15 @@ if TYPE_CHECKING:
     from holdfast.model.session import SessionFilter as SessionFilter
     from holdfast.model.session import SessionOrder as SessionOrder
     from holdfast.model.session import Tokens as Tokens
+    from holdfast.policy.budgets import Budgets as Budgets
+    from holdfast.policy.budgets import GuardOptions as GuardOptions
+    from holdfast.policy.budgets import Thresholds as Thresholds
     from holdfast.policy.lifecycle import OnReset as OnReset
     from holdfast.policy.lifecycle import SessionOptions as SessionOptions
     from holdfast.policy.lifecycle import Transcript as Transcript
     from holdfast.policy.limits import SessionLimits as SessionLimits
+    from holdfast.policy.prices import Price as Price
+    from holdfast.policy.prices import Prices as Prices
     from holdfast.policy.retention import plan as plan
     from holdfast.policy.rules import Caps as Caps
     from holdfast.policy.rules import Limits as Limits
@@ -52,14 +63,22 @@ if TYPE_CHECKING:
     from holdfast.services.undo import undo as undo
 
 _ROOMS = {
+    "Advice": "holdfast.model.guard",
+    "AgentSessions": "holdfast.homes.agent_sessions",
     "Alert": "holdfast.model.alert",
+    "AsyncGuard": "holdfast.guard.async_guard",
     "AsyncSessions": "holdfast.services.async_sessions",
+    "BudgetExceededError": "holdfast.errors",
+    "Budgets": "holdfast.policy.budgets",
     "Caps": "holdfast.policy.rules",
     "Checkpoint": "holdfast.model.checkpoint",
     "EndReason": "holdfast.model.session",
+    "Guard": "holdfast.guard.guard",
+    "GuardOptions": "holdfast.policy.budgets",
     "Hit": "holdfast.model.session",
     "HoldfastError": "holdfast.errors",
     "Inventory": "holdfast.model.inventory",
+    "Level": "holdfast.model.guard",
     "Limits": "holdfast.policy.rules",
     "MaintenanceResult": "holdfast.model.maintenance",
     "Message": "holdfast.model.session",
@@ -67,6 +86,8 @@ _ROOMS = {
     "OnReset": "holdfast.policy.lifecycle",
     "Plan": "holdfast.model.plan",
     "Policy": "holdfast.policy.rules",
+    "Price": "holdfast.policy.prices",
+    "Prices": "holdfast.policy.prices",
     "Recorder": "holdfast.services.recorder",
     "Relation": "holdfast.model.session",
     "Report": "holdfast.model.report",
@@ -80,6 +101,7 @@ _ROOMS = {
     "Sessions": "holdfast.services.sessions",
     "TakeOutcome": "holdfast.model.checkpoint",
     "Taking": "holdfast.model.checkpoint",
+    "Thresholds": "holdfast.policy.budgets",
     "Tokens": "holdfast.model.session",
     "Transcript": "holdfast.policy.lifecycle",
     "apply": "holdfast.services.apply",
@@ -94,14 +116,22 @@ _ROOMS = {
 }
 
 __all__ = [
+    "Advice",
+    "AgentSessions",
     "Alert",
+    "AsyncGuard",
     "AsyncSessions",
+    "BudgetExceededError",
+    "Budgets",
     "Caps",
     "Checkpoint",
     "EndReason",
+    "Guard",
+    "GuardOptions",
     "Hit",
     "HoldfastError",
     "Inventory",
+    "Level",
     "Limits",
     "MaintenanceResult",
     "Message",
@@ -109,6 +139,8 @@ __all__ = [
     "OnReset",
     "Plan",
     "Policy",
+    "Price",
+    "Prices",
     "Recorder",
     "Relation",
     "Report",
@@ -122,6 +154,7 @@ __all__ = [
     "Sessions",
     "TakeOutcome",
     "Taking",
+    "Thresholds",
     "Tokens",
     "Transcript",
     "__version__",

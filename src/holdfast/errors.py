@@ -117,3 +117,30 @@ class UnknownCheckpointError(UsageError):
     """No checkpoint has this id, or several begin so."""
 
     kind = "unknown_checkpoint"
+
+
+class BudgetExceededError(HoldfastError):
+    """A call would pass a budget of its session: it was not made, and the session has ended.
+
+    `budget` names it as `Budgets` does; `used` counts what is in flight as well.
+    """
+
+    kind = "budget"
+
+    def __init__(
+        self, message: str, *, session_id: str, budget: str, used: float, limit: float
+    ) -> None:
+        super().__init__(
+            message,
+            hint="Raise the budget and reopen the session, or go on in a new one.",
+        )
+        self.session_id = session_id
+        self.budget = budget
+        self.used = used
+        self.limit = limit
+
+
+class UnknownCostError(UsageError):
+    """A budget of cost cannot be kept: something was used whose cost nobody knows."""
+
+    kind = "unknown_cost"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     from holdfast.model.archived import ArchivedSession, ArchiveHits
     from holdfast.model.checkpoint import (
         Captured,
+        Capturing,
         Change,
         Checkpoint,
         Lines,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     )
     from holdfast.model.checkpoint_inventory import CheckpointInventory
     from holdfast.model.event import Event
+    from holdfast.model.guard import Standing, Work
+    from holdfast.model.guarded import Estimate
     from holdfast.model.inventory import Inventory, Problem
     from holdfast.model.item import Item
     from holdfast.model.lease import Holder, Lease
@@ -45,7 +48,9 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
         SessionOrder,
     )
     from holdfast.model.stats import Share, StoreStats
+    from holdfast.model.usage import Usage, UsageEntry
     from holdfast.model.verification import Verification
+    from holdfast.policy.prices import Prices
 
 Clock = Callable[[], float]
 
@@ -149,7 +154,16 @@ class Home(Protocol):
     def kind(self) -> str: ...
 
     @property
+    def version(self) -> str | None:
+        """The release of another agent that its state is from, as far as that can be told."""
+
+    @property
     def root(self) -> Path: ...
+
+    @property
+    def state(self) -> Path:
+        """Where Holdfast keeps what is its own here: configuration, log, trash, archive. In its own
+        home that is the root, in that of another agent one folder which that agent ignores."""
 
     @property
     def log(self) -> OperationLog: ...
@@ -169,6 +183,10 @@ class Home(Protocol):
 
     def has_checkpoints(self) -> bool:
         """Whether there is a checkpoint folder; costs less than to open it."""
+
+    def checkpoint_store(self, how: Capturing | None = None) -> CheckpointStore | None:
+        """The checkpoints of this home; None when it has none. Creates nothing. `how` says what is
+        captured by checkpoints that are taken through it."""
 
     @property
     def checkpoint_upkeep(self) -> CheckpointUpkeep:
@@ -213,7 +231,9 @@ class SessionStore(Protocol):
         order_by: SessionOrder = ...,
         limit: int | None = None,
         offset: int = 0,
-    ) -> Sequence[Session]: ...
+        prices: Prices | None = None,
+    ) -> Sequence[Session]:
+        """Sorted by cost, `prices` say what came without one."""
 
     def count(self, wanted: SessionFilter) -> int: ...
 
@@ -241,7 +261,39 @@ class SessionStore(Protocol):
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats: ...
 
+    def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
+        """The ledger line by line; with `on`, that of the UTC day of this time."""
+
     def close(self) -> None: ...
+
+
+class GuardBook(Protocol):
+    """What guards read and write. A decision and what it changes are one `transaction`."""
+
+    def transaction(self) -> AbstractContextManager[object]: ...
+
+    def standing(self, session_id: str, *, today: float | None) -> Standing:
+        """How a session stands; with a time, also what was used on its day, and by whom. Raises
+        `UnknownSessionError`."""
+
+    def keep(self, session_id: str, work: Work) -> None: ...
+
+    def reserve(self, session_id: str, holder: Holder, estimate: Estimate, *, now: float) -> int:
+        """Write down a call in flight; the number under which it is given up."""
+
+    def give_up(self, reservations: Sequence[int]) -> None:
+        """Calls that are over, or whose process is."""
+
+    def book(self, session: Session, work: Work, usage: Usage, *, model: str, now: float) -> Work:
+        """Count what no message carries: in the session's totals, whether or not it has ended,
+        and in the ledger. Returns what is then to be kept, in the same transaction."""
+
+    def end(self, session_id: str, reason: str, *, at: float) -> Session: ...
+
+    def warned_on(self, today: float) -> Sequence[str]:
+        """Which warnings of the day's budgets were told on that day."""
+
+    def warn_on(self, today: float, told: Sequence[str]) -> None: ...
 
 
 class Archive(Protocol):
@@ -257,6 +309,7 @@ class Archive(Protocol):
         order_by: SessionOrder = ...,
         limit: int | None = None,
         offset: int = 0,
+        prices: Prices | None = None,
     ) -> Sequence[ArchivedSession]: ...
 
     def count(self, wanted: SessionFilter) -> int: ...
@@ -347,6 +400,31 @@ class CheckpointStore(Protocol):
 
     def get(self, prefix: str) -> Checkpoint:
         """The one checkpoint whose id begins so; raises `UnknownCheckpointError` otherwise."""
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Meanwhile nothing goes that an answer named: for calls that belong together."""
+
+    def older(self, workdir: Path | None = None) -> Sequence[Checkpoint]:
+        """Those of an older layout that `list` does not have, the newest first."""
+
+    def adopt_older(self, prefix: str) -> tuple[Checkpoint, Checkpoint] | None:
+        """Bring one of those into the store; what it was, and what it is. None without one."""
+
+    def ready(self, checkpoint: Checkpoint) -> Checkpoint:
+        """The same one as it can be compared and restored. One that another agent keeps is brought
+        into a store of ours for that: its time and reason stay, its id is another one then."""
+
+    def patch(self, old: str, new: str, paths: Sequence[str] = ()) -> Iterator[bytes]:
+        """The difference between two trees, as `git apply` understands it, line by line."""
+
+    def statistics(
+        self, old: str, new: str, paths: Sequence[str] = (), *, width: int
+    ) -> Iterator[bytes]:
+        """How much differs, file by file."""
+
+    def pin(self, checkpoint: Checkpoint, pinned: bool) -> Checkpoint: ...
+
+    def rename(self, checkpoint: Checkpoint, name: str | None) -> Checkpoint: ...
 
     def captured(self, tree: str) -> Captured: ...
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.checkpoint_bench import taken
 from tests.cli.machine import Machine
+from tests.cli.session_bench import fill
 
 # A run that was started in the background may ignore Ctrl-C, and so would every command under test.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -93,3 +95,32 @@ def damaged_once(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 def damaged(tmp_path: Path, damaged_once: Machine) -> Machine:
     """Three operations of one file each; the second has a line that is no longer one."""
     return _copy(damaged_once, tmp_path)
+
+
+@pytest.fixture
+def project(machine: Machine) -> Path:
+    made = machine.root / "project"
+    (made / "src").mkdir(parents=True)
+    (made / "src" / "main.py").write_text("one\ntwo\n")
+    (made / "with space").write_text("x\n")
+    return made
+
+
+@pytest.fixture
+def first(machine: Machine, project: Path) -> str:
+    """A checkpoint of the project as it is at first."""
+    return taken(machine, project)
+
+
+@pytest.fixture(scope="session")
+def stored_once(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """For tests that only read; a home of its own is `stored`."""
+    machine = _new(tmp_path_factory.mktemp("stored"))
+    fill(machine.home)
+    return machine
+
+
+@pytest.fixture
+def stored(tmp_path: Path, stored_once: Machine) -> Machine:
+    """Four sessions in a store, see session_bench.py."""
+    return _copy(stored_once, tmp_path)

@@ -14,9 +14,9 @@ import pytest
 
 from holdfast.errors import DamageError, StorageError, UnknownSessionError, UsageError
 from holdfast.homes import archive_keeper
-from holdfast.homes.archive import ArchiveOptions
 from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.holdfast import HoldfastHome
+from holdfast.homes.options import ArchiveOptions
 from holdfast.model.archived import ArchivedSession
 from holdfast.model.item import ARCHIVED
 from holdfast.model.plan import Plan

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,64 +19,19 @@ from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Rollback, TakeOutcome
 from holdfast.model.report import Result
-from holdfast.services.rollback import rollback
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo
 from holdfast.stores.shadowgit import restore_record
 from holdfast.stores.shadowgit.repository import project_of
 from holdfast.stores.shadowgit.store import ShadowGitStore
-from tests.cli.privileges import as_nobody_special, mounts_of_its_own
+from tests.contract.restore_bench import (
+    LIMIT,
+    NOW,
+    restore,
+    roll_back,
+    take,
+)
 from tests.trees import everything
-
-ROOT = Path(__file__).parents[2]
-LIMIT = 10_000
-NOW = 1_800_000_000.0
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    made = (tmp_path / "a project").resolve()
-    (made / "src").mkdir(parents=True)
-    (made / "src/main.py").write_text("one\n")
-    (made / "src/other.py").write_text("other\n")
-    (made / "README").write_text("read me\n")
-    return made
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    made = tmp_path / "home"
-    (made / "operations").mkdir(parents=True)
-    return made.resolve()
-
-
-@pytest.fixture
-def store(root: Path) -> ShadowGitStore:
-    return checkpoint_store(root, max_file_size=LIMIT)
-
-
-@pytest.fixture
-def home(root: Path) -> HoldfastHome:
-    return HoldfastHome(root, clock=lambda: NOW)
-
-
-def take(store: ShadowGitStore, project: Path) -> str:
-    taking = store.take(project, reason="before a change", now=NOW)
-    assert taking.id is not None
-    return taking.id
-
-
-def restore(store: ShadowGitStore, target: str, *paths: str) -> Rollback:
-    some = list(paths) or None
-    safety = store.secure(target, paths=some, now=NOW + 1)
-    return store.restore(target, safety, paths=some, now=NOW + 2)
-
-
-def roll_back(home: HoldfastHome, store: ShadowGitStore, target: str, *paths: str) -> Rollback:
-    return rollback(
-        home, store, target, list(paths) or None, command="checkpoints restore", clock=lambda: NOW
-    )
-
 
 # --- Exact ----------------------------------------------------------------------------------------
 
@@ -152,6 +106,27 @@ def test_usual_permissions_that_differ_between_checkpoints_are_exact(
     done = store.restore(target, safety, now=NOW)
     assert everything(project) == before
     assert done.written == ("README", "src/main.py", "src/other.py")
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o555, 0o2750])
+def test_the_permissions_of_the_project_itself_are_left_alone(
+    store: ShadowGitStore, project: Path, mode: int
+) -> None:
+    """No checkpoint has them; but to work in a directory that is locked it must be opened."""
+    before, target = everything(project), take(store, project)
+    (project / "src").chmod(0o700)
+    (project / "new").write_text("new")
+    refs = store.layout.store / "refs/holdfast"
+    refs.rename(refs.with_name("aside"))
+    (store.layout.private(project_of(project)) / "state.json").unlink()
+    safety = take(store, project)
+    for ref in refs.with_name("aside").glob("*/*"):
+        ref.rename(refs / ref.parent.name / ref.name)
+    project.chmod(mode)
+    assert store.preview(target).written == ("src",)
+    assert store.restore(target, safety, now=NOW).written == ("src",)
+    assert project.stat().st_mode & 0o7777 == mode
+    assert everything(project) == before
 
 
 def test_permissions_alone_are_set_in_place(store: ShadowGitStore, project: Path) -> None:
@@ -507,151 +482,3 @@ def test_an_id_that_is_none_is_refused(
     with pytest.raises(UnknownCheckpointError):
         roll_back(home, store, bad)
     assert home.log.read().operations == ()
-
-
-# --- Bad days -------------------------------------------------------------------------------------
-
-LOCKED = """
-import sys
-from pathlib import Path
-from holdfast.stores.shadowgit.store import ShadowGitStore
-
-store, project = ShadowGitStore(Path(sys.argv[1])), Path(sys.argv[2])
-target = store.take(project, reason="before", now=1.0).id
-(project / "src").chmod(0o755)
-(project / "src/main.py").write_text("two")
-(project / "src/new").write_text("new")
-(project / "src").chmod(0o555)
-safety = store.secure(target, now=2.0)
-done = store.restore(target, safety, now=3.0)
-assert not done.kept, done
-assert (project / "src/main.py").read_text() == "one\\n"
-assert not (project / "src/new").exists()
-assert (project / "src").stat().st_mode & 0o777 == 0o555
-store.restore(safety, target, now=4.0)
-assert (project / "src/new").read_text() == "new"
-assert (project / "src").stat().st_mode & 0o777 == 0o555
-"""
-
-
-def test_a_directory_that_nobody_may_write_is_opened_and_closed_again(
-    project: Path, tmp_path: Path
-) -> None:
-    (project / "src").chmod(0o555)
-    command = [*as_nobody_special(), sys.executable, "-c", LOCKED]
-    done = subprocess.run(
-        [*command, str(tmp_path / "store"), str(project)],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-
-
-FULL = """
-import sys
-from pathlib import Path
-from holdfast.errors import StorageError
-from holdfast.homes.checkpoints import checkpoint_store
-from holdfast.homes.holdfast import HoldfastHome
-from holdfast.services.rollback import rollback
-from holdfast.services.undo import undo
-from tests.trees import everything
-
-home, project = Path(sys.argv[1]), Path(sys.argv[2])
-(home / "operations").mkdir(parents=True)
-store, opened = checkpoint_store(home), HoldfastHome(home, clock=lambda: 5.0)
-for number in range(20):
-    (project / f"{number:02}").write_bytes(bytes([number]) * 100_000)
-first = everything(project)
-target = store.take(project, reason="before", now=1.0).id
-for number in range(20):
-    (project / f"{number:02}").write_bytes(b"small")
-changed = everything(project)
-ballast = project.parent / "more ballast"
-with ballast.open("wb") as file:
-    try:
-        while True:
-            file.write(b"x" * 10_000)
-            file.flush()
-    except OSError:
-        file.truncate(file.tell() - 450_000)
-try:
-    rollback(opened, store, target, command="restore", clock=lambda: 6.0)
-except StorageError as error:
-    assert "No space" in error.message and "undo" in error.hint, (error.message, error.hint)
-else:
-    raise AssertionError("there was no room")
-assert everything(project) not in (first, changed)
-ballast.unlink()
-if sys.argv[3] == "undo":
-    undo(opened, None, clock=lambda: 7.0)
-    assert everything(project) == changed
-else:
-    rollback(opened, store, target, command="restore", clock=lambda: 7.0)
-    assert everything(project) == first
-"""
-
-
-@pytest.mark.parametrize("way", ["undo", "again"])
-def test_a_full_disk_stops_a_restore_that_can_be_undone_or_finished(
-    tmp_path: Path, way: str
-) -> None:
-    small, home = tmp_path / "small", tmp_path / "home"
-    small.mkdir()
-    mount = f"mount -t tmpfs -o size=4m tmpfs {small} && mkdir {small}/project"
-    script = tmp_path / "script.py"
-    script.write_text(FULL)
-    run = f"{sys.executable} {script} {home} {small}/project {way}"
-    done = subprocess.run(
-        [*mounts_of_its_own(), "sh", "-c", f"{mount} && {run}"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_nothing_of_the_users_git_is_ever_run(
-    store: ShadowGitStore, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Hooks, filters, signing, file system monitors: each would leave a mark."""
-    mark, person = tmp_path / "mark", tmp_path / "person"
-    person.mkdir()
-    trap = person / "trap"
-    trap.write_text(f"#!/bin/sh\necho $0 $@ >> {mark}\ncat\n")
-    trap.chmod(0o755)
-    for name in ("post-checkout", "post-index-change", "reference-transaction", "pre-commit"):
-        shutil.copy(trap, person / name)
-    (person / ".gitconfig").write_text(
-        f"""
-[core]\nhooksPath = {person}\nfsmonitor = {trap}\nautocrlf = true\nattributesFile = {person}/attr
-excludesFile = {person}/ignore\npager = {trap}\neditor = {trap}\nsshCommand = {trap}
-[filter "evil"]\nclean = {trap}\nsmudge = {trap}\nprocess = {trap}\nrequired = true
-[commit]\ngpgSign = true\n[gpg]\nprogram = {trap}\n[diff]\nexternal = {trap}
-[diff "evil"]\ntextconv = {trap}\ncommand = {trap}\n[alias]\ndiff-files = "!{trap}"
-"""
-    )
-    (person / "attr").write_text("* filter=evil diff=evil text=auto eol=crlf\n")
-    (person / "ignore").write_text("*\n")
-    monkeypatch.setenv("HOME", str(person))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(person))
-    monkeypatch.setenv("GIT_EXTERNAL_DIFF", str(trap))
-    monkeypatch.setenv("GIT_DIR", str(person))
-    subprocess.run(
-        ["git", "init", "-q", str(project)], check=True, env={"PATH": os.environ["PATH"]}
-    )
-    for hook in ("post-checkout", "pre-commit", "post-index-change"):
-        (project / ".git/hooks").mkdir(exist_ok=True)
-        shutil.copy(trap, project / ".git/hooks" / hook)
-    (project / ".gitattributes").write_text("* filter=evil diff=evil text eol=crlf ident\n")
-    (project / "crlf").write_bytes(b"a\r\nb\n$Id$\n")
-    before, target = everything(project), take(store, project)
-    (project / "crlf").write_bytes(b"other")
-    shutil.rmtree(project / "src")
-    restore(store, target)
-    assert everything(project) == before
-    assert not mark.exists(), mark.read_text()

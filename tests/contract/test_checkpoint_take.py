@@ -1,4 +1,4 @@
-"""Taking checkpoints: what is captured, what is named, what is refused, and what survives."""
+"""Taking checkpoints: what is captured, what is named, and which paths are looked at."""
 
 from __future__ import annotations
 
@@ -8,78 +8,25 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pygit2
 import pytest
+from pygit2.enums import ConfigLevel
 
 from holdfast.errors import (
-    BusyError,
-    SchemaError,
-    StorageError,
-    UnknownCheckpointError,
     UsageError,
 )
-from holdfast.model.checkpoint import Captured, ChangeKind, ProjectState, TakeOutcome, Taking
-from holdfast.stores.shadowgit import git as git_program
-from holdfast.stores.shadowgit.repository import REFS, alone, used
+from holdfast.model.checkpoint import TakeOutcome
 from holdfast.stores.shadowgit.store import ShadowGitStore
 from tests.cli.privileges import as_nobody_special
-
-ROOT = Path(__file__).parents[2]
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs to be root")
-
-
-class Bench:
-    """A project and a store, with a clock that moves by itself."""
-
-    def __init__(self, place: Path) -> None:
-        self.project = place / "project"
-        self.project.mkdir()
-        self.folder = place / "home 'of' \"mine\"" / "checkpoints"
-        self.store = ShadowGitStore(self.folder, user_home=place, max_file_size=1_000)
-        self.now = 1_000.0
-
-    def write(self, path: str, content: str | bytes = "text\n", mode: int = 0o644) -> Path:
-        place = self.project / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content.encode() if isinstance(content, str) else content)
-        place.chmod(mode)
-        return place
-
-    def take(self, *paths: str) -> Taking:
-        self.now += 1
-        return self.store.take(
-            self.project, reason="before a turn", now=self.now, paths=list(paths) or None
-        )
-
-    def taken(self, *paths: str) -> str:
-        taking = self.take(*paths)
-        assert taking.outcome is TakeOutcome.TAKEN
-        assert taking.id is not None
-        return taking.id
-
-    def captured(self) -> Captured:
-        return self.store.captured(self.store.list(self.project)[0].tree)
-
-    def content(self, path: str) -> bytes:
-        return self.store.blob(self.captured().files[path].oid)
-
-    @property
-    def private(self) -> Path:
-        (folder,) = (self.store.layout.store / "worktrees").iterdir()
-        return folder
-
-    def git(self, *arguments: str) -> str:
-        return self.store.layout.git().run(*arguments).output.decode()
+from tests.contract.checkpoint_bench import Bench, left_out
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
-
-
-def left_out(taking: Taking) -> dict[str, str]:
-    return {one.path: one.reason for one in taking.not_captured}
 
 
 # --- What is captured -----------------------------------------------------------------------------
@@ -211,6 +158,28 @@ def test_user_configuration_of_git_does_not_leak_in(
     assert bench.content("a.txt") == bench.content("b.txt") == content
     assert not marker.exists()
     assert not list(tmp_path.glob("index*"))
+
+
+@pytest.fixture
+def broken_configuration(tmp_path: Path) -> Iterator[None]:
+    """A user whose configuration git itself refuses. libgit2 asks for the home only once."""
+    (tmp_path / ".gitconfig").write_text("[this is no section\n")
+    paths, level = pygit2.settings.search_path, ConfigLevel.GLOBAL
+    before = paths[level]
+    paths[level] = str(tmp_path)
+    yield
+    paths[level] = before
+
+
+@pytest.mark.usefixtures("broken_configuration")
+def test_a_broken_configuration_of_the_user_breaks_nothing(bench: Bench) -> None:
+    bench.write("a.txt", "one\n")
+    bench.taken()
+    bench.write("a.txt", "one\ntwo\n")
+    bench.taken("a.txt")
+    bench.write("a.txt", "two\n")
+    bench.taken()
+    assert [(one.insertions, one.deletions) for one in bench.store.list()][:2] == [(0, 1), (1, 0)]
 
 
 def test_many_files_at_once_go_into_a_pack_and_are_equal(bench: Bench) -> None:
@@ -406,6 +375,17 @@ def test_known_paths_obey_the_rules(bench: Bench) -> None:
     assert bench.take(*given).outcome is TakeOutcome.UNCHANGED
 
 
+def test_a_known_path_that_is_ignored_leaves_its_directory_what_it_was(bench: Bench) -> None:
+    bench.write("a")
+    bench.write("b/only.log")
+    bench.taken()
+    assert bench.captured().empty == {"b"}
+    assert bench.take("b/only.log").outcome is TakeOutcome.UNCHANGED
+    shutil.rmtree(bench.project / "b")
+    bench.taken("b/only.log")
+    assert bench.captured().empty == frozenset()
+
+
 def test_known_paths_may_be_absolute_and_must_be_inside(bench: Bench) -> None:
     bench.write("a", "1")
     bench.taken()
@@ -426,395 +406,3 @@ def test_a_known_path_behind_a_link_is_the_link(bench: Bench, tmp_path: Path) ->
     files = bench.captured().files
     assert set(files) == {"a", "link"}
     assert files["link"].is_link
-
-
-# --- Refused --------------------------------------------------------------------------------------
-
-
-def test_places_that_are_too_broad_are_skipped_with_a_reason(bench: Bench, tmp_path: Path) -> None:
-    bench.write("a")
-    bench.taken()
-    before = sorted(bench.folder.rglob("*"))
-    for place, why in (
-        (Path("/"), "the root of the file system"),
-        (tmp_path, "the home directory"),
-        (tmp_path.parent, "the home directory is in it"),
-        (Path("/etc"), "a folder of the system"),
-        (Path("/proc/self"), "a folder of the system"),
-        (bench.folder, "a part of the checkpoint store"),
-        (bench.folder / "store/refs", "a part of the checkpoint store"),
-        (bench.folder.parent, "the checkpoint store is in it"),
-        (tmp_path / "nowhere", "there is no such directory"),
-        (bench.project / "a", "not a directory"),
-    ):
-        taking = bench.store.take(place, reason="r", now=1.0)
-        assert taking.outcome is TakeOutcome.SKIPPED
-        assert taking.id is None
-        assert why in taking.reason
-    assert sorted(bench.folder.rglob("*")) == before
-
-
-def test_git_missing_or_too_old_is_said(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    with pytest.raises(StorageError, match="need git"):
-        bench.take()
-    old = tmp_path / "old/git"
-    old.parent.mkdir()
-    old.write_text("#!/bin/sh\necho git version 2.31.9\n")
-    old.chmod(0o755)
-    monkeypatch.setenv("PATH", str(old.parent))
-    with pytest.raises(StorageError, match=r"2\.32 or later.*2\.31\.9"):
-        bench.take()
-    assert git_program.OLDEST == (2, 32)
-
-
-@needs_root
-def test_a_store_of_another_user_is_refused(bench: Bench) -> None:
-    bench.write("a")
-    bench.taken()
-    os.chown(bench.store.layout.store, 65534, 65534)
-    with pytest.raises(StorageError, match="belongs to user 65534"):
-        bench.take()
-
-
-def test_a_store_of_a_newer_version_is_refused_untouched(bench: Bench) -> None:
-    bench.write("a")
-    bench.taken()
-    (bench.store.layout.store / "format").write_text("2\n")
-    bench.write("a", "changed")
-    before = sorted(bench.folder.rglob("*"))
-    with pytest.raises(SchemaError, match="format '2'"):
-        bench.take()
-    assert sorted(bench.folder.rglob("*")) == before
-
-
-def test_reading_creates_nothing(bench: Bench) -> None:
-    assert bench.store.list() == ()
-    assert bench.store.projects() == []
-    with pytest.raises(UnknownCheckpointError):
-        bench.store.get("abcd")
-    assert not bench.folder.exists()
-
-
-def test_everything_in_the_store_is_private(bench: Bench) -> None:
-    bench.write("a", mode=0o666)
-    bench.taken()
-    open_to_others = [
-        place for place in (bench.folder, *bench.folder.rglob("*")) if place.stat().st_mode & 0o077
-    ]
-    inner = {bench.store.layout.store}
-    assert not [place for place in open_to_others if not inner & {place, *place.parents}]
-    assert bench.store.layout.store.stat().st_mode & 0o777 == 0o700
-
-
-# --- Bad days -------------------------------------------------------------------------------------
-
-
-def test_a_damaged_or_missing_index_is_rebuilt_by_itself(bench: Bench) -> None:
-    for number in range(5):
-        bench.write(f"f{number}")
-    bench.taken()
-    for harm in (b"", b"not an index", None):
-        index = bench.private / "index"
-        if harm is None:
-            index.unlink()
-        else:
-            index.write_bytes(harm)
-        bench.write("f1", f"after {harm!r}")
-        bench.taken()
-        assert bench.content("f1") == f"after {harm!r}".encode()
-    assert len(bench.captured().files) == 5
-
-
-def test_a_lock_that_a_killed_git_left_is_no_obstacle(bench: Bench) -> None:
-    bench.write("a")
-    bench.taken()
-    (bench.private / "index.lock").touch()
-    for number in range(200):
-        bench.write(f"many/{number}")
-    bench.taken()
-    assert not (bench.private / "index.lock").exists()
-    assert bench.take().outcome is TakeOutcome.UNCHANGED
-
-
-def test_a_damaged_last_checkpoint_does_not_stop_the_next(bench: Bench) -> None:
-    bench.write("a/b", "one")
-    first = bench.taken()
-    bench.write("a/b", "two")
-    bench.taken()
-    tree = bench.git("rev-parse", f"{bench.store.list()[0].id}:files/a").strip()
-    damaged = bench.store.layout.store / "objects" / tree[:2] / tree[2:]
-    damaged.chmod(0o600)
-    damaged.write_bytes(b"broken")
-    bench.write("a/b", "three")
-    bench.write("a/c", "three")
-    bench.taken()
-    assert bench.content("a/b") == b"three"
-    assert bench.store.captured(bench.store.get(first).tree).files["a/b"].oid
-
-
-def test_dropping_the_newest_makes_the_one_before_the_measure(bench: Bench) -> None:
-    bench.write("a", "one")
-    first = bench.taken()
-    bench.write("a", "two")
-    bench.write("b", "two")
-    bench.taken()
-    (newest, _) = bench.git("for-each-ref", "--sort=-refname", "--format=%(refname)").split()
-    bench.git("update-ref", "-d", newest)
-    bench.write("a", "one")
-    (bench.project / "b").unlink()
-    taking = bench.take()
-    assert (taking.outcome, taking.id) == (TakeOutcome.UNCHANGED, first)
-
-
-def test_all_dropped_is_a_fresh_start(bench: Bench) -> None:
-    bench.write("a", "one")
-    bench.taken()
-    bench.git("update-ref", "-d", bench.git("for-each-ref", "--format=%(refname)").strip())
-    bench.taken()
-    assert set(bench.captured().files) == {"a"}
-
-
-def test_a_clock_that_was_set_back_changes_no_order(bench: Bench) -> None:
-    bench.write("a", "one")
-    bench.taken()
-    bench.write("a", "two")
-    bench.now = 10.0
-    second = bench.taken()
-    newest = bench.store.list()[0]
-    assert (newest.id, newest.time) == (second, 11.0)
-    bench.write("a", "one")
-    bench.taken()
-
-
-def test_a_store_that_is_being_reclaimed_is_waited_for(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench.write("a")
-    bench.taken()
-    monkeypatch.setattr("holdfast.stores.shadowgit.repository._WAIT", 0.1)
-    with alone(bench.store.layout, holder="prune"), pytest.raises(BusyError, match="reclaiming"):
-        bench.take()
-    with (
-        used(bench.store.layout),
-        pytest.raises(BusyError),
-        alone(bench.store.layout, holder="prune", wait=0.1),
-    ):
-        pass
-
-
-FULL = """
-import json, sys, os
-from pathlib import Path
-from holdfast.errors import StorageError
-from holdfast.stores.shadowgit.store import ShadowGitStore
-small, project = Path(sys.argv[1]), Path(sys.argv[2])
-store = ShadowGitStore(small / "checkpoints")
-many = int(sys.argv[3])
-refused = []
-for number in range(200):
-    for file in range(many):
-        (project / f"f{file}").write_bytes(os.urandom(20_000))
-    try:
-        store.take(project, reason=str(number), now=float(number))
-    except StorageError as error:
-        refused.append(error.message)
-        break
-kept = len(store.list())
-(small / "ballast").unlink()
-after = store.take(project, reason="after", now=1000.0)
-whole = all(
-    store.blob(entry.oid)
-    for checkpoint in store.list()
-    for entry in store.captured(checkpoint.tree).files.values()
-)
-fsck = store.layout.git().run("fsck", "--full", "--strict", ok=range(256)).status
-print(json.dumps([refused, kept, after.outcome, len(store.list()), whole, fsck]))
-"""
-
-
-@needs_root
-@pytest.mark.parametrize("many", [2, 120], ids=["one by one", "as a pack"])
-def test_a_full_disk_leaves_every_checkpoint_whole(tmp_path: Path, many: int) -> None:
-    (tmp_path / "script.py").write_text(FULL)
-    small, project = tmp_path / "small", tmp_path / "project"
-    small.mkdir()
-    project.mkdir()
-    ballast = f"dd if=/dev/zero of={small}/ballast bs=1M count=6 status=none"
-    mount = f"mount -t tmpfs -o size=12m tmpfs {small}"
-    run = f"{sys.executable} {tmp_path}/script.py {small} {project} {many}"
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", f"{mount} && {ballast} && {run}"],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if "unshare:" in done.stderr or "mount:" in done.stderr:
-        pytest.skip(f"no small file system can be made here: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stderr
-    refused, kept, outcome, after, whole, fsck = json.loads(done.stdout)
-    assert len(refused) == 1
-    assert "space" in refused[0]
-    assert (outcome, after, whole, fsck) == ("taken", kept + 1, True, 0)
-
-
-# --- Finding and comparing ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "bad",
-    ["", "abc", "--all", "HEAD", "../x", "refs/x", "ABCD", "abcd ", "a" * 41, "abcd\n", "zzzz"],
-)
-def test_what_is_no_id_never_meets_git(bench: Bench, bad: str) -> None:
-    bench.write("a")
-    bench.taken()
-    with pytest.raises(UnknownCheckpointError, match="not the id"):
-        bench.store.get(bad)
-
-
-def test_an_ambiguous_beginning_lists_what_it_could_be(bench: Bench) -> None:
-    bench.write("a")
-    known = bench.taken()
-    tree = bench.git("rev-parse", f"{known}^{{tree}}").strip()
-    project = bench.store.list()[0].project
-    # Commits that differ in their message alone, until one begins like the known one's neighbour.
-    seen: dict[str, str] = {}
-    for number in range(2_000):
-        made = bench.store.layout.git().run(
-            *("-c", "user.name=x", "-c", "user.email=x", "commit-tree", tree, "-m", str(number))
-        )
-        commit = made.output.decode().strip()
-        if commit[:4] in seen:
-            break
-        seen[commit[:4]] = commit
-    else:
-        pytest.skip("no two ids begin alike")
-    pair = {commit, seen[commit[:4]]}
-    for number, one in enumerate(pair):
-        bench.git("update-ref", f"{REFS}{project}/00000000000000{number}-{one[:8]}", one)
-    with pytest.raises(UnknownCheckpointError, match="2 checkpoints have ids") as caught:
-        bench.store.get(commit[:4])
-    assert all(one[:12] in caught.value.message for one in pair)
-    assert bench.store.get(known).id == known
-
-
-def test_every_checkpoint_is_found_by_its_id(bench: Bench) -> None:
-    for number in range(40):
-        bench.write("a", str(number))
-        bench.taken("a") if number else bench.taken()
-    ids = [one.id for one in bench.store.list()]
-    assert len(set(ids)) == 40
-    assert all(bench.store.get(one).id == one for one in ids[:3])
-    with pytest.raises(UnknownCheckpointError, match="No checkpoint has an id"):
-        bench.store.get("0" * 40)
-
-
-def test_changes_tell_every_kind(bench: Bench) -> None:
-    bench.write("same")
-    bench.write("edited", "1")
-    bench.write("gone")
-    bench.write("mode")
-    bench.write("turned/file")
-    bench.write("linked")
-    (bench.project / "hollow").mkdir()
-    old = bench.store.get(bench.taken())
-    bench.write("edited", "2")
-    (bench.project / "gone").unlink()
-    bench.write("came")
-    (bench.project / "mode").chmod(0o600)
-    shutil.rmtree(bench.project / "turned")
-    bench.write("turned")
-    (bench.project / "linked").unlink()
-    (bench.project / "linked").symlink_to("same")
-    (bench.project / "hollow").rmdir()
-    (bench.project / "bare").mkdir(mode=0o700)
-    new = bench.store.get(bench.taken())
-    found = {one.path: one for one in bench.store.changes(old.tree, new.tree)}
-    assert {path: one.kind for path, one in found.items()} == {
-        "bare": ChangeKind.ADDED,
-        "came": ChangeKind.ADDED,
-        "edited": ChangeKind.MODIFIED,
-        "gone": ChangeKind.DELETED,
-        "hollow": ChangeKind.DELETED,
-        "linked": ChangeKind.TYPE,
-        "mode": ChangeKind.MODIFIED,
-        "turned": ChangeKind.ADDED,
-        "turned/file": ChangeKind.DELETED,
-    }
-    mode = found["mode"]
-    assert mode.old is not None
-    assert mode.new is not None
-    assert (mode.old.oid, mode.old.permissions, mode.new.permissions) == (
-        mode.new.oid,
-        0o644,
-        0o600,
-    )
-    assert bench.store.changes(new.tree, new.tree) == []
-
-
-def test_a_look_is_compared_like_a_checkpoint_and_leaves_none(bench: Bench) -> None:
-    bench.write("a", "1\n")
-    taken = bench.store.get(bench.taken())
-    bench.write("a", "2\n")
-    os.mkfifo(bench.project / "pipe")
-    sight = bench.store.look(bench.project)
-    (change,) = bench.store.changes(taken.tree, sight.tree)
-    assert (change.path, change.kind) == ("a", ChangeKind.MODIFIED)
-    assert [one.path for one in sight.not_captured] == ["pipe"]
-    assert len(bench.store.list()) == 1
-    lines = bench.store.lines(taken.tree, sight.tree)
-    assert (lines.insertions, lines.deletions) == (1, 1)
-    bench.taken()
-
-
-def test_lines_are_counted_at_once_or_when_asked(bench: Bench) -> None:
-    for number in range(250):
-        bench.write(f"{number}", "a\nb\n")
-    taken = bench.store.get(bench.taken())
-    assert (taken.files_changed, taken.insertions, taken.deletions) == (250, None, None)
-    assert bench.store.lines(None, taken.tree).insertions == 500
-
-
-# --- Projects -------------------------------------------------------------------------------------
-
-
-def test_projects_are_live_missing_or_stale(bench: Bench, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    bench.write("a")
-    bench.taken()
-    bench.store.take(other, reason="r", now=500.0)
-    shutil.rmtree(other)
-    by_place = {one.workdir: one for one in bench.store.projects(stale_before=1_000.0)}
-    assert by_place[str(bench.project)].state is ProjectState.LIVE
-    assert by_place[str(other)].state is ProjectState.MISSING
-    assert by_place[str(bench.project)].checkpoints == 1
-    stale = {one.workdir: one.state for one in bench.store.projects(stale_before=2_000.0)}
-    assert stale[str(bench.project)] is ProjectState.STALE
-
-
-def test_a_project_without_its_record_is_known_from_its_checkpoints(bench: Bench) -> None:
-    bench.write("a")
-    bench.taken()
-    for record in (bench.folder / "projects").iterdir():
-        record.write_text("{")
-    (project,) = bench.store.projects()
-    assert (project.workdir, project.state) == (str(bench.project), ProjectState.LIVE)
-
-
-def test_two_worktrees_share_their_content(bench: Bench, tmp_path: Path) -> None:
-    for number in range(120):
-        bench.write(f"f{number}", f"content {number}\n" * 20)
-    bench.taken()
-    before = bench.git("count-objects", "-v")
-    shutil.copytree(bench.project, tmp_path / "copy")
-    taken = bench.store.take(tmp_path / "copy", reason="r", now=2_000.0)
-    assert taken.outcome is TakeOutcome.TAKEN
-    assert len(bench.store.list()) == 2
-    packs = [line for line in before.splitlines() if line.startswith("in-pack")]
-    after = bench.git("count-objects", "-v").splitlines()
-    grown = int(next(line for line in after if line.startswith("in-pack")).split()[1])
-    assert grown - int(packs[0].split()[1]) <= 3

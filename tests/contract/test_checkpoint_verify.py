@@ -83,6 +83,7 @@ def test_a_damaged_file_costs_the_checkpoints_that_have_it(
 ) -> None:
     workdir = bench.project()
     ids = bench.takes(workdir, 4)
+    bench.unpack()
     known = by_id(bench)
     oid = blob_of(bench, known[ids[1]])
     harm(object_file(bench, oid))
@@ -112,6 +113,7 @@ def test_a_damaged_folder_costs_all_that_share_it(
         text=True,
     )
     oid = listed.stdout.strip()
+    bench.unpack()
     harm(object_file(bench, oid))
     damage = only(verified(bench), "object")
     assert (damage.name, damage.checkpoints) == (oid, tuple(sorted(ids[:2])))
@@ -123,6 +125,7 @@ def test_a_damaged_folder_costs_all_that_share_it(
 def test_a_damaged_commit_costs_itself(bench: Bench, harm: Callable[[Path], None]) -> None:
     workdir = bench.project()
     ids = bench.takes(workdir, 3)
+    bench.unpack()
     harm(object_file(bench, ids[1]))
     found = verified(bench)
     assert not found.ok
@@ -135,6 +138,7 @@ def test_a_damaged_commit_costs_itself(bench: Bench, harm: Callable[[Path], None
 def test_what_is_damaged_can_be_dropped_and_space_reclaimed(bench: Bench) -> None:
     workdir = bench.project()
     ids = bench.takes(workdir, 3)
+    bench.unpack()
     _flip(object_file(bench, ids[1]))
     assert any(ids[1] == problem.path for problem in bench.scan().problems)
     upkeep = bench.home.checkpoint_upkeep
@@ -160,6 +164,7 @@ def test_a_damaged_pack_is_named(bench: Bench) -> None:
 
 def test_a_pack_that_lost_its_end_is_named(bench: Bench) -> None:
     workdir, other = bench.project("p", files=150), bench.project("q")
+    (other / "f0.txt").chmod(0o600)  # so that it has a record of modes of its own
     ids, fine = bench.takes(workdir, 2), bench.takes(other, 2)
     pack = max(bench.objects.glob("pack/*.pack"), key=lambda path: path.stat().st_size)
     torn = pack.with_name("torn")

@@ -16,6 +16,7 @@ from holdfast.errors import BusyError, StorageError
 from holdfast.model.checkpoint import TakeOutcome, Taking
 from holdfast.model.watched import Seen, Watched
 from holdfast.services.watch import Follower, Pace, Step, watch
+from holdfast.stores.shadowgit.reclaiming import reclaim
 from holdfast.stores.shadowgit.store import ShadowGitStore
 from holdfast.stores.shadowgit.watching import Following, following
 
@@ -201,6 +202,9 @@ def test_one_process_at_a_time_follows_a_directory(
         following(store.layout, workdir),
     ):
         pytest.fail("two of them")
+    reclaim(store.layout, holder="test", thorough=True)
+    with pytest.raises(BusyError), following(store.layout, workdir):
+        pytest.fail("two of them, after the locks of killed processes were cleared")
 
 
 # --- What is taken ----------------------------------------------------------------------------

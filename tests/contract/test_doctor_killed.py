@@ -1,7 +1,8 @@
 """Killed at any point, a repair leaves the old store or the new one in place, and whole.
 
-Run as a program (`python -m tests.contract.test_doctor_killed KIND`) it forks, like the crash
-harness: each child repairs a fresh copy and dies at its n-th call or SQL statement.
+Run as a program (`python -m tests.contract.test_doctor_killed KIND STEP`) it forks, like the crash
+harness: each child repairs a fresh copy and dies at its n-th call or SQL statement,
+where n goes up in steps.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pytest
 
 from holdfast.services.silent import Silent
 from holdfast.stores.sqlite.repair import repair
+from tests import tally
 from tests.contract.test_doctor_repair import (
     ROOT,
     build,
@@ -31,10 +33,11 @@ from tests.contract.test_doctor_repair import (
     problems,
 )
 from tests.crash.harness import run_killed
-from tests.crash.quick import quick
 
 KINDS = ("in place", "pages", "first page", "first page and log")
 FEWEST_KILLS = 40
+#: Every run of the tests has time for some of the points; `make test-deep` takes them all.
+SOME = 5
 
 
 class _Counted(sqlite3.Connection):
@@ -76,7 +79,7 @@ def _short(path: Path) -> list[int]:
     return [next(n for n in messages if n > 100 and len(str(messages[n][1].content)) < 200)]
 
 
-def main(kind: str) -> None:
+def main(kind: str, step: str) -> None:
     with tempfile.TemporaryDirectory(prefix="holdfast-doctor-") as folder:
         damaged, root = Path(folder, "damaged"), Path(folder, "home")
         damaged.mkdir(mode=0o700)
@@ -88,7 +91,7 @@ def main(kind: str) -> None:
         damage(damaged / "sessions.db", kind)
         shutil.copytree(damaged, root)
         expected -= numbers(repair(root / "sessions.db", stamp="now", progress=Silent()))
-        for kill_at in itertools.count(1):
+        for kill_at in itertools.count(1, int(step)):
             shutil.rmtree(root)
             shutil.copytree(damaged, root)
             through = run_killed(mend, root, kill_at)
@@ -111,17 +114,29 @@ def _verify(path: Path, expected: set[int], *, through: bool, in_place: bool) ->
     assert content(path)[1].keys() == expected
 
 
-@pytest.mark.parametrize("kind", quick(KINDS, "pages"))
+def test_killed_at_some_calls() -> None:
+    _killed("pages", SOME)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", KINDS)
 def test_killed_at_every_call(kind: str) -> None:
+    _killed(kind, 1)
+
+
+def _killed(kind: str, step: int) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.contract.test_doctor_killed", kind],
+        [sys.executable, "-m", "tests.contract.test_doctor_killed", kind, str(step)],
         cwd=ROOT,
         check=False,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["kills"] >= FEWEST_KILLS
+    kills = json.loads(done.stdout)["kills"]
+    tally.injected(kills)
+    tally.verified(kills + 1)
+    assert kills >= FEWEST_KILLS
 
 
 if __name__ == "__main__":

@@ -493,6 +493,7 @@ def crowded(tmp_path: Path) -> Machine:
     return machine
 
 
+@pytest.mark.deep
 def test_forty_thousand_sessions_in_one_run(crowded: Machine) -> None:
     report = crowded.json("sessions", "prune", "--yes")["report"]
     assert (report["removed"], report["skipped"], report["failed"]) == (MANY, 0, 0)

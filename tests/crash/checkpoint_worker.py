@@ -2,8 +2,9 @@
 
 A taker has a directory of its own. It brings that to a state that follows from a number, takes a
 checkpoint with the number as its reason, and now and then restores an older one. So whoever reads a
-checkpoint knows what it must hold. The others drop checkpoints, bring them back, reclaim space.
-They run until they are killed; whatever they did not expect they say, and end.
+checkpoint knows what it must hold. The others drop checkpoints, bring them back, reclaim space,
+read everything, or restore one directory that they share. They run until they are killed; whatever
+they did not expect they say, and end.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import random
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from holdfast.errors import CannotUndoError, UnknownCheckpointError
+from holdfast.errors import BusyError, CannotUndoError, UnknownCheckpointError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import TakeOutcome
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
@@ -23,11 +25,13 @@ from holdfast.services.prune_checkpoints import bound_checkpoints
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
+from holdfast.stores.shadowgit.marking import pin
 from holdfast.stores.shadowgit.reclaiming import reclaim, tidy
 from holdfast.stores.shadowgit.store import ShadowGitStore
-from tests.checkpointing import on_disk
+from tests.checkpointing import contents, on_disk
 
 MAX_SNAPSHOTS = 12
+SHARED = "project-shared"
 _FILES = 9
 
 
@@ -86,8 +90,8 @@ def restore(
     chosen = chance.choice(store.list(workdir))
     try:
         rollback(home, store, chosen.id, command="checkpoints restore", clock=time.time)
-    except UnknownCheckpointError:
-        return  # dropped in between
+    except (BusyError, UnknownCheckpointError):
+        return  # others had the log for long, or it was dropped in between
     if chosen.reason.isdigit():
         there = {name: data for name, (_, data) in on_disk(workdir).items()}
         assert there == state(int(chosen.reason)), f"{chosen.id} was not restored"
@@ -128,5 +132,44 @@ def space(root: Path, seed: str) -> None:
         time.sleep(0.1)
 
 
+def read(root: Path, seed: str) -> None:
+    """What can be read at all is whole, whatever others remove meanwhile."""
+    chance = random.Random(f"{seed} {time.time_ns()}")
+    store = store_of(root)
+    for _ in itertools.count():
+        with store.reading():
+            found = store.list()
+            for checkpoint in chance.sample(found, min(3, len(found))):
+                held = {path: data for path, (_, data) in contents(store, checkpoint).items()}
+                assert not checkpoint.reason.isdigit() or held == state(int(checkpoint.reason))
+                store.changes(checkpoint.tree, chance.choice(found).tree)
+        for project in store.projects():
+            assert store.preview(store.list(Path(project.workdir))[0].id) is not None
+        time.sleep(0.05)
+
+
+def make_shared(root: Path) -> None:
+    """A directory with three checkpoints that nobody drops, for those that share it."""
+    store, workdir = store_of(root), root / SHARED
+    workdir.mkdir()
+    for number in (11, 22, 33):
+        bring_to(workdir, number)
+        store.take(workdir, reason=str(number), now=time.time())
+        pin(store.layout, store.list(workdir)[0], True)
+
+
+def share(root: Path, seed: str) -> None:
+    chance = random.Random(f"{seed} {time.time_ns()}")
+    store, home = store_of(root), HoldfastHome(root / "home", clock=time.time)
+    ids = [each.id for each in store.list(root / SHARED) if each.pinned]
+    for _ in itertools.count():
+        # The log is for one after the other, and not in turn.
+        with suppress(BusyError):
+            command = "checkpoints restore"
+            rollback(home, store, chance.choice(ids), command=command, clock=time.time)
+        time.sleep(chance.random() * 0.3)
+
+
 if __name__ == "__main__":
-    {"take": take, "prune": prune, "space": space}[sys.argv[1]](Path(sys.argv[2]), sys.argv[3])
+    roles = {"take": take, "prune": prune, "space": space, "read": read, "share": share}
+    roles[sys.argv[1]](Path(sys.argv[2]), sys.argv[3])

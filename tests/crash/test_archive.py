@@ -17,7 +17,7 @@ from tests.crash.test_kill_everywhere import FEWEST_KILLS, ROOT, harness
 FULL_DISK = """
 import json, os, sys
 from pathlib import Path
-from holdfast.homes.archive import ArchiveOptions
+from holdfast.homes.options import ArchiveOptions
 from holdfast.model.session import Message, Session
 from tests.archiving import NOW, archive, archived, bring, everything, folder_of, opened
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,20 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.operation import OperationState
 from holdfast.services.settle import settle_if_needed
 from holdfast.stores.shadowgit.reclaiming import reclaim
+from tests import tally
 from tests.checkpointing import contents, fsck, on_disk
-from tests.crash.checkpoint_worker import MAX_SNAPSHOTS, state, store_of
+from tests.crash.checkpoint_worker import MAX_SNAPSHOTS, SHARED, make_shared, state, store_of
 
 ROOT = Path(__file__).parents[2]
-ROLES = (("take", "1"), ("take", "2"), ("take", "3"), ("prune", "4"), ("space", "5"))
+Role = tuple[str, str]
+ROLES: Sequence[Role] = (
+    ("take", "1"),
+    ("take", "2"),
+    ("take", "3"),
+    ("prune", "4"),
+    ("space", "5"),
+)
+ALL: Sequence[Role] = (*ROLES, ("read", "6"), ("share", "7"), ("share", "8"))
 PATIENCE = 60.0
 
 
@@ -33,30 +43,34 @@ def start(root: Path, role: str, seed: str) -> subprocess.Popen[str]:
     )
 
 
-def race(root: Path, seconds: float, *, kills: bool) -> int:
+def race(root: Path, seconds: float, *, kills: bool, roles: Sequence[Role] = ROLES) -> int:
     """How many were killed. None may end by itself: then it found something that must not be."""
-    root.mkdir(parents=True, exist_ok=True)
+    make_shared(root)
     chance = random.Random(7)
-    running = {role: start(root, *role) for role in ROLES}
+    running = {role: start(root, *role) for role in roles}
     end = time.monotonic() + seconds
     killed = 0
-    while time.monotonic() < end:
-        time.sleep(chance.uniform(0.2, 0.8))
-        for role, process in running.items():
-            assert process.poll() is None, f"{role} ended: {process.communicate()[1]}"
-        if kills:
-            role = chance.choice(ROLES)
-            stop(running[role])
-            running[role] = start(root, *role)
-            killed += 1
-    for process in running.values():
-        stop(process)
+    try:
+        while time.monotonic() < end:
+            time.sleep(chance.uniform(0.2, 0.8))
+            for role, process in running.items():
+                assert process.poll() is None, f"{role} ended: {process.communicate()[1]}"
+            if kills:
+                role = chance.choice(roles)
+                stop(running[role])
+                running[role] = start(root, *role)
+                killed += 1
+                tally.injected()
+    finally:
+        for process in running.values():
+            stop(process)
     return killed
 
 
 def stop(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=PATIENCE)
+    if process.poll() is None:
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=PATIENCE)
 
 
 def check(root: Path) -> int:
@@ -73,8 +87,10 @@ def check(root: Path) -> int:
         held = {path: data for path, (_, data) in contents(store, checkpoint).items()}
         if checkpoint.reason.isdigit():
             assert held == state(int(checkpoint.reason)), checkpoint
-    for name in ("1", "2", "3"):
-        workdir = root / f"project-{name}"
+    assert any(held_by(root / SHARED) == state(number) for number in (11, 22, 33))
+    for workdir in (root / name for name in ("project-1", "project-2", "project-3", SHARED)):
+        if not workdir.exists():
+            continue
         store.take(workdir, reason="at the end", now=time.time())
         for checkpoint in store.list(workdir):
             safety = store.secure(checkpoint.id, now=time.time())
@@ -85,20 +101,33 @@ def check(root: Path) -> int:
     assert not view.problems
     assert all(each.state is not OperationState.UNFINISHED for each in view.operations)
     assert all(problem.reason == "" for problem in home.checkpoint_upkeep.scan(0).problems)
+    tally.verified(len(left))
     return len(left)
 
 
+def held_by(workdir: Path) -> Mapping[str, bytes]:
+    return {name: data for name, (_, data) in on_disk(workdir).items()}
+
+
 def test_no_checkpoint_is_lost_while_others_drop_and_reclaim(tmp_path: Path) -> None:
-    race(tmp_path, seconds=8, kills=False)
-    assert check(tmp_path) >= 3
+    race(tmp_path, seconds=4, kills=False)
+    assert check(tmp_path) >= 6
 
 
 def test_no_checkpoint_is_lost_when_processes_are_killed(tmp_path: Path) -> None:
-    assert race(tmp_path, seconds=10, kills=True) > 5
+    assert race(tmp_path, seconds=6, kills=True) > 5
+    assert check(tmp_path) >= 6
+
+
+def test_a_directory_that_several_restore_is_one_of_its_checkpoints(tmp_path: Path) -> None:
+    roles = (("share", "1"), ("share", "2"), ("space", "3"), ("read", "4"))
+    race(tmp_path, seconds=4, kills=True, roles=roles)
     assert check(tmp_path) >= 3
 
 
 @pytest.mark.deep
-def test_no_checkpoint_is_lost_in_a_minute_of_kills(tmp_path: Path) -> None:
-    assert race(tmp_path, seconds=60, kills=True) > 50
-    assert 3 <= check(tmp_path) <= 3 * MAX_SNAPSHOTS
+@pytest.mark.parametrize("kills", [True, False])
+def test_no_checkpoint_is_lost_in_a_minute(tmp_path: Path, kills: bool) -> None:
+    killed = race(tmp_path, seconds=60, kills=kills, roles=ALL)
+    assert killed > 50 or not kills
+    assert 6 <= check(tmp_path) <= 4 * MAX_SNAPSHOTS

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
-
-ROOT = Path(__file__).parents[2]
+from tests.small_disk import with_a_disk
 
 SCRIPT = """
 import json, sys
@@ -42,25 +37,9 @@ print(json.dumps([stored, refused, before, ok, count, len(list(store.messages("s
 """
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="mounting needs root")
 def test_a_full_disk_refuses_the_message_and_keeps_the_store(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(SCRIPT)
-    small = tmp_path / "small"
-    small.mkdir()
-    ballast = f"dd if=/dev/zero of={small}/ballast bs=1M count=2 status=none"
-    mount = f"mount -t tmpfs -o size=8m tmpfs {small}"
-    run = f"{sys.executable} {tmp_path}/script.py {small}"
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", f"{mount} && {ballast} && {run}"],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if "unshare" in done.stderr or "mount" in done.stderr:
-        pytest.skip(f"no small file system can be made here: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stderr
-    stored, refused, before, integrity, count, after = json.loads(done.stdout)
+    said = with_a_disk(tmp_path, SCRIPT, megabytes=8, ballast=2)
+    stored, refused, before, integrity, count, after = json.loads(said)
     assert stored > 10
     assert "full" in refused
     assert before == stored

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import tally
 from tests.crash import session_harness
 from tests.crash.harness import SCENARIOS
 from tests.crash.quick import quick
@@ -27,26 +28,28 @@ def harness(*arguments: str, module: str = "harness") -> dict[str, int]:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    tally: dict[str, int] = json.loads(done.stdout)
-    return tally
+    counts: dict[str, int] = json.loads(done.stdout)
+    tally.injected(counts["kills"])
+    tally.verified(counts["states"])
+    return counts
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_killed_at_every_call(scenario: str) -> None:
-    tally = harness(scenario, "once")
-    assert tally["kills"] >= FEWEST_KILLS
-    assert tally["states"] == tally["kills"] + 1
+    counts = harness(scenario, "once")
+    assert counts["kills"] >= FEWEST_KILLS
+    assert counts["states"] == counts["kills"] + 1
 
 
 @pytest.mark.parametrize("scenario", quick(session_harness.SCENARIOS, "prune", "undo"))
 def test_sessions_are_killed_at_every_call(scenario: str) -> None:
-    tally = harness(scenario, module="session_harness")
-    assert tally["kills"] >= FEWEST_KILLS
-    assert tally["states"] == tally["kills"] + 1
+    counts = harness(scenario, module="session_harness")
+    assert counts["kills"] >= FEWEST_KILLS
+    assert counts["states"] == counts["kills"] + 1
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_killed_again_while_settling(scenario: str) -> None:
-    tally = harness(scenario, "twice")
-    assert tally["kills"] >= FEWEST_KILLS**2 / 2
+    counts = harness(scenario, "twice")
+    assert counts["kills"] >= FEWEST_KILLS**2 / 2

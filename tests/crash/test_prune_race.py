@@ -17,6 +17,7 @@ from holdfast.policy.retention import plan
 from holdfast.policy.rules import Limits, Policy, Rules
 from holdfast.services.apply import apply
 from holdfast.services.undo import undo
+from tests import tally
 
 ROOT = Path(__file__).parents[2]
 TALKERS = 3
@@ -47,6 +48,7 @@ def prune_until_done(home: HoldfastHome, running: list[subprocess.Popen[str]]) -
         rounds += 1
         time.sleep(0.1 if rounds % 2 else 0)
         report = apply(made, home, clock=time.time)
+        tally.injected()
         results.update(outcome.result for outcome in report.outcomes)
         time.sleep(0.4)
     return results
@@ -85,6 +87,7 @@ def check(home: HoldfastHome, said: list[str]) -> None:
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
         db.execute("INSERT INTO message_index (message_index, rank) VALUES ('integrity-check', 1)")
     store.close()
+    tally.verified()
 
 
 def test_no_message_is_lost_while_prune_runs_in_a_loop(tmp_path: Path) -> None:

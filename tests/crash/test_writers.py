@@ -13,6 +13,7 @@ import pytest
 
 from holdfast.model.session import Session
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from tests import tally
 
 ROOT = Path(__file__).parents[2]
 WRITERS = 8
@@ -45,6 +46,7 @@ def run_writers(database: Path, seconds: float, kills: int) -> tuple[list[str], 
         time.sleep(seconds / (kills + 1))
         victim = running.pop(chance.randrange(len(running)))
         victim.kill()
+        tally.injected()
         acknowledged += collect(victim)[0]
         running.append(start(database, f"s{kill % 2}", f"k{kill}", seconds / (kills + 1)))
     for process in running:
@@ -66,6 +68,7 @@ def check_store(store: SqliteSessionStore, acknowledged: list[str]) -> None:
     with store.database.write() as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         db.execute("INSERT INTO message_index (message_index, rank) VALUES ('integrity-check', 1)")
+    tally.verified()
 
 
 def hammer(tmp_path: Path, seconds: float, kills: int, fewest: int) -> None:

@@ -10,7 +10,7 @@ from hypothesis.strategies import SearchStrategy
 
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT, TRASH, Item
-from holdfast.policy.gc import GcRules
+from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.rules import DAY, Caps, Limits, Policy, Rules
 from tests.builders import NOW, a_file_of, a_space_item, an_inventory, moment
 

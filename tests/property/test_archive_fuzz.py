@@ -8,28 +8,21 @@ import json
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import DamageError
-from holdfast.homes.archive import ArchiveOptions
+from holdfast.homes.options import ArchiveOptions
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.archive.catalogue import NAME, Catalogue
 from holdfast.stores.archive.codec import Codec
 from tests.archiving import STAMPED, a_stored_session, archive, opened, with_files
+from tests.property.damage import JSON, changed
 
 MADE: dict[Codec, bytes] = {}
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -86,17 +79,7 @@ def test_any_tar_is_no_bundle(content: bytes) -> None:
 @st.composite
 def changed_besides(draw: st.DrawFn) -> bytes:
     """A beside.json with something else in one place."""
-    document: Any = json.loads(whole(Codec.GZIP).to_bytes())
-    holder, key = document, draw(st.sampled_from(sorted(document)))
-    while isinstance(holder[key], dict | list) and holder[key] and draw(st.booleans()):
-        holder = holder[key]
-        places = sorted(holder) if isinstance(holder, dict) else range(len(holder))
-        key = draw(st.sampled_from(places))
-    if isinstance(holder, dict) and draw(st.booleans()):
-        del holder[key]
-    else:
-        holder[key] = draw(JSON)
-    return json.dumps(document).encode()
+    return draw(changed(json.loads(whole(Codec.GZIP).to_bytes())))
 
 
 @given(changed_besides() | st.binary(max_size=200) | JSON.map(lambda v: json.dumps(v).encode()))

@@ -13,11 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.model.checkpoint import Captured, TakeOutcome
+from holdfast.stores.shadowgit.repository import forget_worktree, opened
+from holdfast.stores.shadowgit.resting import lay_to_rest
 from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.shadowgit.trees import Trees
 from tests.property.working_trees import LIMIT, Edit, Picture, edits, paths, picture
 
 #: What may become of the private index and the memory of the last look between two checkpoints.
-HARM = ("none", "none", "none", "no index", "damaged index", "stale lock", "no state", "no listing")
+HARM = (
+    *("none", "none", "none", "rest"),
+    *("no index", "damaged index", "stale lock", "no state.json", "no listing"),
+)
 
 steps = st.lists(
     st.tuples(
@@ -52,8 +58,10 @@ def harm(store: ShadowGitStore, kind: str) -> None:
             (folder / "index").write_bytes(b"DIRC\0\0\0\2\0\0\0\1torn")
         elif kind == "stale lock":
             (folder / "index.lock").touch()
-        elif kind in ("no state", "no listing"):
-            (folder / f"{kind.removeprefix('no ')}.json").write_text("{")
+        elif kind in ("no state.json", "no listing"):
+            (folder / kind.removeprefix("no ")).write_text("{")
+        elif kind == "rest" and lay_to_rest(folder, Trees(opened(store.layout))):
+            forget_worktree(folder)
 
 
 def as_picture(store: ShadowGitStore, captured: Captured, like: Picture) -> Picture:

@@ -48,7 +48,7 @@ def sessions(draw: st.DrawFn, number: int) -> tuple[Session, list[Message]]:
         role=st.just("user"),
         content=TEXT,
         tokens=st.builds(Tokens, input=COUNTS, output=COUNTS),
-        cost=COSTS,
+        cost=st.none() | COSTS,
         timestamp=TIMES,
     )
     return session, draw(st.lists(messages, max_size=3))

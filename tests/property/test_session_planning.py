@@ -15,7 +15,8 @@ from holdfast.model.inventory import Inventory
 from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy import retention
-from holdfast.policy.gc import GcRules, plan_gc
+from holdfast.policy.gc import plan_gc
+from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.named import plan_named
 from holdfast.policy.rules import Files, Limits, Policy
 from tests.builders import NOW
@@ -86,6 +87,16 @@ def test_a_plan_is_that_of_the_model(inventory: Inventory, policy: Policy, files
     assert {each.cap: (each.limit, each.remaining) for each in made.shortfalls} == expected.short
     for shortfall in made.shortfalls:
         assert sum(shortfall.held_by.values()) == shortfall.remaining
+
+
+@given(
+    stored_inventories() | families(),
+    session_policies(trivial_max=st.integers(0, 3)) | capped(),
+)
+def test_an_outlook_is_the_sum_of_the_plan(inventory: Inventory, policy: Policy) -> None:
+    made = plan(policy, inventory)
+    seen = retention.outlook(policy, inventory, NOW)
+    assert (seen.removals, seen.bytes) == (len(made.removals), made.bytes)
 
 
 @settings(max_examples=100)

@@ -53,6 +53,7 @@ def store(
     *checkpoints: Item,
     holds: Mapping[str, Mapping[str, int]] | None = None,
     states: Mapping[str, ProjectState] | None = None,
+    mount: str = "",
     touched: float = 0.0,
     garbage: int = 0,
     **fields: Any,
@@ -66,6 +67,7 @@ def store(
             state=(states or {}).get(name, ProjectState.LIVE),
             checkpoints=sum(item.source == name for item in checkpoints),
             last_touch=NOW - touched,
+            mount=mount,
         )
         for name in names
     }
@@ -137,9 +139,20 @@ def test_a_project_whose_directory_is_gone(keep_orphans: bool) -> None:
 
 def test_a_disk_that_is_not_mounted_is_no_reason() -> None:
     away = store(
-        checkpoint("a", age=99 * DAY), touched=99 * DAY, states={"p": ProjectState.UNMOUNTED}
+        checkpoint("a", age=99 * DAY),
+        touched=99 * DAY,
+        states={"p": ProjectState.UNMOUNTED},
+        mount="/media/disk",
     )
     assert not gone(planned(CheckpointPolicy(stale_after=DAY), away))
+
+
+def test_what_may_be_on_some_disk_goes_by_age_alone() -> None:
+    states = {"p": ProjectState.UNMOUNTED}
+    fresh = store(checkpoint("a"), states=states)
+    assert not gone(planned(CheckpointPolicy(stale_after=7 * DAY), fresh))
+    old = store(checkpoint("a", age=8 * DAY), touched=8 * DAY, states=states)
+    assert [*gone(planned(CheckpointPolicy(stale_after=7 * DAY), old))] == ["a"]
 
 
 def test_what_somebody_keeps_stays_when_its_project_goes() -> None:

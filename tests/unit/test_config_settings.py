@@ -21,7 +21,7 @@ from holdfast.config import (
 )
 from holdfast.config.keys import BY_TABLE, KEYS, SOURCE_KEYS, TABLES
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.gc import GcRules
+from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
 from holdfast.policy.limits import SessionLimits
 from holdfast.policy.rules import DAY, Caps, Limits, Policy, Rules
@@ -46,7 +46,9 @@ def test_attributes_are_the_keys() -> None:
     assert names(MaintenanceSettings) == [*BY_TABLE["maintenance"]]
     assert names(ArchiveSettings) == [*BY_TABLE["archive"]]
     assert names(NotifySettings) == [*BY_TABLE["notify"]]
-    assert names(Settings) == [*BY_TABLE[""], *TABLES, "sources", "origins"]
+    named = ["sources", "guard_sources", "price_list"]
+    tables = [table for table in TABLES if table != "prices"]  # which has no keys of its own
+    assert names(Settings) == [*BY_TABLE[""], *tables, *named, "origins"]
 
 
 def test_every_key_stands_in_a_table_that_is_known() -> None:
@@ -111,6 +113,20 @@ def test_default_entries() -> None:
         ("notify.command", "", "default"),
         ("notify.near_percent", 90, "default"),
         ("notify.timeout_seconds", 10, "default"),
+        ("guard.max_tokens", 0, "default"),
+        ("guard.max_tokens_in", 0, "default"),
+        ("guard.max_tokens_out", 0, "default"),
+        ("guard.max_cost", 0, "default"),
+        ("guard.max_iterations", 0, "default"),
+        ("guard.max_minutes", 0, "default"),
+        ("guard.max_messages_per_minute", 0, "default"),
+        ("guard.daily_tokens", 0, "default"),
+        ("guard.daily_cost", 0, "default"),
+        ("guard.warn_percent", (80,), "default"),
+        ("guard.breaker", (3, 6, 9), "default"),
+        ("guard.same_call", (3, 6, 9), "default"),
+        ("guard.same_tool", (20, 40, 0), "default"),
+        ("guard.idle_minutes", 5, "default"),
     ]
 
 

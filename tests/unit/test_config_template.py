@@ -36,6 +36,16 @@ def test_the_examples_hold_and_are_all_that_is_indented() -> None:
         ("sessions", "source", "cron", "keep_last"): 10,
         ("sessions", "source", "cron", "max_total_size_mb"): 100,
         ("transcripts", "telegram"): "jsonl-synced",
+        ("guard", "source", "cron", "max_tokens"): 200_000,
+        ("guard", "source", "cron", "max_iterations"): 50,
+        ("guard", "source", "cron", "daily_cost"): 2.5,
+        ("prices", "some-model-4", "input"): 3.0,
+        ("prices", "some-model-4", "output"): 15.0,
+        ("prices", "some-model-4", "cached"): 0.3,
+        ("prices", "some-model-*", "input"): 1.0,
+        ("prices", "some-model-*", "output"): 5.0,
+        ("prices", "local-*", "input"): 0,
+        ("prices", "local-*", "output"): 0,
     }
 
 

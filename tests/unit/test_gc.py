@@ -9,7 +9,8 @@ import pytest
 from holdfast.errors import EmptyPolicyError, UsageError
 from holdfast.model.item import Item
 from holdfast.model.plan import Plan
-from holdfast.policy.gc import GcRules, plan_gc
+from holdfast.policy.gc import plan_gc
+from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.rules import DAY
 from tests.builders import (
     NOW,

@@ -17,8 +17,8 @@ from holdfast.model.checkpoint import SHORTEST_PREFIX
 
 if TYPE_CHECKING:
     from holdfast.config import Settings
-    from holdfast.model.checkpoint import Checkpoint
-    from holdfast.ports import Home
+    from holdfast.model.checkpoint import Capturing, Checkpoint
+    from holdfast.ports import CheckpointStore, Home
     from holdfast.stores.shadowgit.store import ShadowGitStore
 
 _CLOSE = 0.7
@@ -45,64 +45,72 @@ def resolved(directory: str | None) -> Path:
         raise UsageError(f"{directory} leads nowhere: {error}.") from None
 
 
-def opened(invocation: Invocation) -> tuple[Home, Settings, ShadowGitStore | None]:
+def opened(invocation: Invocation) -> tuple[Home, Settings, CheckpointStore | None]:
     """The chosen home with its settings and its checkpoint store, if it has one."""
     home, settings = invocation.open_home()
-    if not home.has_checkpoints():
-        return home, settings, None
-    store = _store(invocation, home.root, settings)
-    there = store.layout.exists() or older_checkpoints(store, None)
-    return home, settings, store if there else None
+    return home, settings, home.checkpoint_store(_capturing(invocation, settings))
 
 
-def store_of(invocation: Invocation) -> ShadowGitStore | None:
+def store_of(invocation: Invocation) -> CheckpointStore | None:
     """The checkpoint store of the chosen home; None when it has none. Creates nothing."""
     return opened(invocation)[2]
 
 
-def checkpoints_in(root: Path) -> Sequence[Checkpoint]:
+def checkpoints_in(home: Home) -> Sequence[Checkpoint]:
     """All checkpoints of a home, the newest first; none when it has no store."""
-    from holdfast.homes.checkpoints import existing_store
-
-    store = existing_store(root.resolve())
+    store = home.checkpoint_store()
     return () if store is None else store.list()
 
 
-def project_names(root: Path) -> dict[str, str]:
+def project_names(home: Home) -> dict[str, str]:
     """The directories of the projects of a home, by their ids."""
-    from holdfast.homes.checkpoints import existing_store
-
-    store = existing_store(root)
+    store = home.checkpoint_store()
     return {} if store is None else {each.id: each.workdir for each in store.projects()}
 
 
 def create_store(invocation: Invocation) -> ShadowGitStore:
-    """The same; home and store are made when there are none."""
-    from holdfast.homes.registry import create_home
+    """The store that Holdfast takes checkpoints into; home and store are made when there are none.
 
-    create_home(invocation.home_path)
-    root = invocation.home_path.resolve()
-    return _store(invocation, root, invocation.settings(root))
-
-
-def _store(invocation: Invocation, root: Path, settings: Settings) -> ShadowGitStore:
+    In the home of another agent it lies in the folder there that is ours.
+    """
     from holdfast.homes.checkpoints import checkpoint_store
+    from holdfast.homes.registry import create_state
 
+    how = _capturing(invocation, invocation.settings(invocation.home_path))
     return checkpoint_store(
-        root,
+        create_state(invocation.home_path).resolve(),
+        user_home=how.user_home,
+        max_file_size=how.max_file_size,
+        max_snapshots=how.max_snapshots,
+        excludes=how.excludes,
+    )
+
+
+def _capturing(invocation: Invocation, settings: Settings) -> Capturing:
+    from holdfast.model.checkpoint import Capturing
+
+    return Capturing(
         user_home=invocation.user_home,
         max_file_size=settings.checkpoints.max_file_bytes,
         max_snapshots=settings.checkpoints.max_snapshots,
         excludes=settings.checkpoints.exclude,
+        here=_here(),
     )
 
 
-def need_store(invocation: Invocation) -> ShadowGitStore:
+def _here() -> Path | None:
+    try:
+        return Path.cwd().resolve()
+    except OSError:
+        return None
+
+
+def need_store(invocation: Invocation) -> CheckpointStore:
     """The checkpoint store of the chosen home, for commands that name a checkpoint in it."""
     return need_home(invocation)[1]
 
 
-def need_home(invocation: Invocation) -> tuple[Home, ShadowGitStore]:
+def need_home(invocation: Invocation) -> tuple[Home, CheckpointStore]:
     """The same with the home, for commands that leave a trace in its log."""
     home, _, store = opened(invocation)
     if store is None:
@@ -128,11 +136,8 @@ def in_directory(workdir: Path, paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def _start(workdir: Path) -> Path:
-    try:
-        here = Path.cwd().resolve()
-    except OSError:
-        return workdir
-    return here if here.is_relative_to(workdir) else workdir
+    here = _here()
+    return here if here is not None and here.is_relative_to(workdir) else workdir
 
 
 def _within(workdir: Path, start: Path, path: str) -> str:
@@ -146,14 +151,7 @@ def _within(workdir: Path, start: Path, path: str) -> str:
     return "" if found == os.curdir else found
 
 
-def older_checkpoints(store: ShadowGitStore, workdir: Path | None) -> Sequence[Checkpoint]:
-    """Those of an older layout, of one directory or of all, the newest first."""
-    from holdfast.stores.shadowgit.legacy import LegacyShelf
-
-    return LegacyShelf.of(store.layout, None if workdir is None else str(workdir)).list()
-
-
-def chosen(store: ShadowGitStore, text: str) -> Checkpoint:
+def chosen(store: CheckpointStore, text: str) -> Checkpoint:
     """The checkpoint that an id or the start of one names; a mistyped one gets its neighbour.
 
     One of an older layout is brought into the store: there it can be compared and restored.
@@ -173,29 +171,19 @@ def chosen(store: ShadowGitStore, text: str) -> Checkpoint:
         raise UnknownCheckpointError(error.message, hint=hint) from None
 
 
-def _adopted(store: ShadowGitStore, prefix: str) -> Checkpoint | None:
+def _adopted(store: CheckpointStore, prefix: str) -> Checkpoint | None:
     from holdfast.cli.output import note
-    from holdfast.stores.shadowgit.adopting import adopt, find
-    from holdfast.stores.shadowgit.repository import prepare
 
-    try:
-        repository, old = find(store.layout, prefix)
-    except UnknownCheckpointError:
+    found = store.adopt_older(prefix)
+    if found is None:
         return None
-    if not Path(old.workdir).is_absolute():
-        raise UsageError(
-            f"The older repository {repository.path} does not say which directory it is about.",
-            hint="git can read it: `git --git-dir PATH log --stat`.",
-        )
-    prepare(store.layout)
-    present = store.look(Path(old.workdir)) if Path(old.workdir).is_dir() else None
-    found = adopt(store.layout, repository, old, present)
-    note(f"note: {old.id[:12]} is of an older layout; here it is checkpoint {found.id[:12]}")
-    return found
+    old, new = found
+    note(f"note: {old.id[:12]} is of an older layout; here it is checkpoint {new.id[:12]}")
+    return new
 
 
 def second_id(
-    store: ShadowGitStore, paths: Sequence[str]
+    store: CheckpointStore, paths: Sequence[str]
 ) -> tuple[Checkpoint | None, tuple[str, ...]]:
     """Of what follows the first id: another one, if it is one, and the paths."""
     if paths and _LOOKS_LIKE_AN_ID.fullmatch(paths[0]):

@@ -6,14 +6,14 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import UsageError
+from holdfast.errors import NotAHomeError, UsageError
 
 if TYPE_CHECKING:
     from holdfast.config import Settings
@@ -99,16 +99,43 @@ class Invocation:
 
         for warning in config.warnings(os.environ):
             sys.stderr.write(f"warning: {warning}\n")
-        return config.load(home / "config.toml", os.environ)
+        return config.load(self.config_file(home), os.environ)
+
+    def config_file(self, home: Path | None = None) -> Path:
+        """Where the settings of a home are, or would be; by default those of the chosen one."""
+        from holdfast.homes.registry import config_file
+
+        return config_file(home or self.home_path)
+
+    @cached_property
+    def named_homes(self) -> Mapping[str, Path]:
+        """Homes of other agents that the environment names, by kind."""
+        named = os.environ.get("HERMES_HOME")
+        return {"hermes": Path(named).expanduser()} if named else {}
 
     def open_home(self, path: Path | None = None) -> tuple[Home, Settings]:
         """Open a home, by default the chosen one, with its settings."""
         from holdfast.homes.options import HomeOptions
         from holdfast.homes.registry import check_folder, open_home
 
-        root = check_folder(path or self.home_path)
+        try:
+            root = check_folder(path or self.home_path)
+        except NotAHomeError as error:
+            raise (self._suggest_other(error) if path is None else error) from None
         settings = self.settings(root)
         return open_home(root, clock=self.clock, options=HomeOptions.of(settings)), settings
+
+    def _suggest_other(self, error: NotAHomeError) -> NotAHomeError:
+        """Nobody named a home and the usual one is not there: another agent's may be meant."""
+        from holdfast.homes.registry import kind_of, usual_places
+
+        if self.chosen_home is None:
+            for place in usual_places(self.user_home, self.named_homes):
+                kind = kind_of(place) if place.is_dir() else None
+                if kind is not None:
+                    hint = f"For the home of {kind.agent}, add --home {quoted(place)}."
+                    return NotAHomeError(error.message, hint=hint)
+        return error
 
     def create_store(self) -> SqliteSessionStore:
         """The session store of the chosen home; home and store are made when there are none."""

@@ -6,6 +6,7 @@ help page is kept in help.txt, which `make docs` writes and a test compares with
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -21,6 +22,7 @@ FAILED = 1
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 HELP_WIDTH = 80
+_VALUES_BETWEEN_LOOKS = 100_000
 
 
 def main() -> None:
@@ -76,4 +78,7 @@ def _is_wide() -> bool:
 def _dispatch(args: list[str]) -> int:
     from holdfast.cli.app import invoke
 
+    # A plan is many small values and hardly a cycle: looking for those again and again while it
+    # grows takes a tenth of a large run.
+    gc.set_threshold(_VALUES_BETWEEN_LOOKS)
     return invoke(args)

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from holdfast.cli.streams import OutputError, output_errors, write
+from holdfast.cli.streams import output_errors, write
 from holdfast.cli.text import one_line
 
-_PIPED_WIDTH = 80
-_NARROWEST = 40
-_WIDEST = 120
-
-
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """Rich would end the process here; `main` decides how it ends."""
-        raise OutputError(BrokenPipeError())
+# Loaded on first use: a script that reads JSON pays for no layout.
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+    from rich.text import Text
 
 
 @cache
 def console() -> Console:
-    """Standard output. Past 120 columns text does not get easier to read."""
-    plain = _Console(highlight=False, emoji=False, markup=False, soft_wrap=False)
-    wanted = plain.width if plain.is_terminal or os.environ.get("COLUMNS") else _PIPED_WIDTH
-    plain.width = max(_NARROWEST, min(wanted, _WIDEST))
-    return plain
+    """Standard output, for what is laid out."""
+    from holdfast.cli.console import standard_output
+
+    return standard_output()
 
 
 def print_json(document: dict[str, Any]) -> None:
@@ -60,11 +50,15 @@ def note(message: str) -> None:
 
 def name(text: str, style: str = "") -> Text:
     """A name from the disk, made safe to print and folded rather than cut."""
+    from rich.text import Text
+
     return Text(one_line(text), style=style, overflow="fold")
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     """A table without lines: columns named in `right` are numbers."""
+    from rich.table import Table
+
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         if column in right:
@@ -76,6 +70,8 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 def bar(share: float, width: int) -> Text:
     """A small bar of eighths; anything that is not nothing shows at least one of them."""
+    from rich.text import Text
+
     if not console().encoding.startswith("utf"):
         return Text(("#" * max(share > 0, round(share * width))).ljust(width), style="cyan")
     eighths = round(max(0.0, min(1.0, share)) * width * 8)

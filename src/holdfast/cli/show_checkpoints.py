@@ -54,6 +54,7 @@ def project_json(project: Project) -> dict[str, Any]:
         "checkpoints": project.checkpoints,
         "last_touch": project.last_touch,
         "bytes": project.bytes,
+        **({"by": project.by} if project.by else {}),
     }
 
 
@@ -152,7 +153,7 @@ def show_projects(projects: Sequence[Project], now: float, *, all_items: bool) -
     rows = table("project", "state", "checkpoints", "used", "size", right=_NUMBERS)
     for each in shown:
         rows.add_row(
-            name(each.workdir),
+            name(f"{each.workdir} (by {each.by})" if each.by else each.workdir),
             Text(each.state.value, style=_STATES[each.state]),
             f"{each.checkpoints:,}",
             format_duration(max(0.0, now - each.last_touch)),

@@ -59,7 +59,7 @@ def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
         return
     say()
     say("auto_prune is off: maintenance prunes no sessions by itself. To let it, put this into")
-    say(name(f"{invocation.home_path / 'config.toml'}:"))
+    say(name(f"{invocation.config_file()}:"))
     say(Text("  [sessions]\n  auto_prune = true", style="bold green"))
     say("See what would go then:")
     suggest(f"holdfast {invocation.home_flag}sessions prune --dry-run")

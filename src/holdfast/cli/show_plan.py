@@ -170,6 +170,7 @@ def show_report(report: Report, *, home_flag: str) -> None:
     )
     if report.removed or report.bytes_freed:
         _show_freed(report, home_flag)
+    _show_notes(report)
     if report.stopped:
         say(Text(f"The run was {report.stopped}; the rest was left as it was.", style="yellow"))
 
@@ -199,6 +200,13 @@ def _show_freed(report: Report, home_flag: str) -> None:
     in_trash = format_bytes(report.bytes_in_trash)
     say(f"{freed} now; {in_trash} more when the trash is emptied. Bring it back with:")
     suggest(f"holdfast {home_flag}undo {report.operation}")
+
+
+def _show_notes(report: Report) -> None:
+    """What there is to say of what was done, each thing once."""
+    done = (o for o in report.outcomes if o.result in (Result.REMOVED, Result.RECLAIMED))
+    for reason in dict.fromkeys(o.reason for o in done if o.reason):
+        say(name(f"Note: {reason}.", "dim"))
 
 
 def _show_outcomes(title: str, outcomes: Sequence[Outcome]) -> None:

@@ -24,15 +24,14 @@ def show_stats(seen: HomeStats, home_flag: str) -> None:
     show_shares("on the disk", list(_on_the_disk(seen)))
     if seen.largest:
         _show_largest(seen.largest)
-    if seen.store is not None:
-        show_usage(seen.store.usage)
+    show_usage(seen.costs, home_flag)
     _show_tip(seen, home_flag)
 
 
 def _show_store(store: StoreStats) -> None:
     sessions = f"{format_count(store.sessions, 'session')} ({store.open_sessions:,} open)"
     messages = format_count(store.messages, "message")
-    used = f"{store.tokens:,} tokens, cost {store.cost:.2f}"
+    used = format_count(store.tokens, "token")
     say(Text(f"In the store now: {sessions}, {messages}, {used}", style="bold"))
     say()
     show_shares("source", store.by_source, "sessions")

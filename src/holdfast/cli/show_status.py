@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.text import Text
 
 from holdfast.cli.output import bar, console, name, say, suggest, table
+from holdfast.cli.show_near import show_near
 from holdfast.cli.show_plan import kind_name
 from holdfast.model.stats import Share
 from holdfast.model.units import format_bytes, format_count
@@ -17,11 +18,32 @@ _MOST_SOURCES = 8
 _WIDE = 100
 
 
+def show_overview(found: Sequence[HomeStatus]) -> None:
+    """The homes of a machine side by side, one line each."""
+    rows = table("home", "agent", "sessions", "size", "policy frees", right=("sessions", "size"))
+    for status in found:
+        counted = f"{status.store.sessions:,}" if status.store else ""
+        freed = format_bytes(status.outlook.bytes) if status.outlook else ""
+        rows.add_row(
+            name(status.inventory.home, "cyan"),
+            _agent(status),
+            counted,
+            format_bytes(status.inventory.total_bytes),
+            freed,
+        )
+    say(rows)
+    say()
+
+
+def _agent(status: HomeStatus) -> str:
+    return status.kind + (f" {status.version}" if status.version else "")
+
+
 def show_status(status: HomeStatus, *, home_flag: str) -> None:
     inventory = status.inventory
     say(
         Text.assemble(
-            (f"{status.kind} home ", "bold"),
+            (f"{_agent(status)} home ", "bold"),
             name(inventory.home, "bold cyan"),
             (f"  {format_bytes(inventory.total_bytes)}", "bold"),
         )
@@ -31,6 +53,7 @@ def show_status(status: HomeStatus, *, home_flag: str) -> None:
     if inventory.items:
         show_shares("last active", status.by_age, "items")
         show_shares("source", _main_sources(status.by_source), "items")
+    show_near(status.nearness, home_flag)
     _show_troubles(status, home_flag)
     show_next(status, home_flag)
 
@@ -44,7 +67,12 @@ def _what(status: HomeStatus) -> list[Share]:
         *(Share(name=kind_name(s.name), count=s.count, bytes=s.bytes) for s in status.by_kind),
         Share(name="trash", count=len(inventory.trash), bytes=trash_bytes),
         Share(name="unused space", count=0, bytes=unused),
-        Share(name="everything else", count=0, bytes=inventory.other_bytes),
+        Share(name="checkpoints", count=0, bytes=inventory.checkpoint_bytes),
+        Share(
+            name="everything else",
+            count=0,
+            bytes=inventory.other_bytes - inventory.checkpoint_bytes,
+        ),
     ]
 
 
@@ -88,24 +116,21 @@ def _show_troubles(status: HomeStatus, home_flag: str) -> None:
                 style="yellow",
             )
         )
-    for session in status.near_limit:
-        size = f"{session.message_count:,} messages, {format_bytes(session.bytes)}"
-        say(Text(f"Session {session.id} is near its limit: {size}.", style="yellow"))
     for problem in status.inventory.problems:
         say(Text.assemble(name(problem.path, "yellow"), (f": {problem.reason}", "yellow")))
-    if status.unfinished or status.near_limit or status.inventory.problems:
+    if status.unfinished or status.inventory.problems:
         say()
 
 
 def show_next(status: HomeStatus, home_flag: str) -> None:
-    plan = status.plan
-    if plan is None:
+    outlook = status.outlook
+    if outlook is None:
         say("The policy is empty, so nothing is ever removed. Set one:")
         suggest(f"holdfast {home_flag}config init")
-    elif plan.removals:
+    elif outlook.removals:
         say(
-            f"The policy would remove {format_count(len(plan.removals), 'item')} and free "
-            f"{format_bytes(plan.bytes)}. Have a look first:"
+            f"The policy would remove {format_count(outlook.removals, 'item')} and free "
+            f"{format_bytes(outlook.bytes)}. Have a look first:"
         )
         suggest(f"holdfast {home_flag}sessions prune --dry-run")
     elif status.inventory.trash:

@@ -62,7 +62,7 @@ class _Stop:
 def watch(invocation: Invocation, *, force: bool) -> int:
     """Run whenever it is due, until a signal comes. Only one at a time may watch a home."""
     home, _ = invocation.open_home()  # whatever is wrong now is told now
-    gate = FileMaintenanceGate(home.root)
+    gate = FileMaintenanceGate(home.state)
     runs = failures = 0
     with (
         gate.watching("maintain --watch"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.config.checkpoint_settings import CheckpointSettings
 from holdfast.config.environment import warnings
+from holdfast.config.guard_settings import GuardSettings, GuardSourceSettings, PriceSettings
 from holdfast.config.loading import load
 from holdfast.config.maintenance_settings import (
     ArchiveSettings,
@@ -18,8 +19,11 @@ __all__ = [
     "ArchiveSettings",
     "CheckpointSettings",
     "CronSettings",
+    "GuardSettings",
+    "GuardSourceSettings",
     "MaintenanceSettings",
     "NotifySettings",
+    "PriceSettings",
     "SessionSettings",
     "Settings",
     "SourceSettings",

@@ -8,13 +8,26 @@ from pathlib import PurePath
 from typing import TypeAlias
 
 from holdfast.config.finding import Given, Problem
-from holdfast.config.key import SESSIONS, SOURCE, SOURCE_NAME, TOP, TRANSCRIPTS, Key
+from holdfast.config.key import (
+    GUARD,
+    PRICES,
+    SESSIONS,
+    SOURCE,
+    SOURCE_NAME,
+    TOP,
+    TRANSCRIPTS,
+    Key,
+)
 from holdfast.config.keys import BY_TABLE, SOURCE_BY_NAME, TABLES
+from holdfast.config.keys_guard import NEEDED, PRICE_KEYS
 from holdfast.config.keys_lifecycle import TRANSCRIPT
 from holdfast.config.kinds import Kind, Value, WrongValueError
 from holdfast.config.lines import key_lines
 from holdfast.config.shown import found, nearest
+from holdfast.policy.prices import ANY
 
+#: As long as a name in a message, see shown.py: origins are found by it.
+_LONGEST_MODEL = 64
 _Path: TypeAlias = tuple[str, ...]
 _Table: TypeAlias = Mapping[str, object]
 
@@ -57,7 +70,12 @@ def check(
 
 
 def _check_top(path: _Path, table: _Table) -> _Findings:
-    special = {SESSIONS: _check_sessions, TRANSCRIPTS: _check_transcripts}
+    special = {
+        SESSIONS: _check_with_sources,
+        GUARD: _check_with_sources,
+        TRANSCRIPTS: _check_transcripts,
+        PRICES: _check_prices,
+    }
     for name, value in table.items():
         if name in TABLES:
             yield from _check_table((*path, name), value, special.get(name, _check_plain))
@@ -65,12 +83,13 @@ def _check_top(path: _Path, table: _Table) -> _Findings:
             yield from _check_key((*path, name), value, BY_TABLE[TOP], tables=TABLES)
 
 
-def _check_sessions(path: _Path, table: _Table) -> _Findings:
+def _check_with_sources(path: _Path, table: _Table) -> _Findings:
+    """A table of keys, and of what differs for some sources."""
     for name, value in table.items():
         if name == SOURCE:
             yield from _check_table((*path, name), value, _check_sources)
         else:
-            yield from _check_key((*path, name), value, BY_TABLE[SESSIONS], tables=(SOURCE,))
+            yield from _check_key((*path, name), value, BY_TABLE[path[-1]], tables=(SOURCE,))
 
 
 def _check_sources(path: _Path, table: _Table) -> _Findings:
@@ -81,7 +100,7 @@ def _check_sources(path: _Path, table: _Table) -> _Findings:
 
 def _check_source(path: _Path, table: _Table) -> _Findings:
     for name, value in table.items():
-        yield from _check_key((*path, name), value, SOURCE_BY_NAME)
+        yield from _check_key((*path, name), value, SOURCE_BY_NAME[path[0]])
 
 
 def _check_transcripts(path: _Path, table: _Table) -> _Findings:
@@ -89,6 +108,21 @@ def _check_transcripts(path: _Path, table: _Table) -> _Findings:
     for name, value in table.items():
         yield from _check_source_name((*path, name))
         yield from _check_value((*path, name), value, TRANSCRIPT)
+
+
+def _check_prices(path: _Path, table: _Table) -> _Findings:
+    """Any model may stand here, or the beginning of the names of several."""
+    for name, value in table.items():
+        yield from _check_model_name((*path, name))
+        yield from _check_table((*path, name), value, _check_price)
+
+
+def _check_price(path: _Path, table: _Table) -> _Findings:
+    for name, value in table.items():
+        yield from _check_key((*path, name), value, PRICE_KEYS)
+    for name in NEEDED:
+        if name not in table:
+            yield _Bad(path, f'a price needs "{name}", what a million of those tokens cost')
 
 
 def _check_plain(path: _Path, table: _Table) -> _Findings:
@@ -133,6 +167,18 @@ def _check_source_name(path: _Path) -> _Findings:
     lower = name.strip().lower()
     close = SOURCE_NAME.fullmatch(lower)
     yield _Bad(path, f'{rule}; did you mean "{lower}"?' if close else rule)
+
+
+def _check_model_name(path: _Path) -> _Findings:
+    name = path[-1]
+    if not name or not name.isprintable() or len(name) > _LONGEST_MODEL:
+        yield _Bad(
+            path,
+            f"a model is 1 to {_LONGEST_MODEL} printable characters; * at its end "
+            "stands for the rest of a longer name",
+        )
+    elif ANY in name.removesuffix(ANY):
+        yield _Bad(path, f"{ANY} may only stand at the end, for all models that begin so")
 
 
 def _advice(name: str, choices: Iterable[str]) -> str:

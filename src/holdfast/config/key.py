@@ -17,6 +17,8 @@ CHECKPOINTS = "checkpoints"
 MAINTENANCE = "maintenance"
 ARCHIVE = "archive"
 NOTIFY = "notify"
+GUARD = "guard"
+PRICES = "prices"
 SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 
@@ -24,7 +26,7 @@ SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 class Key:
     """One setting. One without a default is not set unless somebody sets it; it has an example.
 
-    `per_source` ones may also stand in [sessions.source.NAME].
+    `per_source` ones may also stand in the table of a source: [sessions.source.NAME].
     """
 
     path: tuple[str, ...]

@@ -6,14 +6,17 @@ from holdfast.config.key import (
     ARCHIVE,
     CHECKPOINTS,
     CRON,
+    GUARD,
     MAINTENANCE,
     NOTIFY,
+    PRICES,
     SESSIONS,
     TOP,
     TRANSCRIPTS,
     Key,
 )
 from holdfast.config.keys_checkpoints import CHECKPOINT_KEYS
+from holdfast.config.keys_guard import GUARD_KEYS
 from holdfast.config.keys_lifecycle import LIFECYCLE
 from holdfast.config.keys_maintenance import CLEANING, UPKEEP
 from holdfast.config.keys_retention import RETENTION
@@ -43,12 +46,33 @@ KEYS: tuple[Key, ...] = (
     *LIFECYCLE,
     *CHECKPOINT_KEYS,
     *UPKEEP,
+    *GUARD_KEYS,
 )
 
-SOURCE_KEYS: tuple[Key, ...] = tuple(key for key in KEYS if key.per_source)
-SOURCE_BY_NAME = {key.name: key for key in SOURCE_KEYS}
 
-TABLES = (SESSIONS, TRANSCRIPTS, CRON, CHECKPOINTS, MAINTENANCE, ARCHIVE, NOTIFY)
+def _of_sources(table: str) -> tuple[Key, ...]:
+    return tuple(key for key in KEYS if key.per_source and key.table == table)
+
+
+SOURCE_KEYS = _of_sources(SESSIONS)
+GUARD_SOURCE_KEYS = _of_sources(GUARD)
+#: What may stand in the tables of sources, by the table that these are in.
+SOURCE_BY_NAME = {
+    table: {key.name: key for key in keys}
+    for table, keys in ((SESSIONS, SOURCE_KEYS), (GUARD, GUARD_SOURCE_KEYS))
+}
+
+TABLES = (
+    SESSIONS,
+    TRANSCRIPTS,
+    CRON,
+    CHECKPOINTS,
+    MAINTENANCE,
+    ARCHIVE,
+    NOTIFY,
+    GUARD,
+    PRICES,
+)
 BY_TABLE = {
     table: {key.name: key for key in KEYS if key.table == table} for table in (TOP, *TABLES)
 }

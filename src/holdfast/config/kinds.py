@@ -10,7 +10,7 @@ from holdfast.config.shown import cut, found, nearest
 from holdfast.errors import UsageError
 from holdfast.model.units import parse_duration
 
-Value: TypeAlias = bool | int | float | str | tuple[str, ...]
+Value: TypeAlias = bool | int | float | str | tuple[str, ...] | tuple[int, ...]
 
 # More digits than any bound has; a longer number stays text and is refused as such.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")

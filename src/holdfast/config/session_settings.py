@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.config.keys import SOURCE_KEYS
 from holdfast.config.kinds import Value
 from holdfast.model.units import parse_duration
-from holdfast.policy.gc import GcRules
+from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.limits import SessionLimits
 from holdfast.policy.rules import DAY, Caps, Limits, Rules
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from holdfast.config.checkpoint_settings import CheckpointSettings
 from holdfast.config.finding import Given
+from holdfast.config.guard_settings import GuardSettings, GuardSourceSettings, PriceSettings
 from holdfast.config.key import (
     ARCHIVE,
     CHECKPOINTS,
     CRON,
+    GUARD,
     MAINTENANCE,
     NOTIFY,
+    PRICES,
     SESSIONS,
     SOURCE,
     TOP,
@@ -30,9 +33,11 @@ from holdfast.config.maintenance_settings import (
 )
 from holdfast.config.session_settings import SessionSettings, SourceSettings
 from holdfast.config.shown import dotted
+from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.gc import GcRules
+from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.lifecycle import DEFAULT_SOURCE, OnReset, SessionOptions, Transcript
+from holdfast.policy.prices import Prices
 from holdfast.policy.rules import DAY, Policy
 
 _HOUR = 3_600.0
@@ -66,7 +71,10 @@ class Settings:
     maintenance: MaintenanceSettings
     archive: ArchiveSettings
     notify: NotifySettings
+    guard: GuardSettings
     sources: tuple[SourceSettings, ...] = ()
+    guard_sources: tuple[GuardSourceSettings, ...] = ()
+    price_list: tuple[PriceSettings, ...] = ()
     origins: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
     )
@@ -122,19 +130,37 @@ class Settings:
             abandoned_after=self.sessions.abandoned_hours * _HOUR,
         )
 
+    def guard_options(self) -> GuardOptions:
+        """What sessions may use. A source that no session has is no mistake: one may come."""
+        return self.guard.options(self.guard_sources)
+
+    def prices(self) -> Prices:
+        """What tokens cost; empty unless somebody set prices."""
+        return Prices(by_model={line.model: line.price() for line in self.price_list})
+
     def _values(self) -> Iterator[tuple[tuple[str, ...], Value | None]]:
         """Table by table, what a table says of sources after its own keys."""
         for table, keys in BY_TABLE.items():
-            holder = getattr(self, table) if table else self
             for key in keys.values():
-                yield key.path, getattr(holder, key.name)
-            if table == SESSIONS:
-                for source in self.sources:
-                    for name, value in source.given():
-                        yield (SESSIONS, SOURCE, source.name, name), value
-            elif table == TRANSCRIPTS:
-                for name, transcript in self.transcripts.by_source:
-                    yield (TRANSCRIPTS, name), transcript
+                yield key.path, getattr(getattr(self, table) if table else self, key.name)
+            yield from self._of_names(table)
+
+    def _of_names(self, table: str) -> Iterator[tuple[tuple[str, ...], Value | None]]:
+        """What a table says of sources or models."""
+        sources: Mapping[str, Sequence[SourceSettings | GuardSourceSettings]] = {
+            SESSIONS: self.sources,
+            GUARD: self.guard_sources,
+        }
+        for source in sources.get(table, ()):
+            for name, value in source.given():
+                yield (table, SOURCE, source.name, name), value
+        if table == TRANSCRIPTS:
+            for name, transcript in self.transcripts.by_source:
+                yield (TRANSCRIPTS, name), transcript
+        if table == PRICES:
+            for line in self.price_list:
+                for name, value in line.given():
+                    yield (PRICES, line.model, name), value
 
 
 def build(given: Iterable[Given]) -> Settings:
@@ -142,13 +168,13 @@ def build(given: Iterable[Given]) -> Settings:
     tables: dict[str, dict[str, Any]] = {
         table: {name: key.default for name, key in keys.items()} for table, keys in BY_TABLE.items()
     }
-    sources: dict[str, dict[str, Any]] = {}
+    named: dict[str, dict[str, dict[str, Any]]] = {SESSIONS: {}, GUARD: {}, PRICES: {}}
     origins: dict[str, str] = {}
     for item in given:
         origins[dotted(item.path)] = item.origin
         *within, name = item.path
         if len(within) > 1:
-            sources.setdefault(within[-1], {})[name] = item.value
+            named[within[0]].setdefault(within[-1], {})[name] = item.value
         else:
             tables[within[0] if within else TOP][name] = item.value
     default = tables[TRANSCRIPTS].pop(DEFAULT_SOURCE)
@@ -162,6 +188,11 @@ def build(given: Iterable[Given]) -> Settings:
         maintenance=MaintenanceSettings(**tables[MAINTENANCE]),
         archive=ArchiveSettings(**tables[ARCHIVE]),
         notify=NotifySettings(**tables[NOTIFY]),
-        sources=tuple(SourceSettings(name=name, **sources[name]) for name in sorted(sources)),
+        guard=GuardSettings(**tables[GUARD]),
+        sources=tuple(SourceSettings(name=n, **own) for n, own in sorted(named[SESSIONS].items())),
+        guard_sources=tuple(
+            GuardSourceSettings(name=n, **own) for n, own in sorted(named[GUARD].items())
+        ),
+        price_list=tuple(PriceSettings(model=n, **own) for n, own in sorted(named[PRICES].items())),
         origins=MappingProxyType(origins),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.config.key import SESSIONS, SOURCE, TOP, TRANSCRIPTS, Key
+from holdfast.config.key import GUARD, PRICES, SESSIONS, SOURCE, TOP, TRANSCRIPTS, Key
 from holdfast.config.keys import BY_TABLE, TABLES
 from holdfast.config.kinds import Value
 
@@ -36,6 +36,25 @@ _EXAMPLES = {
 # A source may differ from the default. For example:
 #
 #     telegram = "jsonl-synced"
+""",
+    GUARD: f"""\
+# A source may differ. Limits for a session that it does not set come from [{GUARD}]; what it says
+# of a day (daily_tokens, daily_cost) bounds this source alone. For example:
+#
+#     [{GUARD}.{SOURCE}.cron]
+#     max_tokens = 200000
+#     max_iterations = 50
+#     daily_cost = 2.5
+""",
+    PRICES: """\
+# What a million tokens cost, by the name of the model, in any one currency. Without a line here the
+# cost of a model is unknown, unless the agent tells it. A name that ends in * stands for all that
+# begin so; the longest one counts. Cached tokens cost as input unless they have a price. These are
+# not the prices of any model:
+#
+#     "some-model-4" = { input = 3.0, output = 15.0, cached = 0.3 }
+#     "some-model-*" = { input = 1.0, output = 5.0 }
+#     "local-*" = { input = 0, output = 0 }
 """,
 }
 

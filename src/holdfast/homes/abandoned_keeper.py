@@ -6,44 +6,36 @@ reopens it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from holdfast.errors import BusyError, HoldfastError
+from holdfast.homes.session_engine import Engines
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.model.session import EndReason
-from holdfast.ports import Clock
-from holdfast.stores.sqlite import removing
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
-from holdfast.stores.sqlite.survey import LifeSigns
+from holdfast.stores.sqlite.removing import Found
 
 
 class AbandonedKeeper:
     """Ends abandoned sessions, at their last activity."""
 
-    def __init__(
-        self, store: Callable[[], SqliteSessionStore | None], clock: Clock, life: LifeSigns
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._life = life
+    def __init__(self, engine: Engines) -> None:
+        self._engine = engine
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         """Ending needs nothing."""
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        store = self._store()
+        store = self._engine()
         if store is None:
             return [each.end(Result.FAILED, "there is no session store") for each in batch]
         try:
             with store.database.write() as db:
                 # Once more inside the transaction: one may have come back to life, or to an end.
-                ids = [each.item.id for each in batch]
-                found = removing.look(db, ids, now=self._clock(), life=self._life)
+                found = store.look(db, [each.item.id for each in batch])
                 outcomes = [_judged(each, found.get(each.item.id)) for each in batch]
                 ended = [found[each.id].number for each in outcomes if each.result is Result.ENDED]
-                removing.end_abandoned(db, ended, EndReason.ABANDONED)
+                store.end_abandoned(db, ended)
         except BusyError:
             raise  # each batch to come would wait as long
         except HoldfastError as error:
@@ -60,7 +52,7 @@ class AbandonedKeeper:
         return [each.end(Result.FAILED, "an end is not undone: reopen it") for each in batch]
 
 
-def _judged(removal: Removal, found: removing.Found | None) -> Outcome:
+def _judged(removal: Removal, found: Found | None) -> Outcome:
     if found is None:
         return removal.end(Result.SKIPPED, "already gone")
     obstacle = found.obstacle(removal.item.version)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.homes.archive_files import SessionFolder
@@ -12,6 +11,7 @@ from holdfast.homes.archive_reader import ArchiveReader
 from holdfast.homes.archive_return import Returner
 from holdfast.homes.archive_rows import Rows
 from holdfast.homes.archived_keeper import ArchivedKeeper, RestoreKeeper
+from holdfast.homes.options import ArchiveOptions
 from holdfast.model.item import ARCHIVED, SESSION
 from holdfast.model.plan import Action
 from holdfast.ports import Clock, Keeper
@@ -21,28 +21,19 @@ from holdfast.stores.archive.folder import SessionArchive
 USUAL_FOLDER = "archive"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveOptions:
-    """Where sessions are archived, and how. A `folder` of "" is the usual one, `archive/` in the
-    home; a relative one lies inside the home."""
-
-    folder: str = ""
-    codec: str = Codec.ZSTD.value
-
-
 class HomeArchive:
     """`keepers` are those of the actions that have to do with the archive, by kind and action."""
 
     def __init__(
         self,
-        root: Path,
+        files: SessionFolder,
+        state: Path,
         options: ArchiveOptions,
         rows: Callable[[], Rows | None],
         clock: Clock,
     ) -> None:
-        folder = root / (options.folder or USUAL_FOLDER)
+        folder = state / (options.folder or USUAL_FOLDER)
         archive = SessionArchive(folder, is_usual=not options.folder)
-        files = SessionFolder(root)
         self.reader = ArchiveReader(archive)
         self.keepers: Mapping[tuple[str, Action], Keeper] = {
             (SESSION, Action.ARCHIVE): ArchiveKeeper(

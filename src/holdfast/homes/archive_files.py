@@ -7,13 +7,13 @@ import errno
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from holdfast.errors import DamageError
 from holdfast.homes import artifact_names
-from holdfast.homes.artifact_names import HEAD_BYTES
+from holdfast.homes.artifact_names import ArtifactName
 from holdfast.homes.artifact_scan import FOLDER
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside, PackedFile
@@ -30,8 +30,16 @@ _CHUNK = 1024 * 1024
 class SessionFolder:
     """The `sessions/` folder of a home, reached through its descriptor: no link is followed."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(
+        self,
+        root: Path,
+        parse: Callable[[str], ArtifactName | None] = artifact_names.parse,
+        stems: Callable[[str], Collection[str]] = lambda name: (name,),
+    ) -> None:
+        """`stems` is what the names of files call a session."""
         self._folder = root / FOLDER
+        self._parse = parse
+        self._stems = stems
 
     def of(self, ids: Collection[str]) -> Mapping[str, Sequence[SourceFile]]:
         """The files of these sessions, by session: `a` does not own what `a_b` left."""
@@ -58,7 +66,10 @@ class SessionFolder:
         with open_dir(self._folder) as folder, bundle.members(raw, codec) as members:
             for name, _, content in members:
                 file = wanted.get(name)
-                if file is not None and not _put_back(folder, beside, file, content):
+                if file is None:
+                    continue
+                self._check_name(beside, file)
+                if not _put_back(folder, file, content):
                     kept.append(file.name)
             os.fsync(folder)
         return kept
@@ -67,14 +78,23 @@ class SessionFolder:
         found: dict[str, list[SourceFile]] = defaultdict(list)
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries)
+        by_stem = {stem: name for name in ids for stem in self._stems(name)}
         for name in names:
-            parsed = artifact_names.parse(name)
-            if parsed is None or parsed.session not in ids:
+            parsed = self._parse(name)
+            if parsed is None or parsed.session not in by_stem:
                 continue
+            # Its session is in the store: as in a scan, its name is proof enough. What went with
+            # its session without being packed here would be lost.
             source = self._source(folder, name)
-            if source is not None and (parsed.certain or parsed.claimed_by(_head(folder, name))):
-                found[parsed.session].append(source)
+            if source is not None:
+                found[by_stem[parsed.session]].append(source)
         return found
+
+    def _check_name(self, beside: Beside, file: PackedFile) -> None:
+        """A bundle made by hand reaches no other names."""
+        parsed = self._parse(file.name)
+        if parsed is None or parsed.session not in self._stems(beside.session.id):
+            raise DamageError(f"{file.name} is not the name of a file of this session")
 
     def _source(self, folder: int, name: str) -> SourceFile | None:
         try:
@@ -95,22 +115,8 @@ class SessionFolder:
         return os.fdopen(fd, "rb")
 
 
-def _head(folder: int, name: str) -> bytes:
-    try:
-        fd = os.open(name, _READ, dir_fd=folder)
-    except OSError:
-        return b""  # says nothing of itself
-    try:
-        return os.read(fd, HEAD_BYTES)
-    finally:
-        os.close(fd)
-
-
-def _put_back(folder: int, beside: Beside, file: PackedFile, content: IO[bytes]) -> bool:
-    """False when something else has its name. A bundle made by hand reaches no other names."""
-    parsed = artifact_names.parse(file.name)
-    if parsed is None or parsed.session != beside.session.id:
-        raise DamageError(f"{file.name} is not the name of a file of this session")
+def _put_back(folder: int, file: PackedFile, content: IO[bytes]) -> bool:
+    """False when something else has its name."""
     # Known beforehand, so that a run that finishes this one clears it away.
     temporary = f".{file.name}.tmp"
     there = _lstat(folder, file.name)

@@ -280,7 +280,7 @@ def _check_return(line: ByteLines, session: Session) -> None:
     that an import refuses or puts right."""
     for raw in raw_lines(line):
         try:
-            read = read_session(raw.text(), keep=False)
+            read = read_session(raw.text(), keep=False, foreign=True)
         except UsageError as error:
             raise StorageError(f"it could not come back: {error.message}; it stays") from None
         was, would_be = (

@@ -8,11 +8,12 @@ from dataclasses import replace
 from holdfast.errors import DamageError, UnknownSessionError, UsageError
 from holdfast.homes import archive_search
 from holdfast.model.archived import ArchivedSession, ArchiveHits
-from holdfast.model.ids import check_id
+from holdfast.model.ids import check_foreign_id
 from holdfast.model.inventory import Problem
 from holdfast.model.item import Item
 from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter, SessionOrder
+from holdfast.policy.prices import Prices
 from holdfast.policy.session_match import matches
 from holdfast.services.exchange.raw_lines import raw_lines
 from holdfast.services.exchange.reading import read_messages
@@ -40,11 +41,13 @@ class ArchiveReader:
         order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
         limit: int | None = None,
         offset: int = 0,
+        prices: Prices | None = None,
     ) -> Sequence[ArchivedSession]:
         """Archived sessions, the largest or latest first; of equal ones the last archived."""
         found = [each for each in self._archive.look().entries if matches(wanted, each.session)]
         found.reverse()
-        found.sort(key=lambda each: _rank(each.session, order_by), reverse=True)
+        known = prices or Prices()
+        found.sort(key=lambda each: _rank(each.session, order_by, known), reverse=True)
         return found[offset : None if limit is None else offset + limit]
 
     def count(self, wanted: SessionFilter) -> int:
@@ -56,7 +59,7 @@ class ArchiveReader:
 
     def resolve(self, prefix: str) -> str:
         """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
-        check_id(prefix)
+        check_foreign_id(prefix)
         ids = sorted({each.session.id for each in self._archive.look().entries})
         found = [each for each in ids if each.startswith(prefix)]
         if prefix in found or len(found) == 1:
@@ -111,7 +114,7 @@ class ArchiveReader:
             raise DamageError(f"its bundle cannot be read, {reason}: {archived.file}") from error
 
 
-def _rank(session: Session, order_by: SessionOrder) -> float:
+def _rank(session: Session, order_by: SessionOrder, prices: Prices) -> float:
     match order_by:
         case SessionOrder.LAST_ACTIVE:
             return session.last_active_at
@@ -122,6 +125,7 @@ def _rank(session: Session, order_by: SessionOrder) -> float:
         case SessionOrder.TOKENS:
             return session.tokens.total
         case SessionOrder.COST:
-            return session.cost
+            cost = prices.cost_of_session(session)
+            return session.cost if cost is None else cost  # an order has no place for unknown
         case SessionOrder.BYTES:
             return session.bytes

@@ -7,6 +7,7 @@ from sqlite3 import Error as SqliteError
 from typing import Protocol
 
 from holdfast.errors import DamageError, HoldfastError, UsageError
+from holdfast.homes.session_engine import SessionEngine, SqliteEngine
 from holdfast.homes.session_runs import obstacle, runs
 from holdfast.model.operation import Removal
 from holdfast.model.report import Result
@@ -15,11 +16,9 @@ from holdfast.ports import Clock
 from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.exchange.raw_lines import ByteLines
 from holdfast.stores.archive.beside import Beside
-from holdfast.stores.sqlite import removing, space
 from holdfast.stores.sqlite.importing import SqliteImport
 from holdfast.stores.sqlite.removing import Found
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
-from holdfast.stores.sqlite.survey import LifeSigns
 
 #: How a session ended, and why.
 Ended = tuple[Result, str]
@@ -48,22 +47,11 @@ class Rows(Protocol):
         """Store a session as it was; raises `UsageError` when its place is taken."""
 
 
-class StoreRows:
-    """The rows of a SQLite store."""
+class RowsOut:
+    """How rows leave a store for the archive: the same in every store that has an engine."""
 
-    def __init__(self, store: SqliteSessionStore, clock: Clock, life: LifeSigns) -> None:
-        self._store = store
-        self._clock = clock
-        self._life = life
-
-    def read(self, ids: Sequence[str]) -> Mapping[str, Session]:
-        return {each.id: each for each in self._store.find(SessionFilter(ids=tuple(ids)))}
-
-    def messages(self, session_id: str) -> Iterator[Message]:
-        return self._store.messages(session_id)
-
-    def children(self, session_id: str) -> Sequence[str]:
-        return [child.id for child in self._store.children(session_id)]
+    def __init__(self, engine: SessionEngine) -> None:
+        self._engine = engine
 
     def obstacles(self, removals: Sequence[Removal]) -> Mapping[str, str]:
         found = self._look(removals)
@@ -78,8 +66,41 @@ class StoreRows:
             except (SqliteError, HoldfastError) as error:  # the transaction did not happen
                 reason = error.message if isinstance(error, HoldfastError) else str(error)
                 ended |= {each.item.id: (Result.FAILED, reason) for each in run}
-            space.rest(self._store.database)
+            self._engine.rest()
         return ended
+
+    def _remove(self, run: Sequence[Removal]) -> Mapping[str, Ended]:
+        with self._engine.database.write() as db:
+            found = self._look(run)
+            obstacles = {each.item.id: obstacle(each, found) for each in run}
+            going = [name for name, why in obstacles.items() if why is None]
+            self._engine.delete(db, [found[name].number for name in going])
+        return {
+            name: (Result.REMOVED, "") if why is None else (Result.SKIPPED, why)
+            for name, why in obstacles.items()
+        }
+
+    def _look(self, removals: Sequence[Removal]) -> Mapping[str, Found]:
+        with self._engine.database.read() as db:
+            return self._engine.look(db, [each.item.id for each in removals])
+
+
+class StoreRows(RowsOut):
+    """The rows of Holdfast's own store."""
+
+    def __init__(self, store: SqliteSessionStore, engine: SqliteEngine, clock: Clock) -> None:
+        super().__init__(engine)
+        self._store = store
+        self._clock = clock
+
+    def read(self, ids: Sequence[str]) -> Mapping[str, Session]:
+        return {each.id: each for each in self._store.find(SessionFilter(ids=tuple(ids)))}
+
+    def messages(self, session_id: str) -> Iterator[Message]:
+        return self._store.messages(session_id)
+
+    def children(self, session_id: str) -> Sequence[str]:
+        return [child.id for child in self._store.children(session_id)]
 
     def is_original(self, beside: Beside) -> bool:
         there = self.read([beside.session.id]).get(beside.session.id)
@@ -101,19 +122,3 @@ class StoreRows:
             self._store.adopt(wanted.id, beside.children, wanted.last_active_at)
             if self._store.get(wanted.id).version != wanted.version:
                 raise DamageError("its line does not hold what it should")
-
-    def _remove(self, run: Sequence[Removal]) -> Mapping[str, Ended]:
-        with self._store.database.write() as db:
-            found = self._look(run)
-            obstacles = {each.item.id: obstacle(each, found) for each in run}
-            going = [name for name, why in obstacles.items() if why is None]
-            removing.delete(db, [found[name].number for name in going])
-        return {
-            name: (Result.REMOVED, "") if why is None else (Result.SKIPPED, why)
-            for name, why in obstacles.items()
-        }
-
-    def _look(self, removals: Sequence[Removal]) -> Mapping[str, Found]:
-        ids = [each.item.id for each in removals]
-        with self._store.database.read() as db:
-            return removing.look(db, ids, now=self._clock(), life=self._life)

@@ -31,11 +31,12 @@ class Scan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """How to tell whether a file is in use. `owners` are those of these sessions that are in the
-    store."""
+    """How to tell whose a file is, and whether it is in use. `owners` are those of these sessions
+    that are in the store, by what the names of files call them."""
 
     idle: float
     owners: Callable[[Sequence[str]], Mapping[str, Owner]] = field(default=lambda _: {})
+    parse: Callable[[str], ArtifactName | None] = field(default=artifact_names.parse)
 
 
 def scan(root: Path, now: float, life: Life, progress: Progress | None) -> Scan:
@@ -57,7 +58,7 @@ def _scan_folder(
     items: list[Item] = []
     problems: list[Problem] = []
     other_bytes = 0
-    entries = [(name, artifact_names.parse(name), status) for name, status in _entries(dir_fd)]
+    entries = [(name, life.parse(name), status) for name, status in _entries(dir_fd)]
     owners = life.owners(sorted({parsed.session for _, parsed, _ in entries if parsed}))
     for count, (name, parsed, status) in enumerate(entries):
         if progress is not None and count % _TELL_EVERY == 0:
@@ -113,7 +114,7 @@ def _item(seen: _Seen, owner: Owner | None, alive: str | None) -> Item | None:
         kind=parsed.kind,
         id=f"{FOLDER}/{seen.name}",
         source=source or UNKNOWN_SOURCE,
-        session=parsed.session,
+        session=(owner.session if owner else "") or parsed.session,
         bytes=allocated_bytes(status),
         last_active_at=status.st_mtime,
         version=version_of(status),

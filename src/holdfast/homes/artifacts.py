@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from holdfast.homes import artifact_names
 from holdfast.homes.artifact_names import ArtifactName
 from holdfast.homes.artifact_scan import FOLDER, Life, in_use, signs_of_life
 from holdfast.model.operation import Removal
@@ -84,7 +83,7 @@ class ArtifactKeeper:
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         # By the names of the files: what a saved plan says of their sessions may be anything.
-        names = (artifact_names.parse(each.item.id.rpartition("/")[2]) for each in batch)
+        names = (self._life.parse(each.item.id.rpartition("/")[2]) for each in batch)
         owners = self._life.owners(sorted({parsed.session for parsed in names if parsed}))
         moved = self._each(batch, partial(self._remove, owners), create_trash=True)
         return self._finished(batch, moved)
@@ -240,7 +239,7 @@ class ArtifactKeeper:
 
     def _run(self, step: _Step, removal: Removal, sessions: int, trash: int | None) -> Outcome:
         folder, _, name = removal.item.id.rpartition("/")
-        parsed = artifact_names.parse(name)
+        parsed = self._life.parse(name)
         # A saved plan is a file that anybody may have written: only such names are ours.
         if folder != FOLDER or parsed is None or parsed.kind != removal.item.kind:
             return removal.end(Result.FAILED, "not the name of a session file")

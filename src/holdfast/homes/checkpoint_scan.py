@@ -108,7 +108,7 @@ def _space(measured: Measured, now: float) -> Item:
     return Item(
         kind=SPACE,
         id=CHECKPOINT_SPACE,
-        bytes=measured.garbage,
+        bytes=reclaiming.expected(measured),
         last_active_at=now,
         version=CHECKPOINT_SPACE,
     )

@@ -35,8 +35,8 @@ class HomeCheckup:
         self._trash = trash
 
     def look(self, progress: Progress) -> Iterator[Finding]:
-        yield permissions.check(self._root, self._database)
-        yield from store_checkup.check(self._root / self._database, progress)
+        yield self._look_at_permissions()
+        yield from self._look_at_store(progress)
         try:
             view = self._log.read()
         except OSError as error:
@@ -53,6 +53,15 @@ class HomeCheckup:
         wanted = {finding.check for finding in findings if finding.repairable}
         if "permissions" in wanted:
             yield self._tighten()
+        yield from self._mend_store(wanted, now, progress)
+
+    def _look_at_permissions(self) -> Finding:
+        return permissions.check(self._root, self._database)
+
+    def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
+        yield from store_checkup.check(self._root / self._database, progress)
+
+    def _mend_store(self, wanted: set[str], now: float, progress: Progress) -> Iterator[Repair]:
         of_store = wanted.intersection(store_checkup.CHECKS)
         path = self._root / self._database
         if of_store == {store_checkup.WAL}:

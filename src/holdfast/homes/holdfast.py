@@ -10,46 +10,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import UsageError
 from holdfast.homes import artifact_scan, checkpoints
-from holdfast.homes.abandoned_keeper import AbandonedKeeper
-from holdfast.homes.archive import HomeArchive
-from holdfast.homes.archive_rows import StoreRows
 from holdfast.homes.artifact_scan import Life
-from holdfast.homes.artifacts import ArtifactKeeper
-from holdfast.homes.checkpoint_bounds import CheckpointBounds
-from holdfast.homes.checkpoints import existing_store
-from holdfast.homes.checkup import HomeCheckup
+from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.options import USUAL, HomeOptions
-from holdfast.homes.rollback_keeper import RollbackKeeper
-from holdfast.homes.session_keeper import SessionKeeper, bundles
-from holdfast.homes.space_keeper import SpaceKeeper
-from holdfast.homes.space_keepers import SpaceKeepers
-from holdfast.homes.trash_keeper import TrashKeeper
 from holdfast.model.inventory import Inventory, Problem
-from holdfast.model.item import (
-    CHECKPOINT_KINDS,
-    CHECKPOINT_SPACE,
-    PROJECT,
-    REQUEST_DUMP,
-    SESSION,
-    SPACE,
-    TRANSCRIPT,
-    TRASH,
-    Item,
-)
+from holdfast.model.item import CHECKPOINT_KINDS, Item
 from holdfast.model.plan import Action
 from holdfast.model.session import SessionFilter
-from holdfast.ports import CheckpointUpkeep, Clock, Keeper, Progress
-from holdfast.stores import processes
+from holdfast.ports import Archive, CheckpointStore, CheckpointUpkeep, Clock, Keeper, Progress
 from holdfast.stores.files import allocated_bytes
-from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.sqlite import survey
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.sqlite.survey import LifeSigns, Owner
-from holdfast.stores.trash_folder import TrashFolder
+
+# Named here and loaded on first use: a list of sessions does without them, and each of them takes
+# longer than to list.
+if TYPE_CHECKING:
+    from holdfast.homes.checkpoint_bounds import CheckpointBounds
+    from holdfast.homes.checkup import HomeCheckup
+    from holdfast.homes.holdfast_keepers import HoldfastKeepers, Parts
+    from holdfast.model.checkpoint import Capturing
+    from holdfast.model.lease import Holder
+    from holdfast.stores.operation_log import FileOperationLog
+    from holdfast.stores.trash_folder import TrashFolder
 
 KIND = "holdfast"
 DEFAULT_FOLDER = ".holdfast"
@@ -65,6 +56,7 @@ class HoldfastHome:
     """A home of kind `holdfast`. Opening and scanning it create nothing."""
 
     kind = KIND
+    version = None
 
     def __init__(
         self,
@@ -74,40 +66,58 @@ class HoldfastHome:
         idle: float | None = None,
         options: HomeOptions = USUAL,
     ) -> None:
-        self.root = root
+        self.root = self.state = root
         self._clock = clock
         self._store: SqliteSessionStore | None = None
-        trash = root / "trash"
-        self.log = FileOperationLog(root / "operations", trash)
         self._idle = options.idle if idle is None else idle
-        self._life = LifeSigns(is_dead=processes.is_dead, abandoned_after=options.abandoned_after)
-        self._bounds = CheckpointBounds(root, TrashFolder(trash), self.log.read)
-        archive = HomeArchive(root, options.archive, self._rows, clock)
-        self.archive = archive.reader
-        self._keepers = {**self._make_keepers(TrashFolder(trash)), **archive.keepers}
+        self._life = LifeSigns(is_dead=_is_dead, abandoned_after=options.abandoned_after)
+        self._archive = options.archive
 
-    def _make_keepers(self, trash: TrashFolder) -> Mapping[tuple[str, Action], Keeper]:
-        clock, store, life = self._clock, self.session_store, self._life
-        files = ArtifactKeeper(self.root, trash, clock, Life(idle=self._idle, owners=self._owners))
-        return {
-            (SESSION, Action.REMOVE): SessionKeeper(store, trash, clock, life),
-            (SESSION, Action.END): AbandonedKeeper(store, clock, life),
-            (SPACE, Action.RECLAIM): SpaceKeepers(
-                {
-                    DATABASE: SpaceKeeper(store, lambda name: bundles(trash, name)),
-                    CHECKPOINT_SPACE: self._bounds.space,
-                }
-            ),
-            (TRANSCRIPT, Action.REMOVE): files,
-            (REQUEST_DUMP, Action.REMOVE): files,
-            (PROJECT, Action.ROLL_BACK): RollbackKeeper(lambda: existing_store(self.root), clock),
-            (TRASH, Action.REMOVE): TrashKeeper(lambda: self.log.read().trash, self.keeper),
-            **self._bounds.keepers,
-        }
+    @cached_property
+    def log(self) -> FileOperationLog:
+        """What was removed and brought back here."""
+        made: type[FileOperationLog]
+        made = import_module("holdfast.stores.operation_log").FileOperationLog
+        return made(self.root / "operations", self.root / "trash")
+
+    @cached_property
+    def _trash(self) -> TrashFolder:
+        made: type[TrashFolder] = import_module("holdfast.stores.trash_folder").TrashFolder
+        return made(self.root / "trash")
+
+    @cached_property
+    def _bounds(self) -> CheckpointBounds:
+        made: type[CheckpointBounds]
+        made = import_module("holdfast.homes.checkpoint_bounds").CheckpointBounds
+        return made(self.root, self._trash, self.log.read)
+
+    @cached_property
+    def _keepers(self) -> HoldfastKeepers:
+        module = import_module("holdfast.homes.holdfast_keepers")
+        parts: Parts = module.Parts(
+            root=self.root,
+            clock=self._clock,
+            log=self.log,
+            trash=self._trash,
+            store=self.session_store,
+            database=DATABASE,
+            files=Life(idle=self._idle, owners=self._owners),
+            life=self._life,
+            archive=self._archive,
+            bounds=self._bounds,
+            keeper=self.keeper,
+        )
+        made: HoldfastKeepers = module.HoldfastKeepers(parts)
+        return made
+
+    @property
+    def archive(self) -> Archive:
+        """The sessions that left the store for the archive."""
+        return self._keepers.reader
 
     def keeper(self, kind: str, action: Action = Action.REMOVE) -> Keeper:
         try:
-            return self._keepers[kind, action]
+            return self._keepers.keepers[kind, action]
         except KeyError:
             raise UsageError(
                 f"{self.root} has nothing of kind {kind!r} to {action.value}."
@@ -143,6 +153,20 @@ class HoldfastHome:
     def has_checkpoints(self) -> bool:
         return self._bounds.exists()
 
+    def checkpoint_store(self, how: Capturing | None = None) -> CheckpointStore | None:
+        """The checkpoint store; None when there is neither one nor an older layout."""
+        if not self.has_checkpoints():
+            return None
+        wanted = how or import_module("holdfast.model.checkpoint").Capturing()
+        store = checkpoint_store(
+            self.root,
+            user_home=wanted.user_home,
+            max_file_size=wanted.max_file_size,
+            excludes=wanted.excludes,
+            max_snapshots=wanted.max_snapshots,
+        )
+        return store if store.layout.exists() or store.older() else None
+
     @property
     def checkpoint_upkeep(self) -> CheckpointUpkeep:
         return self._bounds.upkeep
@@ -162,11 +186,8 @@ class HoldfastHome:
 
     def checkup(self) -> HomeCheckup:
         """How to look this home over, and to mend it."""
-        return HomeCheckup(self.root, DATABASE, self.log, TrashFolder(self.root / "trash"))
-
-    def _rows(self) -> StoreRows | None:
-        store = self.session_store()
-        return None if store is None else StoreRows(store, self._clock, self._life)
+        made: type[HomeCheckup] = import_module("holdfast.homes.checkup").HomeCheckup
+        return made(self.root, DATABASE, self.log, self._trash)
 
     def _stored(
         self, store: SqliteSessionStore | None, wanted: SessionFilter | None, now: float
@@ -181,22 +202,32 @@ class HoldfastHome:
         return {} if store is None or not ids else survey.owners(store.database, ids)
 
 
+def _is_dead(holder: Holder) -> bool:
+    """Whether the process of a lease is provably gone."""
+    gone: bool = import_module("holdfast.stores.processes").is_dead(holder)
+    return gone
+
+
 def _beside(root: Path) -> tuple[int, list[Problem]]:
-    """The bytes of everything that no item stands for."""
+    """The bytes of everything that no item stands for. Counted by their own scans: sessions and
+    the trash, of which a link of that name is not followed, and the database with its log."""
+    counted = {artifact_scan.FOLDER, "trash", DATABASE, f"{DATABASE}-wal"}
     total = 0
     problems: list[Problem] = []
-
-    def unreadable(error: OSError) -> None:
-        problems.append(Problem(path=str(error.filename), reason=str(error.strerror)))
-
-    for folder, folders, files in os.walk(root, onerror=unreadable):
-        if Path(folder) == root:
-            # Counted by their own scans; a link of that name is not followed.
-            folders[:] = [name for name in folders if name not in (artifact_scan.FOLDER, "trash")]
-            files[:] = [name for name in files if name not in (DATABASE, f"{DATABASE}-wal")]
-        for name in files:
-            try:
-                total += allocated_bytes(Path(folder, name).lstat())
-            except FileNotFoundError:
+    waiting = [str(root)]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                found = [each for each in entries if each.name not in counted]
+        except OSError as error:
+            problems.append(Problem(path=folder, reason=str(error.strerror)))
+            continue
+        counted = set()  # only in the root do these names mean anything
+        for each in found:
+            if each.is_dir(follow_symlinks=False):
+                waiting.append(each.path)
                 continue
+            with suppress(FileNotFoundError):
+                total += allocated_bytes(each.stat(follow_symlinks=False))
     return total, problems

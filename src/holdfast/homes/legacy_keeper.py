@@ -10,14 +10,14 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.stores.files import make_private_dir, sync_dir
-from holdfast.stores.shadowgit.legacy import PREFIX
+from holdfast.stores.shadowgit.legacy import is_name
 from holdfast.stores.shadowgit.object_files import allocated_below
 from holdfast.stores.shadowgit.repository import Layout
 from holdfast.stores.trash_folder import TrashFolder
 
 
 class LegacyKeeper:
-    """Keeps the folders `legacy-<timestamp>` of a checkpoint folder."""
+    """Keeps folders `legacy-<timestamp>` of a checkpoint folder, and single older repositories."""
 
     def __init__(self, layout: Layout, trash: TrashFolder) -> None:
         self._layout = layout
@@ -86,7 +86,7 @@ class LegacyKeeper:
     def _guarded(self, removal: Removal, step: Callable[[Removal, Path, Path], Outcome]) -> Outcome:
         name = removal.item.id
         # A saved plan is a file that anybody may have written: only such names are ours.
-        if not name.startswith(PREFIX) or "/" in name:
+        if not is_name(name):
             return removal.end(Result.FAILED, "not the name of an archive of older checkpoints")
         try:
             return step(removal, self._layout.folder / name, self._trash.path(removal))

@@ -12,7 +12,7 @@ from pathlib import Path
 from holdfast import config
 from holdfast.config import Settings
 from holdfast.homes.options import HomeOptions
-from holdfast.homes.registry import check_folder, open_home
+from holdfast.homes.registry import check_folder, config_file, open_home
 from holdfast.model.alert import Alert
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.plan import Shortfall
@@ -42,7 +42,7 @@ def maintain(
     started_at = clock()
     try:
         root = check_folder(Path(home))
-        settings = config.load(root / "config.toml", {})
+        settings = config.load(config_file(root), {})
         opened = open_home(root, clock=clock, options=HomeOptions.of(settings))
     except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
         return service.failed(os.fspath(home), started_at, clock(), error)
@@ -65,7 +65,7 @@ def maintain_opened(
     return service.maintain(
         home,
         settings,
-        gate=FileMaintenanceGate(home.root),
+        gate=FileMaintenanceGate(home.state),
         clock=clock,
         force=force,
         early=early,
@@ -81,7 +81,7 @@ def tell_unreached(
     tell_shortfalls(
         str(home.root),
         shortfalls,
-        gate=FileMaintenanceGate(home.root),
+        gate=FileMaintenanceGate(home.state),
         notifier=notifier(home.root, settings),
         now=now,
         interval=settings.maintenance.interval,

@@ -5,10 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from holdfast.config import Settings
-from holdfast.homes.archive import ArchiveOptions
+from holdfast.config.keys_maintenance import ZSTD
 
 _HOUR = 3_600.0
 _DAY = 24 * _HOUR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveOptions:
+    """Where sessions are archived, and how. A `folder` of "" is the usual one, `archive/` beside
+    the configuration; a relative one begins there too."""
+
+    folder: str = ""
+    codec: str = ZSTD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,11 @@ def check(root: Path, database: str) -> Finding:
     )
 
 
+def is_private(folder: Path) -> bool:
+    """Whether nobody but its owner can look into a folder; also of one that is not there."""
+    return not any(mode & _OTHERS for _, mode in _entry(folder))
+
+
 def tighten(root: Path, database: str) -> tuple[int, list[str]]:
     """Take every right from everybody but the owner: how many were changed, and what was not.
 

@@ -18,28 +18,21 @@ from sqlite3 import Error as SqliteError
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
 from holdfast.homes.bundle_shares import freed_by, shared
-from holdfast.homes.session_runs import MOST_MESSAGES, MOST_UNINDEXED, obstacle, runs
+from holdfast.homes.session_engine import Engines, SessionEngine
+from holdfast.homes.session_runs import MOST_MESSAGES, obstacle, runs
 from holdfast.model.item import SESSION, Item
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.model.session import Session
-from holdfast.ports import Clock
-from holdfast.services.exchange.fields import AWAITED_PARENT
 from holdfast.stores.files import storage_errors
-from holdfast.stores.sqlite import bundle, removing, space
+from holdfast.stores.sqlite import bundle
 from holdfast.stores.sqlite.bundle import BundleFolder, Copied
 from holdfast.stores.sqlite.removing import Found
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
-from holdfast.stores.sqlite.survey import LifeSigns
 from holdfast.stores.trash_folder import TrashFolder
 
 #: Where bundles lie in the trash of an operation.
 FOLDER = "sessions"
-#: The search index is begun anew when more than this share of the messages goes, and what stays
-#: is indexed again in a moment.
-_MOST_GOES = 2 / 3
-_FEW_STAY = 20_000
 
 _COPYING = "write an undo copy to the trash"
 _NOT_REACHED = "the run ended before its turn"
@@ -71,34 +64,15 @@ def as_item(session: Session) -> Item:
 class SessionKeeper:
     """Keeps the sessions of a store."""
 
-    def __init__(
-        self,
-        store: Callable[[], SqliteSessionStore | None],
-        trash: TrashFolder,
-        clock: Clock,
-        life: LifeSigns,
-    ) -> None:
-        self._store = store
+    def __init__(self, engine: Engines, trash: TrashFolder) -> None:
+        self._engine = engine
         self._trash = trash
-        self._clock = clock
-        self._life = life
         self._most = MOST_MESSAGES
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Begin the search index anew where nearly everything goes."""
-        store = self._store()
-        if store is None:
-            return
-        self._most = MOST_MESSAGES
-        messages, used = store.extent()
-        share = sum(item.bytes for item in items) / max(1, used)
-        if share > _MOST_GOES and messages * (1 - share) < _FEW_STAY:
-            with suppress(StorageError):  # a full disk has no room for it; it only saves time
-                space.renew_index(store.database)
-                self._most = MOST_UNINDEXED
-        # What is in the log must be in the file before a transaction can fill the disk: otherwise
-        # the file could not grow, nor the log be emptied.
-        space.rest(store.database)
+        engine = self._engine()
+        if engine is not None:
+            self._most = engine.prepare(items)
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._worked_off(batch, self._remove)
@@ -114,14 +88,14 @@ class SessionKeeper:
 
     # --- Out --------------------------------------------------------------------------------------
 
-    def _remove(self, store: SqliteSessionStore, batch: Sequence[Removal]) -> Iterator[Outcome]:
+    def _remove(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Outcome]:
         with store.database.read() as db:
-            found = removing.look(db, _ids(batch), now=self._clock(), life=self._life)
+            found = store.look(db, _ids(batch))
         for run in runs(batch, found, self._most):
             yield from self._remove_what_fits(store, run, found)
 
     def _remove_what_fits(
-        self, store: SqliteSessionStore, run: Sequence[Removal], found: Mapping[str, Found]
+        self, store: SessionEngine, run: Sequence[Removal], found: Mapping[str, Found]
     ) -> Sequence[Outcome]:
         """A transaction takes about as much room in the log as it deletes: on a disk that is nearly
         full less of it may fit. Copies are another matter: nobody said to go without them."""
@@ -135,11 +109,11 @@ class SessionKeeper:
             for half in (run[:middle], run[middle:]):
                 store.database.truncate_log()
                 outcomes += self._remove_what_fits(store, half, found)
-        space.rest(store.database)
+        store.rest()
         return outcomes
 
     def _remove_run(
-        self, store: SqliteSessionStore, run: Sequence[Removal], found: Mapping[str, Found]
+        self, store: SessionEngine, run: Sequence[Removal], found: Mapping[str, Found]
     ) -> Iterator[Outcome]:
         going = [each for each in run if obstacle(each, found) is None]
         copied = [each for each in going if each.item.undoable]
@@ -150,11 +124,11 @@ class SessionKeeper:
         except (SqliteError, HoldfastError):
             if kept_in is not None:
                 kept_in.unlink(missing_ok=True)  # the rows are there: a copy would only confuse
-            self._drop_if_empty(run[0])
+            self._drop_if_empty(store, run[0])
             raise
         stayed = {name for name, why in obstacles.items() if why}
         if kept_in is not None and stayed:
-            kept_in = self._folder(run[0]).without(kept_in, stayed)
+            kept_in = self._folder(store, run[0]).without(kept_in, stayed)
         gone = [each.item.id for each in copied if each.item.id not in stayed]
         in_trash = shared(kept_in, {name: found[name].bytes for name in gone})
         for each in run:
@@ -166,41 +140,41 @@ class SessionKeeper:
                 yield each.end(Result.REMOVED, in_trash=in_trash.get(name, 0))
 
     def _copy(
-        self, store: SqliteSessionStore, going: Sequence[Removal], found: Mapping[str, Found]
+        self, store: SessionEngine, going: Sequence[Removal], found: Mapping[str, Found]
     ) -> Path:
         numbers = [found[each.item.id].number for each in going]
         with store.database.read() as db, _copy_errors():
-            return self._folder(going[0]).write(db, numbers, going[0].number, going[-1].number)
+            folder = self._folder(store, going[0])
+            return folder.write(db, numbers, going[0].number, going[-1].number)
 
-    def _delete(
-        self, store: SqliteSessionStore, going: Sequence[Removal]
-    ) -> Mapping[str, str | None]:
+    def _delete(self, store: SessionEngine, going: Sequence[Removal]) -> Mapping[str, str | None]:
         """Why each of these stayed, or None. Asked again inside the transaction that removes them:
         nobody can come in between."""
         if not going:
             return {}
         with store.database.write() as db:
-            found = removing.look(db, _ids(going), now=self._clock(), life=self._life)
+            found = store.look(db, _ids(going))
             obstacles = {each.item.id: obstacle(each, found) for each in going}
-            removing.delete(db, [found[name].number for name, why in obstacles.items() if not why])
+            store.delete(db, [found[name].number for name, why in obstacles.items() if not why])
         return obstacles
 
     # --- After a kill -----------------------------------------------------------------------------
 
-    def _settle(self, store: SqliteSessionStore, batch: Sequence[Removal]) -> Iterator[Outcome]:
+    def _settle(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Outcome]:
         """A row that is there was not reached, unless another session has taken its id since."""
-        self._folder(batch[0]).clear_unfinished()
-        copies, in_trash = self._copies(batch)
+        folder = self._folder(store, batch[0])
+        folder.clear_unfinished()
+        copies, in_trash = _copies(folder, batch)
         with store.database.read() as db:
-            found = removing.look(db, _ids(batch), now=self._clock(), life=self._life)
+            found = store.look(db, _ids(batch))
             untouched = {
                 name
                 for name, there in found.items()
-                if name not in copies or _is_copied(db, there, copies[name])
+                if name not in copies or store.is_copied(db, there, copies[name])
             }
-        for path in self._folder(batch[0]).holding(_numbers(batch)):
-            self._folder(batch[0]).without(path, untouched)
-        self._drop_if_empty(batch[0])
+        for path in folder.holding(_numbers(batch)):
+            folder.without(path, untouched)
+        self._drop_if_empty(store, batch[0])
         for each in batch:
             name = each.item.id
             if name in untouched:
@@ -210,47 +184,36 @@ class SessionKeeper:
             else:
                 yield each.end(Result.FAILED, "gone, and not through Holdfast")
 
-    def _copies(self, batch: Sequence[Removal]) -> tuple[Mapping[str, Copied], Mapping[str, int]]:
-        """What the bundles of a batch hold, and what each session takes there."""
-        copies: dict[str, Copied] = {}
-        in_trash: dict[str, int] = {}
-        for path in self._folder(batch[0]).holding(_numbers(batch)):
-            with suppress(DamageError, SqliteError), bundle.opened(path) as opened:
-                inside = {copied.id: copied for copied in bundle.contents(opened)}
-                copies |= inside
-                in_trash |= shared(path, dict.fromkeys(inside, 1))
-        return copies, in_trash
-
     # --- For good ---------------------------------------------------------------------------------
 
-    def _discard(self, _: SqliteSessionStore, batch: Sequence[Removal]) -> Iterator[Outcome]:
-        folder = self._folder(batch[0])
+    def _discard(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Outcome]:
+        folder = self._folder(store, batch[0])
         gone = {each.item.id for each in batch}
         freed: dict[str, int] = {}
         for path in folder.holding(_numbers(batch)):
             freed |= freed_by(folder, path, gone)
-        self._drop_if_empty(batch[0])
+        self._drop_if_empty(store, batch[0])
         for each in batch:
             why = "" if each.item.id in freed else "its trash copy was gone already"
             yield each.end(Result.REMOVED, why, freed=freed.get(each.item.id, 0))
 
     # --- Back -------------------------------------------------------------------------------------
 
-    def _bring_back(self, store: SqliteSessionStore, batch: Sequence[Removal]) -> Iterator[Outcome]:
+    def _bring_back(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Outcome]:
         outcomes: dict[str, Outcome] = {}
         by_number = {each.number: each for each in batch}
-        for path, numbers in self._folder(batch[0]).holding(_numbers(batch)).items():
+        for path, numbers in self._folder(store, batch[0]).holding(_numbers(batch)).items():
             for outcome in self._from_bundle(store, path, [by_number[each] for each in numbers]):
                 outcomes[outcome.id] = outcome
-            space.rest(store.database)
+            store.rest()
         nowhere = [each for each in batch if each.item.id not in outcomes]
         outcomes |= {each.id: each for each in self._put_back(store, None, nowhere, ())}
-        self._drop_if_empty(batch[0])
+        self._drop_if_empty(store, batch[0])
         for each in batch:
             yield outcomes[each.item.id]
 
     def _from_bundle(
-        self, store: SqliteSessionStore, path: Path, removals: Sequence[Removal]
+        self, store: SessionEngine, path: Path, removals: Sequence[Removal]
     ) -> Sequence[Outcome]:
         try:
             bundle.check(path)
@@ -262,45 +225,49 @@ class SessionKeeper:
         outcomes = self._put_back(store, path, removals, inside)
         back = {each.id for each in outcomes if each.result is Result.BROUGHT_BACK}
         if back & inside:
-            self._folder(removals[0]).without(path, back)  # after the rows are back
+            self._folder(store, removals[0]).without(path, back)  # after the rows are back
         return outcomes
 
     def _put_back(
         self,
-        store: SqliteSessionStore,
+        store: SessionEngine,
         path: Path | None,
         removals: Sequence[Removal],
         inside: Collection[str],
     ) -> Sequence[Outcome]:
         with store.database.write() as db:
-            found = removing.look(db, _ids(removals), now=self._clock(), life=self._life)
+            found = store.look(db, _ids(removals))
             outcomes = [_back(each, found, inside) for each in removals]
             missing = [
                 each.id
                 for each in outcomes
                 if each.result is Result.BROUGHT_BACK and each.id not in found
             ]
+            refused: Mapping[str, str] = {}
             if path is not None and missing:
                 with bundle.opened(path) as copies:
-                    removing.put_back(db, copies, missing, awaiting=AWAITED_PARENT)
-        return outcomes
+                    refused = store.put_back(db, copies, missing)
+        return [
+            each.end(Result.FAILED, refused[outcome.id]) if outcome.id in refused else outcome
+            for each, outcome in zip(removals, outcomes, strict=True)
+        ]
 
     # --- Together ---------------------------------------------------------------------------------
 
-    def _folder(self, removal: Removal) -> BundleFolder:
-        return BundleFolder(bundles(self._trash, removal.operation))
+    def _folder(self, store: SessionEngine, removal: Removal) -> BundleFolder:
+        return store.bundles(bundles(self._trash, removal.operation))
 
-    def _drop_if_empty(self, removal: Removal) -> None:
-        self._folder(removal).drop_if_empty()
+    def _drop_if_empty(self, store: SessionEngine, removal: Removal) -> None:
+        self._folder(store, removal).drop_if_empty()
         self._trash.drop_if_empty(removal.operation)
 
     def _worked_off(
         self,
         batch: Sequence[Removal],
-        step: Callable[[SqliteSessionStore, Sequence[Removal]], Iterator[Outcome]],
+        step: Callable[[SessionEngine, Sequence[Removal]], Iterator[Outcome]],
     ) -> Sequence[Outcome]:
         """What a step says of each; what it did not come to has failed, for the reason it gave."""
-        store = self._store()
+        store = self._engine()
         if store is None:
             return [each.end(Result.FAILED, _NO_STORE) for each in batch]
         outcomes: list[Outcome] = []
@@ -339,8 +306,18 @@ def _is_full(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
 
 
-def _is_copied(db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
-    return removing.is_same(db, found, started_at=copied.started_at, first=copied.first_message)
+def _copies(
+    folder: BundleFolder, batch: Sequence[Removal]
+) -> tuple[Mapping[str, Copied], Mapping[str, int]]:
+    """What the bundles of a batch hold, and what each session takes there."""
+    copies: dict[str, Copied] = {}
+    in_trash: dict[str, int] = {}
+    for path in folder.holding(_numbers(batch)):
+        with suppress(DamageError, SqliteError), bundle.opened(path) as opened:
+            inside = {copied.id: copied for copied in bundle.contents(opened)}
+            copies |= inside
+            in_trash |= shared(path, dict.fromkeys(inside, 1))
+    return copies, in_trash
 
 
 def _words(error: Exception) -> str:

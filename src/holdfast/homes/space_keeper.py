@@ -10,26 +10,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast.errors import BusyError, HoldfastError
+from holdfast.homes.session_engine import Engines
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.stores.sqlite import space
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 
 class SpaceKeeper:
     """Gives back what the session store does not use."""
 
-    def __init__(
-        self, store: Callable[[], SqliteSessionStore | None], copies: Callable[[str], Path]
-    ) -> None:
-        self._store = store
+    def __init__(self, engine: Engines, copies: Callable[[str], Path]) -> None:
+        self._engine = engine
         self._copies = copies
         self._before: int | None = None
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         """Measure, before the first session goes."""
-        store = self._store()
+        store = self._engine()
         self._before = None if store is None else space.footprint(store.database)
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
@@ -46,13 +44,13 @@ class SpaceKeeper:
         return [removal.end(Result.FAILED, "there is nothing to bring back") for removal in batch]
 
     def _give_back(self, removal: Removal) -> Outcome:
-        store = self._store()
+        store = self._engine()
         if store is None:
             return removal.end(Result.SKIPPED, "already gone")
         before = space.footprint(store.database) if self._before is None else self._before
         self._before = None
         try:
-            space.give_back(store.database)
+            store.give_back()
         except BusyError as error:
             return removal.end(Result.SKIPPED, error.message)  # the next run gives it back
         except HoldfastError as error:

@@ -18,8 +18,8 @@ class Alert:
     kind: AlertKind
     session_id: str
     what: str
-    value: int
-    limit: int
+    value: float
+    limit: float
 
     @property
     def message(self) -> str:

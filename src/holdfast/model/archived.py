@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from holdfast.errors import DamageError
-from holdfast.model.ids import check_id
+from holdfast.model.guarded import guarded_from_json
+from holdfast.model.ids import check_foreign_id
 from holdfast.model.inventory import Problem
 from holdfast.model.item import ARCHIVED, Item
 from holdfast.model.read import Reader
@@ -82,11 +83,17 @@ def session_from_json(value: object) -> Session:
     """The session that `Session.to_json` wrote; raises `DamageError` or `UsageError`."""
     read = Reader(value, "session", DamageError)
     relation = _text(read, "relation")
+    tokens = Tokens(
+        input=read.whole("tokens_in"),
+        output=read.whole("tokens_out"),
+        cached=read.whole("tokens_cached"),
+    )
+    cost = read.number("cost")
     extra = read.value("extra")
     if not isinstance(extra, dict):
         raise DamageError("`extra` of a session must be an object")
     return Session(
-        id=check_id(read.text("id")),
+        id=check_foreign_id(read.text("id")),
         source=read.text("source"),
         started_at=read.number("started_at"),
         last_active_at=read.number("last_active_at"),
@@ -101,14 +108,25 @@ def session_from_json(value: object) -> Session:
         routing_key=_text(read, "routing_key"),
         message_count=read.whole("message_count"),
         tool_call_count=read.whole("tool_call_count"),
-        tokens=Tokens(
-            input=read.whole("tokens_in"),
-            output=read.whole("tokens_out"),
-            cached=read.whole("tokens_cached"),
-        ),
-        cost=read.number("cost"),
+        tokens=tokens,
+        cost=cost,
+        unpriced=_unpriced(read, tokens, cost),
         bytes=read.whole("bytes"),
         extra=cast("Mapping[str, Json]", extra),
+        guarded=guarded_from_json(
+            read.value("guarded") if "guarded" in read else None, DamageError
+        ),
+    )
+
+
+def _unpriced(read: Reader, tokens: Tokens, cost: float) -> Tokens:
+    """A line of an earlier version does not say: then no cost at all means that none was told."""
+    if "unpriced_in" not in read:
+        return Tokens() if cost else tokens
+    return Tokens(
+        input=read.whole("unpriced_in"),
+        output=read.whole("unpriced_out"),
+        cached=read.whole("unpriced_cached"),
     )
 
 

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 #: The shortest beginning of an id that is accepted in its place.
 SHORTEST_PREFIX = 4
@@ -50,7 +51,8 @@ class Checkpoint:
     """A checkpoint as the store knows it. `time` is in epoch seconds.
 
     `tree` is the same for two checkpoints exactly when they captured the same. Files and lines are
-    counted against the checkpoint before; lines are None where they were not counted.
+    counted against the checkpoint before; lines are None where they were not counted. `origin` says
+    of one that was brought in from elsewhere what it was there.
     """
 
     id: str
@@ -67,6 +69,19 @@ class Checkpoint:
     insertions: int | None = None
     deletions: int | None = None
     not_captured: tuple[NotCaptured, ...] = ()
+    origin: str | None = None
+
+    @property
+    def known_id(self) -> str:
+        """The id that people know it by: of one that was brought in, that which it had before."""
+        return origin_parts(self.origin)[0] or self.id
+
+
+def origin_parts(origin: str | None) -> tuple[str, str]:
+    """The id and the tree that a checkpoint had where it came from; "" for what is not known."""
+    _, _, rest = (origin or "").partition(":")
+    commit, _, tree = rest.partition(":")
+    return commit, tree
 
 
 class ProjectState(StrEnum):
@@ -80,7 +95,10 @@ class ProjectState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A working directory that has checkpoints. `bytes` is None where nobody weighed it."""
+    """A working directory that has checkpoints. `bytes` is None where nobody weighed it; `mount`
+    is the mount point of its disk, "" for the root's, and where nobody knows. `by` is who takes its
+    checkpoints, where that is not the agent whose home it is. When it is `chained`, the oldest go
+    first: one that goes from between others would change what the newer ones are called."""
 
     id: str
     workdir: str
@@ -88,6 +106,9 @@ class Project:
     checkpoints: int
     last_touch: float
     bytes: int | None = None
+    mount: str = ""
+    by: str = ""
+    chained: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +185,22 @@ class Lines:
 
     insertions: int
     deletions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capturing:
+    """What a store captures, and how many checkpoints of a project stay when one is taken.
+
+    `user_home` is a place that is too broad. `max_file_size` is in bytes, None for no limit.
+    `excludes` are ignore rules on top of the standing ones. `max_snapshots` of 0 is no bound.
+    `here` is where the user is: it tells which is meant where two projects have one checkpoint.
+    """
+
+    user_home: Path | None = None
+    max_file_size: int | None = 10_000_000
+    excludes: tuple[str, ...] = ()
+    max_snapshots: int = 0
+    here: Path | None = None
 
 
 class RestoreState(StrEnum):

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from importlib import import_module
 
 from holdfast.errors import UsageError
 
 LONGEST_ID = 128
+#: Ids that other agents made up.
+LONGEST_FOREIGN_ID = 300
+_LONGEST_STEM = 96
+_DIGITS = 12
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(?:_[A-Za-z0-9.-]+)*", re.ASCII)
 
@@ -36,6 +41,26 @@ def check_id(text: str) -> str:
             hint="An id starts with a letter or digit and goes on with letters, digits and . _ -",
         )
     return text
+
+
+def check_foreign_id(text: str) -> str:
+    """The same for a session of another agent, whose ids may be any text that can be printed.
+    Such an id never meets a path as it is: see `file_stem`."""
+    if not text or len(text) > LONGEST_FOREIGN_ID or not text.isprintable():
+        raise UsageError(f"{text[:LONGEST_FOREIGN_ID]!r} is not a session id.")
+    return text
+
+
+def file_stem(session_id: str) -> str:
+    """What a session is called in the name of a file: its id where that can be one, else what of
+    it can be, and a part of its checksum. No two ids share one."""
+    try:
+        return check_id(session_id)
+    except UsageError:
+        safe = re.sub(r"[^A-Za-z0-9_-]", "_", session_id).strip("_")[:_LONGEST_STEM]
+        hashlib = import_module("hashlib")  # late: few ids need it, and it takes a while to load
+        checksum: str = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{safe or 'session'}_{checksum[:_DIGITS]}"
 
 
 def _stamp(now: float) -> str:

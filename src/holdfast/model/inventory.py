@@ -20,7 +20,8 @@ class Inventory:
     """Everything seen, and everything that could not be seen.
 
     `space` is what stores could give back without losing anything; `other_bytes` what lies in the
-    home beside all of these: state files, the archive, the operation log.
+    home beside all of these: state files, the archive, the operation log, checkpoints, which have
+    a scan of their own. `checkpoint_bytes` is their part of it, as far as it was looked at.
     """
 
     home: str
@@ -30,6 +31,7 @@ class Inventory:
     space: tuple[Item, ...] = ()
     problems: tuple[Problem, ...] = ()
     other_bytes: int = 0
+    checkpoint_bytes: int = 0
 
     @property
     def everything(self) -> tuple[Item, ...]:

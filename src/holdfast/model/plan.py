@@ -125,6 +125,14 @@ class Shortfall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """How many items a plan would remove, and how many bytes these are."""
+
+    removals: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The decisions of one run over one home."""
 

@@ -8,7 +8,10 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:  # it is made of tokens, which are made here
+    from holdfast.model.guarded import Guarded
 
 #: Anything JSON can hold. Values come back as they went in.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -38,7 +41,7 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """What a model read, wrote, and read from its cache."""
+    """What a model read, wrote, and read from its cache, which is not among what it read."""
 
     input: int = 0
     output: int = 0
@@ -88,14 +91,21 @@ class Message:
         return Tokens(input=self.tokens)
 
     @property
+    def unpriced(self) -> Tokens:
+        """What it used without anybody saying what that cost. A cost of 0 was said."""
+        return self.usage if self.cost is None else Tokens()
+
+    @property
     def tool_call_count(self) -> int:
         return len(self.tool_calls) if isinstance(self.tool_calls, list) else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A session as the store knows it. The totals are those of its messages.
+    """A session as the store knows it. The totals are those of its messages, and of what a guard
+    booked beside them: `guarded`, for a session that had one.
 
+    `cost` is what was told; `unpriced` are the tokens of messages that came without a cost.
     `bytes` is the size of its messages before compression. `last_active_at` is the time of its
     latest message, of its start when it has none, or of its reopening.
     """
@@ -117,8 +127,10 @@ class Session:
     tool_call_count: int = 0
     tokens: Tokens = Tokens()
     cost: float = 0.0
+    unpriced: Tokens = Tokens()
     bytes: int = 0
     extra: Mapping[str, Json] = field(default_factory=dict)
+    guarded: Guarded | None = None
 
     @property
     def ended(self) -> bool:
@@ -151,7 +163,11 @@ class Session:
             "tokens_out": self.tokens.output,
             "tokens_cached": self.tokens.cached,
             "cost": self.cost,
+            "unpriced_in": self.unpriced.input,
+            "unpriced_out": self.unpriced.output,
+            "unpriced_cached": self.unpriced.cached,
             "bytes": self.bytes,
+            "guarded": self.guarded.to_json() if self.guarded else None,
             "extra": dict(self.extra),
         }
 
@@ -186,7 +202,8 @@ class SessionFilter:
     """Which sessions; every field that is set must hold. Times are epoch seconds.
 
     `title` and `model` match a part of the text, whatever its case; `cwd` a folder and everything
-    below it; bounds are inclusive, `active_before` and `active_after` are not.
+    below it; bounds are inclusive, `active_before` and `active_after` are not. A session of which
+    a part has an unknown cost is under no `max_cost`.
     """
 
     ids: tuple[str, ...] | None = None

@@ -22,6 +22,7 @@ _SIZE_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _LONGEST = 1_000 * _SECONDS["y"]
 _LARGEST = 2**63 - 1
 _ROUNDS_UP = 999.95  # would be shown as 1000.0
+_LEAST_COST = 0.0001
 
 
 def parse_duration(text: str) -> float:
@@ -91,6 +92,13 @@ def format_duration(seconds: float) -> str:
         if seconds < limit:
             return f"{int(seconds / size)} {unit}"
     return f"{int(seconds / 86_400.0):,} d"
+
+
+def format_cost(cost: float) -> str:
+    """`12.50`, `0.0051`: cents, or more digits below 1; what is not 0 never looks like it."""
+    if 0 < cost < _LEAST_COST:
+        return f"< {_LEAST_COST}"
+    return f"{cost:,.2f}" if cost >= 1 or not cost else f"{cost:.4f}"
 
 
 def format_count(number: int, singular: str, plural: str | None = None) -> str:

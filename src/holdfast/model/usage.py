@@ -10,13 +10,19 @@ from holdfast.model.session import Tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens, and what they cost as far as that is known: an unknown cost is in no sum."""
+    """Tokens, and what they cost as far as that was told. `unpriced` are the tokens of which it
+    was not: their cost is in no sum."""
 
     tokens: Tokens = field(default_factory=Tokens)
     cost: float = 0.0
+    unpriced: Tokens = field(default_factory=Tokens)
 
     def plus(self, other: Usage) -> Usage:
-        return Usage(tokens=self.tokens.plus(other.tokens), cost=self.cost + other.cost)
+        return Usage(
+            tokens=self.tokens.plus(other.tokens),
+            cost=self.cost + other.cost,
+            unpriced=self.unpriced.plus(other.unpriced),
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -24,7 +30,20 @@ class Usage:
             "tokens_out": self.tokens.output,
             "tokens_cached": self.tokens.cached,
             "cost": self.cost,
+            "unpriced_in": self.unpriced.input,
+            "unpriced_out": self.unpriced.output,
+            "unpriced_cached": self.unpriced.cached,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageEntry:
+    """One line of the ledger. The day and the model are None where there is none."""
+
+    day: str | None
+    source: str
+    model: str | None
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

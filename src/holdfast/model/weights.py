@@ -45,6 +45,15 @@ class Weights:
     def is_held(self, node: int) -> bool:
         return self._counts[node] > 0
 
+    def beside(self, other: Weights) -> Weights:
+        """Both as one: what two stores hold, which share nothing."""
+        shift = len(self._sizes)
+        return Weights(
+            [*self._sizes, *other._sizes],
+            [*self._holds, *([node + shift for node in held] for held in other._holds)],
+            {**self._roots, **{root: node + shift for root, node in other._roots.items()}},
+        )
+
     def what_if(self) -> WhatIf:
         return WhatIf(self._counts, self._sizes, self._holds, self._roots, self._held)
 

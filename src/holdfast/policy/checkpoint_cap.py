@@ -2,7 +2,8 @@
 
 Checkpoints share most of what they hold, so what one frees depends on those that went before it.
 The oldest go one after the other until the rest fits; then whatever can come back without passing
-the bound does, the newest first. So putting back any that went would exceed it.
+the bound does, the newest first. So putting back any that went would exceed it. Where checkpoints
+are a chain, none comes back that is older than one that went.
 """
 
 from __future__ import annotations
@@ -44,11 +45,15 @@ def cap_bytes(draft: Draft, limit: int) -> list[Shortfall]:
 
 def _put_back(draft: Draft, taken: Sequence[tuple[Share, Action, str]], limit: int) -> None:
     """One pass is enough: what did not fit beside fewer does not fit beside more."""
+    broken: set[str] = set()
     for share, action, reason in reversed(taken):
+        if share.project in broken and action is Action.KEEP:
+            continue
         final = share.decision.reason
         draft.put_back(share, action, reason)
         if draft.bytes > limit:
             draft.take(share, final)
+            broken |= {share.project} & draft.chained
 
 
 def _oldest_first(shares: Iterable[Share]) -> list[Share]:

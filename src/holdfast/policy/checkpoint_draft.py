@@ -103,6 +103,11 @@ class Draft:
         return self._now.bytes
 
     @property
+    def chained(self) -> set[str]:
+        """Projects of which only the oldest can go without a change to the others."""
+        return {name for name, each in self._inventory.projects.items() if each.chained}
+
+    @property
     def frees(self) -> bool:
         """Whether something goes for good."""
         return any(not each.decision.holds_space for each in self._every())

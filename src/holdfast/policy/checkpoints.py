@@ -33,6 +33,8 @@ from holdfast.policy.keep import kept_by_rules
 
 NAMED = "named"
 NEEDED = "undoing the latest rollback needs it"
+#: How the folder of older repositories that were moved aside together is called.
+_ARCHIVE = "legacy-"
 
 
 def plan_checkpoints(
@@ -173,8 +175,10 @@ class _Judging:
 
     def _why_whole(self) -> str | None:
         """Why the whole project goes. A directory that may come back with its disk is no reason,
-        and neither is that nobody touched it meanwhile."""
-        if self.project is None or self.project.state is ProjectState.UNMOUNTED:
+        and neither, when a disk is known to be away, is that nobody touched it meanwhile."""
+        if self.project is None:
+            return None
+        if self.project.state is ProjectState.UNMOUNTED and self.project.mount:
             return None
         if self.project.state is ProjectState.MISSING and not self.policy.keep_orphans:
             return f"its directory is gone: {self.project.workdir}"
@@ -211,7 +215,8 @@ def _decide_legacy(policy: CheckpointPolicy, item: Item, now: float) -> Decision
     if policy.stale_after is None or age <= policy.stale_after:
         return Decision(item, Action.KEEP, "legacy archive")
     limit = format_duration(policy.stale_after)
-    reason = f"legacy archive older than {limit}: moved aside {format_duration(age)} ago"
+    since = "moved aside" if item.id.startswith(_ARCHIVE) else "last used"
+    reason = f"legacy archive older than {limit}: {since} {format_duration(age)} ago"
     return Decision(item, Action.REMOVE, reason, undoable=policy.use_trash)
 
 

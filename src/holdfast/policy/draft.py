@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from holdfast.model.item import SESSION, Item
-from holdfast.model.plan import Action, PlanItem
+from holdfast.model.plan import Action, Outlook, PlanItem
 from holdfast.policy.decision import (
     IN_USE,
     PINNED,
@@ -93,6 +93,16 @@ class Draft:
     def counts(self, decision: Decision) -> bool:
         """Whether there is something that could go: of rows that stay, only with files."""
         return self._files is not Files.ONLY or not _is_session(decision) or decision.files > 0
+
+    def outlook(self, trash: Iterable[Decision]) -> Outlook:
+        """What `plan_items` would remove. A session's files have bytes of their own in it."""
+        gone = [each.item.bytes for each in (*trash, *self.decisions) if not each.kept]
+        gone += [
+            item.bytes
+            for item in self._owned
+            if self._why_it_stays(item, self._sessions[item.session]) is None
+        ]
+        return Outlook(removals=len(gone), bytes=sum(gone))
 
     def plan_items(self, trash: Iterable[Decision], space: Sequence[Item]) -> tuple[PlanItem, ...]:
         """Everything, in the order of the run.

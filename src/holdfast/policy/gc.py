@@ -3,44 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
-from holdfast.errors import EmptyPolicyError, UsageError
+from holdfast.errors import EmptyPolicyError
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import SESSION, Item
 from holdfast.model.plan import Action, Plan
 from holdfast.model.units import format_count, format_duration
 from holdfast.policy.decision import REASONS, Decision, hold
 from holdfast.policy.draft import Draft, files_in_use, owned_files
+from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.lineage import Delegates
-from holdfast.policy.rules import DAY, TRIVIAL_MAX, Policy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GcRules:
-    """After how many idle seconds a session goes that has no messages, or at most `trivial_max`.
-
-    0 turns off the rule it belongs to.
-    """
-
-    empty_after: float = DAY
-    trivial_after: float = 7 * DAY
-    trivial_max: int = TRIVIAL_MAX
-
-    def __post_init__(self) -> None:
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if not value >= 0:
-                raise UsageError(f"{name} cannot be {value}: it must be 0 or more.")
-
-    @property
-    def takes_trivial(self) -> bool:
-        return self.trivial_after > 0 and self.trivial_max > 0
-
-    @property
-    def empty(self) -> bool:
-        return self.empty_after == 0 and not self.takes_trivial
+from holdfast.policy.rules import Policy
 
 
 def plan_gc(

@@ -29,6 +29,8 @@ class Delegates:
     def follow(self, gone: Iterable[Decision]) -> list[Decision]:
         """Let them go as those went, and theirs with them; all that did not go anyway."""
         followed: list[Decision] = []
+        if not self._of:  # as a rule, and there may be very many that go
+            return followed
         waiting = [each for each in gone if each.item.kind == SESSION]
         while waiting:
             parent = waiting.pop()

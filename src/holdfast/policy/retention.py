@@ -24,7 +24,7 @@ from operator import attrgetter
 from holdfast.errors import EmptyPolicyError, UsageError
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import SESSION, Item
-from holdfast.model.plan import Action, Plan, Shortfall
+from holdfast.model.plan import Action, Outlook, Plan, Shortfall
 from holdfast.model.units import format_duration
 from holdfast.policy.caps import Scope, cap_bytes, cap_count
 from holdfast.policy.decision import PINNED, REASONS, Decision, hold
@@ -52,6 +52,26 @@ def plan(
     With `leaving=Action.ARCHIVE`, sessions go to the archive that would have gone by the rules;
     files without a session stay, and caps say nothing.
     """
+    draft, trash, shortfalls = _drafted(policy, inventory, now, files, leaving)
+    return Plan(
+        home=inventory.home,
+        command=command,
+        made_at=now,
+        items=draft.plan_items(trash, inventory.space),
+        shortfalls=tuple(shortfalls),
+    )
+
+
+def outlook(policy: Policy, inventory: Inventory, now: float) -> Outlook:
+    """What such a plan would remove, without the plan: for those who only want the sum."""
+    draft, trash, _ = _drafted(policy, inventory, now, Files.WITH, Action.REMOVE)
+    return draft.outlook(trash)
+
+
+def _drafted(
+    policy: Policy, inventory: Inventory, now: float, files: Files, leaving: Action
+) -> tuple[Draft, list[Decision], Iterable[Shortfall]]:
+    """All decisions: those of items, those of trash, and the caps that cannot be reached."""
     _refuse_the_meaningless(policy, files, leaving)
     owned = owned_files(inventory.items)
     in_use = files_in_use(owned)
@@ -64,13 +84,7 @@ def plan(
     trash = [_decide_trash(policy, item, now) for item in inventory.trash]
     capped = leaving is Action.REMOVE
     shortfalls = _apply_caps(policy, draft, delegates, trash) if capped else ()
-    return Plan(
-        home=inventory.home,
-        command=command,
-        made_at=now,
-        items=draft.plan_items(trash, inventory.space),
-        shortfalls=tuple(shortfalls),
-    )
+    return draft, trash, shortfalls
 
 
 def plan_all(

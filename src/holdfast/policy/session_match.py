@@ -3,7 +3,7 @@ not in it."""
 
 from __future__ import annotations
 
-from holdfast.model.session import Session, SessionFilter
+from holdfast.model.session import Session, SessionFilter, Tokens
 
 # The store folds the case of these letters and of no others.
 _LOWER = {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
@@ -45,6 +45,8 @@ def _within(wanted: SessionFilter, session: Session) -> bool:
         and _between(session.bytes, wanted.min_bytes, None)
         and _between(tokens, wanted.min_tokens, wanted.max_tokens)
         and _between(session.cost, wanted.min_cost, wanted.max_cost)
+        # What cost an unknown amount did not cost at most anything.
+        and (wanted.max_cost is None or session.unpriced == Tokens())
     )
 
 

@@ -32,8 +32,10 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
         return Report(operation=None)
     with home.log.writing(plan.command) as log:
         settle(log, home, clock=clock)
+        coming = _coming(home, steps)
         with log.begin(action=OperationAction.REMOVE, command=plan.command, at=clock()) as journal:
-            _prepare(home, steps)
+            for keeper, items in coming:
+                keeper.prepare(items)
             return carry_out(
                 journal,
                 (
@@ -49,13 +51,13 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
             )
 
 
-def _prepare(home: Home, steps: Sequence[PlanItem]) -> None:
-    """Tell each keeper once what is coming."""
+def _coming(home: Home, steps: Sequence[PlanItem]) -> Sequence[tuple[Keeper, Sequence[PlanItem]]]:
+    """What each keeper is to be told. A home that lets nobody in says so before there is an
+    operation that it would leave unfinished."""
     coming: dict[tuple[str, Action], list[PlanItem]] = defaultdict(list)
     for item in steps:
         coming[item.kind, item.action].append(item)
-    for (kind, action), items in coming.items():
-        home.keeper(kind, action).prepare(items)
+    return [(home.keeper(kind, action), items) for (kind, action), items in coming.items()]
 
 
 @dataclass(slots=True)

@@ -113,7 +113,7 @@ def _item(target: Checkpoint, safety: str, paths: Sequence[str] | None) -> PlanI
         last_active_at=target.time,
         version=safety,
         action=Action.ROLL_BACK,
-        reason=f"rolled back to {target.id[:_SHORT]}: {target.workdir}",
+        reason=f"rolled back to {target.known_id[:_SHORT]}: {target.workdir}",
         undoable=True,
         target=target.id,
         paths=tuple(paths or ()),

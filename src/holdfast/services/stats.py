@@ -11,11 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.model.cost import CostTotals
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import Item
 from holdfast.model.session import Session, SessionFilter, SessionOrder
 from holdfast.model.stats import Share, StoreStats
-from holdfast.policy.gc import GcRules
+from holdfast.policy.costs import costs
+from holdfast.policy.gc_rules import GcRules
+from holdfast.policy.prices import Prices
 from holdfast.policy.rules import Policy
 from holdfast.ports import Home, Progress, SessionStore
 from holdfast.services.status import AGES
@@ -50,6 +53,7 @@ class HomeStats:
     inventory: Inventory
     by_kind: tuple[Share, ...]
     store: StoreStats | None
+    costs: CostTotals
     largest: tuple[Session, ...]
     tip: Tip | None
 
@@ -67,6 +71,7 @@ class HomeStats:
             },
             "by_kind": [share.to_json() for share in self.by_kind],
             "sessions": store.to_json() if store else None,
+            "costs": self.costs.to_json(),
             "largest": [session.to_json() for session in self.largest],
             "tip": self.tip.to_json() if self.tip else None,
             "problems": [
@@ -81,6 +86,7 @@ def stats(
     policy: Policy,
     gc_rules: GcRules,
     *,
+    prices: Prices,
     now: float,
     progress: Progress | None = None,
 ) -> HomeStats:
@@ -101,6 +107,7 @@ def stats(
         inventory=inventory,
         by_kind=_by_kind(inventory.items),
         store=counted,
+        costs=costs(store.usage_entries() if store is not None else (), prices),
         largest=tuple(largest),
         tip=max((tip for tip in tips if tip.sessions), key=lambda tip: tip.bytes, default=None),
     )

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import EmptyPolicyError
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import Item
-from holdfast.model.plan import Plan
-from holdfast.model.session import Session
+from holdfast.model.nearness import Nearness
+from holdfast.model.plan import Outlook
+from holdfast.model.session import Session, SessionFilter
 from holdfast.model.stats import Share, StoreStats
+from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.limits import SessionLimits, near
-from holdfast.policy.retention import plan
+from holdfast.policy.nearness import nearness
+from holdfast.policy.prices import Prices
+from holdfast.policy.retention import outlook
 from holdfast.policy.rules import DAY, Policy
 from holdfast.ports import Home, Progress, SessionStore
 
 _MOST = 10
+#: So many open sessions are held against their budgets, those that were active last.
+_MOST_OPEN = 1_000
 
 AGES = (
     ("< 1 d", DAY),
@@ -32,24 +38,28 @@ AGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeStatus:
-    """One home on the status screen. `plan` is None when its policy is empty."""
+    """One home on the status screen. `outlook` is None when its policy is empty."""
 
     kind: str
+    version: str | None = None
     inventory: Inventory
     by_kind: tuple[Share, ...]
     by_age: tuple[Share, ...]
     by_source: tuple[Share, ...]
-    plan: Plan | None
+    outlook: Outlook | None
     unfinished: tuple[str, ...]
     store: StoreStats | None = None
     near_limit: tuple[Session, ...] = ()
+    nearness: Nearness = field(default_factory=Nearness)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "home": self.inventory.home,
             "kind": self.kind,
+            "version": self.version,
             "total_bytes": self.inventory.total_bytes,
             "other_bytes": self.inventory.other_bytes,
+            "checkpoint_bytes": self.inventory.checkpoint_bytes,
             "trash": {
                 "count": len(self.inventory.trash),
                 "bytes": sum(item.bytes for item in self.inventory.trash),
@@ -59,8 +69,10 @@ class HomeStatus:
             "by_source": [share.to_json() for share in self.by_source],
             "sessions": self.store.to_json() if self.store else None,
             "near_limit": [session.to_json() for session in self.near_limit],
-            "policy_would_remove": len(self.plan.removals) if self.plan else 0,
-            "policy_would_free": self.plan.bytes if self.plan else 0,
+            "near": [near.to_json() for near in self.nearness.near],
+            "unknown_cost": self.nearness.unknown_cost,
+            "policy_would_remove": self.outlook.removals if self.outlook else 0,
+            "policy_would_free": self.outlook.bytes if self.outlook else 0,
             "unfinished_operations": list(self.unfinished),
             "problems": [
                 {"path": problem.path, "reason": problem.reason}
@@ -75,29 +87,41 @@ def status(
     *,
     now: float,
     limits: SessionLimits | None = None,
+    guard: GuardOptions | None = None,
+    prices: Prices | None = None,
     progress: Progress | None = None,
 ) -> HomeStatus:
     inventory = home.scan(now, progress)
-    items = inventory.items
     store = home.session_store()
     try:
-        would = plan(policy, inventory, now, command="sessions prune")
+        would = outlook(policy, inventory, now)
     except EmptyPolicyError:
         would = None
+    shares = _Shares(inventory.items, now)
+    near_limit = _near_limit(store, limits or SessionLimits())
     return HomeStatus(
         kind=home.kind,
+        version=home.version,
         inventory=inventory,
-        by_kind=_largest_first(_shares(items, lambda item: item.kind)),
-        by_age=_by_age(items, now),
-        by_source=_largest_first(_shares(items, lambda item: item.source)),
-        plan=would,
+        by_kind=shares.by_kind(),
+        by_age=shares.by_age(),
+        by_source=shares.by_source(),
+        outlook=would,
         unfinished=tuple(
             operation.id
             for operation in home.log.read().operations
             if operation.finished_at is None
         ),
         store=None if store is None else store.statistics(now=now, ages=AGES),
-        near_limit=_near_limit(store, limits or SessionLimits()),
+        near_limit=near_limit,
+        nearness=_nearness(
+            store,
+            limits or SessionLimits(),
+            guard or GuardOptions(),
+            prices or Prices(),
+            near_limit,
+            now,
+        ),
     )
 
 
@@ -108,25 +132,62 @@ def _near_limit(store: SessionStore | None, limits: SessionLimits) -> tuple[Sess
     return tuple({session.id: session for session in found}.values())
 
 
-def _shares(items: Iterable[Item], name_of: Callable[[Item], str]) -> list[Share]:
-    counts: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    for item in items:
-        counts[name_of(item)] += 1
-        sizes[name_of(item)] += item.bytes
-    return [Share(name=name, count=counts[name], bytes=sizes[name]) for name in counts]
+def _nearness(
+    store: SessionStore | None,
+    limits: SessionLimits,
+    guard: GuardOptions,
+    prices: Prices,
+    near_limit: Sequence[Session],
+    now: float,
+) -> Nearness:
+    """Sessions that have a budget are looked at one by one: what they cost, only prices know."""
+    if store is None:
+        return Nearness()
+    sessions = {session.id: session for session in near_limit}
+    if any(
+        True for budgets in (guard.everywhere, *guard.by_source.values()) for _ in budgets.limits()
+    ):
+        found = store.find(SessionFilter(ended=False), limit=_MOST_OPEN)
+        sessions |= {session.id: session for session in found}
+    today = store.usage_entries(on=now)
+    return nearness(limits, guard, prices, tuple(sessions.values()), today)
 
 
-def _largest_first(shares: Sequence[Share]) -> tuple[Share, ...]:
-    return tuple(sorted(shares, key=lambda share: (-share.bytes, share.name)))
+class _Shares:
+    """What items add up to, from one pass: there may be very many."""
 
+    def __init__(self, items: Iterable[Item], now: float) -> None:
+        bounds = [bound for _, bound in AGES[:-1]]
+        sums: dict[tuple[str, str, int], list[int]] = {}
+        for item in items:
+            key = item.kind, item.source, bisect_right(bounds, now - item.last_active_at)
+            found = sums.get(key)
+            if found is None:
+                sums[key] = [1, item.bytes]
+            else:
+                found[0] += 1
+                found[1] += item.bytes
+        self._sums: Mapping[tuple[str, str, int], Sequence[int]] = sums
 
-def _by_age(items: Iterable[Item], now: float) -> tuple[Share, ...]:
-    """Every age class, the empty ones too: a gap says something."""
+    def by_kind(self) -> tuple[Share, ...]:
+        return self._largest_first({key: key[0] for key in self._sums})
 
-    def age_class(item: Item) -> str:
-        age = now - item.last_active_at
-        return next(name for name, limit in AGES if age < limit)
+    def by_source(self) -> tuple[Share, ...]:
+        return self._largest_first({key: key[1] for key in self._sums})
 
-    found = {share.name: share for share in _shares(items, age_class)}
-    return tuple(found.get(name, Share(name=name, count=0, bytes=0)) for name, _ in AGES)
+    def by_age(self) -> tuple[Share, ...]:
+        """Every age class, the empty ones too: a gap says something."""
+        names = {key: AGES[key[2]][0] for key in self._sums}
+        found = {share.name: share for share in self._shares(names)}
+        return tuple(found.get(name, Share(name=name, count=0, bytes=0)) for name, _ in AGES)
+
+    def _largest_first(self, names: Mapping[tuple[str, str, int], str]) -> tuple[Share, ...]:
+        return tuple(sorted(self._shares(names), key=lambda share: (-share.bytes, share.name)))
+
+    def _shares(self, names: Mapping[tuple[str, str, int], str]) -> list[Share]:
+        sums: dict[str, list[int]] = {}
+        for key, (count, size) in self._sums.items():
+            found = sums.setdefault(names[key], [0, 0])
+            found[0] += count
+            found[1] += size
+        return [Share(name=name, count=count, bytes=size) for name, (count, size) in sums.items()]

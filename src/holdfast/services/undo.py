@@ -15,7 +15,7 @@ from holdfast.model.operation import (
 )
 from holdfast.model.report import Report
 from holdfast.ports import Clock, Home, Progress
-from holdfast.services.carry_out import carry_out
+from holdfast.services.carry_out import batches, carry_out, keeper_of
 from holdfast.services.settle import settle
 from holdfast.services.silent import Silent
 
@@ -32,6 +32,8 @@ def undo(
     with home.log.writing("undo") as writer:
         settle(writer, home, clock=clock)
         target, removals = preview(home, operation_id)
+        for batch in batches(removals):
+            keeper_of(home, batch)  # a home that lets nobody in says so before anything is written
         with writer.begin(
             action=OperationAction.UNDO, command=f"undo {target.id}", at=clock(), undoes=target.id
         ) as journal:

@@ -8,12 +8,25 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
 from holdfast.errors import BusyError
 from holdfast.stores.files import PRIVATE_FILE, storage_errors
 
 _PAUSE = 0.05
+_HOLDER_BYTES = 200
+#: The locks that this thread holds, with their descriptors.
+_HELD: ContextVar[tuple[tuple[Path, int], ...]] = ContextVar("held", default=())
+
+
+def held() -> tuple[int, ...]:
+    """The locks that this thread holds, to be handed to a process that works under them.
+
+    They are the kernel's until the last process that has them ends: so a child that outlives us,
+    because we were killed, still keeps others out. When we let go, they are free at once.
+    """
+    return tuple(fd for _, fd in _HELD.get())
 
 
 @contextlib.contextmanager
@@ -24,59 +37,109 @@ def exclusive(
     wait: float,
     doing: str = "changing",
     place: Path | None = None,
+    queue: bool = False,
 ) -> Iterator[None]:
     """Hold the lock at `path`, or raise `BusyError` naming who has it after `wait` seconds.
 
-    `place` is what the lock guards, when that is not the home it lies in. The file stays: removing
-    a lock file while another process waits on it makes two owners.
+    `place` is what the lock guards, when that is not the home it lies in. With `queue` nobody who
+    would share it gets it before us. The file stays: removing a lock file while another process
+    waits on it makes two owners.
     """
-    with storage_errors(f"open the lock {path}"):
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
+    fd = _opened(path)
+    waiting = _Waiting(fd, wait, f"{doing} {place or path.parent.parent}")
     try:
-        _acquire(fd, fcntl.LOCK_EX, wait, f"{doing} {place or path.parent.parent}")
+        with _turn(path, fcntl.LOCK_EX, waiting) if queue else contextlib.nullcontext():
+            waiting.acquire(fd, fcntl.LOCK_EX)
         # Only for the message that another process shows; the lock itself is the kernel's.
         with contextlib.suppress(OSError):
-            os.ftruncate(fd, 0)
-            text = f"process {os.getpid()}, `holdfast {holder}`"
-            os.pwrite(fd, text.encode("utf-8", "backslashreplace"), 0)
-        yield
+            text = f"process {os.getpid()}, `holdfast {holder}`".encode("utf-8", "backslashreplace")
+            # Always as long: to make a file shorter may take a wait for the disk.
+            os.pwrite(fd, text[:_HOLDER_BYTES].ljust(_HOLDER_BYTES), 0)
+        with _holding(path, fd):
+            yield
     finally:
         os.close(fd)
 
 
 @contextlib.contextmanager
 def shared(path: Path, *, wait: float, doing: str, place: Path) -> Iterator[None]:
-    """Hold the lock at `path` beside others that share it, and beside no exclusive holder."""
-    with storage_errors(f"open the lock {path}"):
-        fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
+    """Hold the lock at `path` beside others that share it, and beside no exclusive holder.
+
+    Whoever has it already, in this thread, has it: to wait again behind somebody who waits for us
+    would be to wait for ever.
+    """
+    if any(path == mine for mine, _ in _HELD.get()):
+        yield
+        return
+    fd = _opened(path)
+    waiting = _Waiting(fd, wait, f"{doing} {place}")
     try:
-        _acquire(fd, fcntl.LOCK_SH, wait, f"{doing} {place}")
+        with _turn(path, fcntl.LOCK_SH, waiting):
+            waiting.acquire(fd, fcntl.LOCK_SH)
+        with _holding(path, fd):
+            yield
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def _turn(path: Path, how: int, waiting: _Waiting) -> Iterator[None]:
+    """Wait in line. The kernel's locks are unfair: those that share one, each for a moment, would
+    keep out for ever whoever wants it alone. So he closes the gate first, and they wait there."""
+    fd = _opened(path.with_name(f"{path.name}.turn"))
+    try:
+        waiting.acquire(fd, how)
         yield
     finally:
         os.close(fd)
 
 
-def _acquire(fd: int, how: int, wait: float, doing: str) -> None:
-    deadline = time.monotonic() + wait
-    while True:
-        try:
-            fcntl.flock(fd, how | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR):
-                raise
-            if time.monotonic() >= deadline:
-                raise BusyError(
-                    f"Another process is {doing}: {_holder(fd)}.",
-                    hint="Wait until it is done, then try again.",
-                ) from None
-            time.sleep(_PAUSE)
-        else:
-            return
+@contextlib.contextmanager
+def _holding(path: Path, fd: int) -> Iterator[None]:
+    holder = os.getpid()
+    _HELD.set((*_HELD.get(), (path, fd)))
+    try:
+        yield
+    finally:
+        _HELD.set(tuple(each for each in _HELD.get() if each != (path, fd)))
+        # Closing alone would leave it to a child that still runs. A fork of ours frees nothing.
+        if os.getpid() == holder:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+class _Waiting:
+    """For a lock, until some time. `fd` is that of the file in which its holder says who he is."""
+
+    def __init__(self, fd: int, wait: float, doing: str) -> None:
+        self._fd = fd
+        self._deadline = time.monotonic() + wait
+        self._doing = doing
+
+    def acquire(self, fd: int, how: int) -> None:
+        while True:
+            try:
+                fcntl.flock(fd, how | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EINTR):
+                    raise
+                if time.monotonic() >= self._deadline:
+                    raise BusyError(
+                        f"Another process is {self._doing}: {_holder(self._fd)}.",
+                        hint="Wait until it is done, then try again.",
+                    ) from None
+                time.sleep(_PAUSE)
+            else:
+                return
+
+
+def _opened(path: Path) -> int:
+    with storage_errors(f"open the lock {path}"):
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
 
 
 def _holder(fd: int) -> str:
     try:
-        text = os.pread(fd, 200, 0).decode("utf-8", "replace").strip()
+        text = os.pread(fd, _HOLDER_BYTES, 0).decode("utf-8", "replace").strip()
     except OSError:
         text = ""
     return text or "it did not say which"

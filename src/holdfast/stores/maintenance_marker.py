@@ -25,10 +25,10 @@ _log = logging.getLogger("holdfast")
 
 
 class FileMaintenanceGate:
-    """The marker of a home and the lock around it, in its folder `operations`."""
+    """The marker of a home and the lock around it, in the folder `operations` of its state."""
 
-    def __init__(self, root: Path) -> None:
-        self._folder = root / "operations"
+    def __init__(self, state: Path) -> None:
+        self._folder = state / "operations"
 
     @contextlib.contextmanager
     def entered(self, holder: str) -> Iterator[None]:

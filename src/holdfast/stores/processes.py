@@ -32,6 +32,33 @@ def is_dead(holder: Holder) -> bool:
     return started is None or started not in ("", holder.started)
 
 
+def exists(process: int) -> bool:
+    """False only when there is provably no such process on this machine."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # somebody else's
+    return True
+
+
+def started_ticks(process: int) -> float | None:
+    """When a process began, in ticks since the start of the machine; None when nobody says."""
+    text = _started(process) if Path("/proc/self/stat").exists() else None
+    return float(text) if text else None
+
+
+def started_at(process: int) -> float | None:
+    """When a process began, in epoch seconds; None when nobody says."""
+    import psutil  # noqa: PLC0415 - only for processes that others wrote down so
+
+    try:
+        return float(psutil.Process(process).create_time())
+    except psutil.Error:
+        return None
+
+
 def _started(process: int) -> str | None:
     """When a process began, as text to compare; None when there is no such process.
 

@@ -40,7 +40,7 @@ def clear(invocation: Invocation, /, *, force: bool, skip_trash: bool, how: Remo
         command=invocation.command_line,
         undoable=not skip_trash,
     )
-    shown = replace(how, yes=how.yes or force, sources=project_names(home.root))
+    shown = replace(how, yes=how.yes or force, sources=project_names(home))
     return remove(invocation, home, plan, shown)
 
 

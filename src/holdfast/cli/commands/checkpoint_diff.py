@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from holdfast.cli.invocation import Invocation
 
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Change, Checkpoint
-    from holdfast.stores.shadowgit.store import ShadowGitStore
+    from holdfast.ports import CheckpointStore
 
 
 @click.command(
@@ -42,17 +42,22 @@ def command(invocation: Invocation, checkpoint: str, paths: tuple[str, ...], *, 
     that looks like an id is one if there is such a checkpoint; write ./path otherwise.
     """
     store = need_store(invocation)
-    old = chosen(store, checkpoint)
+    old = store.ready(chosen(store, checkpoint))
     other, rest = second_id(store, paths)
+    other = None if other is None else store.ready(other)
     wanted = within(old, rest)
-    new = other.tree if other else store.look(Path(old.workdir)).tree
-    changes = [each for each in store.changes(old.tree, new) if _is_below(each.path, wanted)]
+    with store.reading():  # what a look finds is held by nothing else
+        new = other.tree if other else store.look(Path(old.workdir)).tree
+        changes = [each for each in store.changes(old.tree, new) if _is_below(each.path, wanted)]
+        lines = () if invocation.json else _lines(store, old.tree, new, wanted, stat=stat)
     if invocation.json:
         from holdfast.cli.output import print_json
 
         print_json(_document(old, other, changes))
         return 0
-    _show(store, old.tree, new, wanted, changes, stat=stat)
+    from holdfast.cli.show_diff import show_diff
+
+    show_diff(lines, changes)
     return 0
 
 
@@ -60,34 +65,23 @@ def _is_below(path: str, wanted: Sequence[str]) -> bool:
     return not wanted or any(not w or path == w or path.startswith(f"{w}/") for w in wanted)
 
 
-def _show(
-    store: ShadowGitStore,
-    old: str,
-    new: str,
-    wanted: Sequence[str],
-    changes: Sequence[Change],
-    *,
-    stat: bool,
-) -> None:
+def _lines(
+    store: CheckpointStore, old: str, new: str, wanted: Sequence[str], *, stat: bool
+) -> Iterable[bytes]:
     from holdfast.cli.output import console
-    from holdfast.cli.show_diff import show_diff
-    from holdfast.stores.shadowgit import diffing
 
-    place = store.layout.store
     paths = () if "" in wanted else tuple(wanted)
     if stat:
-        lines = diffing.statistics(place, old, new, paths, width=console().width)
-    else:
-        lines = diffing.patch(place, old, new, paths)
-    show_diff(lines, changes)
+        return store.statistics(old, new, paths, width=console().width)
+    return store.patch(old, new, paths)
 
 
 def _document(
     old: Checkpoint, other: Checkpoint | None, changes: Sequence[Change]
 ) -> dict[str, Any]:
     return {
-        "from": old.id,
-        "to": other.id if other else None,
+        "from": old.known_id,
+        "to": other.known_id if other else None,
         "workdir": old.workdir,
         "changes": [
             {

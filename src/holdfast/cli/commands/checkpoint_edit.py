@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 @click.pass_obj
 def pin(invocation: Invocation, checkpoint: str, *, off: bool) -> int:
     """Pin a checkpoint: no rule, no bound and no newer one ever removes it."""
-    from holdfast.stores.shadowgit import marking
-
     store = need_store(invocation)
-    changed = marking.pin(store.layout, chosen(store, checkpoint), not off)
+    changed = store.pin(chosen(store, checkpoint), not off)
     return _tell(invocation, changed, "is no longer pinned" if off else "is pinned")
 
 
@@ -36,11 +34,9 @@ def pin(invocation: Invocation, checkpoint: str, *, off: bool) -> int:
 @click.pass_obj
 def rename(invocation: Invocation, checkpoint: str, text: str) -> int:
     """Give a checkpoint a name; an empty one ("") takes it away. A named one stays, too."""
-    from holdfast.stores.shadowgit import marking
-
     wanted = stored_text(text, "The name").strip() or None
     store = need_store(invocation)
-    changed = marking.rename(store.layout, chosen(store, checkpoint), wanted)
+    changed = store.rename(chosen(store, checkpoint), wanted)
     named = f"is now called {changed.name!r}" if changed.name else "has no name now"
     return _tell(invocation, changed, named)
 

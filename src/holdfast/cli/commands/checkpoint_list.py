@@ -11,7 +11,6 @@ import click
 
 from holdfast.cli.checkpoint_options import (
     directory_argument,
-    older_checkpoints,
     resolved,
     store_of,
     take_command,
@@ -23,7 +22,6 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Checkpoint
     from holdfast.ports import CheckpointStore
-    from holdfast.stores.shadowgit.store import ShadowGitStore
 
 
 @click.command(
@@ -76,12 +74,12 @@ def command(
     return 0
 
 
-def _older(store: ShadowGitStore, workdir: Path | None) -> Sequence[Checkpoint]:
+def _older(store: CheckpointStore, workdir: Path | None) -> Sequence[Checkpoint]:
     """Those of an older layout that nobody brought into the store yet."""
     known = {(each.workdir, each.time) for each in store.list(workdir)}
     return [
         replace(each, reason=f"{each.reason} (older layout)")
-        for each in older_checkpoints(store, workdir)
+        for each in store.older(workdir)
         if (each.workdir, each.time) not in known
     ]
 

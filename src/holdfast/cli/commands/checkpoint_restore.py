@@ -56,7 +56,7 @@ def command(
     cover, ignored files for one, stays as it is.
     """
     home, store = need_home(invocation)
-    target = chosen(store, checkpoint)
+    target = store.ready(chosen(store, checkpoint))
     wanted = within(target, paths) or None
     foreseen = store.preview(target.id, paths=wanted)
     if not invocation.json:
@@ -116,7 +116,7 @@ def _show(target: Checkpoint, foreseen: Rollback, *, all_items: bool) -> None:
     from holdfast.cli.output import name, say, when
     from holdfast.cli.show_checkpoints import short, show_not_captured, show_paths
 
-    known = f"checkpoint {short(target.id)} of {when(target.time)}"
+    known = f"checkpoint {short(target.known_id)} of {when(target.time)}"
     if not (foreseen.written or foreseen.deleted):
         alike = "so far as that can be " if foreseen.kept else ""
         say(name(f"{target.workdir} is {alike}as in {known}. There is nothing to restore."))

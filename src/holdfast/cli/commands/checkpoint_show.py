@@ -30,8 +30,9 @@ def command(invocation: Invocation, checkpoint: str, *, all_items: bool) -> int:
     The id may be shortened while it is unique.
     """
     store = need_store(invocation)
-    found = chosen(store, checkpoint)
-    captured = store.captured(found.tree)
+    with store.reading():
+        found = chosen(store, checkpoint)
+        captured = store.captured(found.tree)
     if invocation.json:
         from holdfast.cli.output import print_json
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.services.checkpoint_status import CheckpointStatus
 
 _FOLDER = "checkpoints"
+_ARCHIVE = "legacy-"
 
 
 @click.command(
@@ -84,12 +85,16 @@ def _show(invocation: Invocation, base: Path, found: CheckpointStatus, *, all_it
         show_projects(found.projects, invocation.now, all_items=all_items)
     for archive in found.legacy:
         size = format_bytes(archive.bytes)
-        say(name(f"{archive.id}: {size} of an older layout, moved aside and still readable"))
+        aside = "moved aside and " if archive.id.startswith(_ARCHIVE) else ""
+        say(name(f"{archive.id}: {size} of an older layout, {aside}still readable"))
     for problem in found.problems:
         say(name(f"{problem.path}: {problem.reason}", "yellow"))
     if found.projects or found.legacy or found.problems:
         say()
-    if not found.projects:
+    if not found.projects and found.legacy:
+        say("There are no checkpoints of the present layout yet. To see those of the older one:")
+        suggest(f"holdfast {invocation.home_flag}checkpoints list --all-projects")
+    elif not found.projects:
         say("There are no checkpoints yet. Take the first of a directory with:")
         suggest(take_command(invocation, None))
     else:

@@ -83,9 +83,7 @@ def _tell(invocation: Invocation, workdir: Path, taking: Taking, *, all_items: b
     if taking.outcome is TakeOutcome.SKIPPED:
         from holdfast.cli.errors import print_error
 
-        print_error(
-            HoldfastError(f"No checkpoint of {workdir} was taken: {taking.reason}"), as_json=False
-        )
+        print_error(HoldfastError(f"No checkpoint was taken. {taking.reason}."), as_json=False)
     if invocation.json:
         from holdfast.cli.output import print_json
         from holdfast.cli.show_checkpoints import not_captured_json

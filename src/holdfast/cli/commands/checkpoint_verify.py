@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.checkpoint_options import store_of
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.errors import DamageError
@@ -31,12 +30,10 @@ def command(invocation: Invocation) -> int:
     """
     from holdfast.model.verification import Verification
 
-    store = store_of(invocation)
+    home, _ = invocation.open_home()
     found = Verification(checkpoints=0)
-    if store is not None:
-        from holdfast.stores.shadowgit.verifying import verify
-
-        found = verify(store.layout)
+    if home.has_checkpoints():
+        found = home.checkpoint_upkeep.verify()
     if invocation.json:
         from holdfast.cli.output import print_json
 

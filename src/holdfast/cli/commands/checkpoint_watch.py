@@ -48,7 +48,7 @@ def command(invocation: Invocation, /, directory: str, *, settle: str | None) ->
     store = create_store(invocation)
     first = store.take(workdir, reason="watch: the first look", now=invocation.now)
     if first.id is None:
-        raise HoldfastError(f"{workdir} cannot be watched: {first.reason}")
+        raise HoldfastError(f"It cannot be watched. {first.reason}.")
     lines = _Lines(workdir)
     with following(store.layout, workdir) as follower, _stoppable() as stopped:
         done = watch(

@@ -16,6 +16,7 @@ COMMANDS = {
     "diff": Lazy(_HERE + "diff", "Compare one with now, or with another.", "command"),
     "restore": Lazy(_HERE + "restore", "Go back to one.", "command"),
     "watch": Lazy(_HERE + "watch", "Follow a directory and take them by itself.", "command"),
+    "import": Lazy(_HERE + "import", "Bring in those that Hermes took.", "command"),
     "pin": Lazy(_HERE + "edit", "Keep one whatever the policy.", "pin"),
     "name": Lazy(_HERE + "edit", "Give one a name; it stays, too.", "rename"),
     "prune": Lazy(_HERE + "prune", "Remove what the policy lets go.", "command"),

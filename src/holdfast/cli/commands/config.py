@@ -85,11 +85,11 @@ def init(invocation: Invocation) -> int:
     """
     from holdfast.cli.output import name, print_json, say
     from holdfast.config import template
-    from holdfast.homes.registry import create_home
+    from holdfast.homes.registry import create_state
     from holdfast.stores.files import storage_errors, write_new
 
     path = _path(invocation)
-    create_home(path.parent)
+    create_state(invocation.home_path)
     with storage_errors(f"write {path}"):
         try:
             write_new(path, template().encode())
@@ -106,7 +106,7 @@ def init(invocation: Invocation) -> int:
 
 
 def _path(invocation: Invocation) -> Path:
-    return invocation.home_path / "config.toml"
+    return invocation.config_file()
 
 
 def _toml(value: object) -> str:

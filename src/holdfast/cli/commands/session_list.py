@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.session_options import filter_options, session_filter, store_of
+from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.model.session import SessionFilter, SessionOrder
 
 if TYPE_CHECKING:
     from holdfast.model.session import Session
+    from holdfast.policy.prices import Prices
+    from holdfast.ports import Home
+
+
+#: What is shown beside the messages, by the order.
+_COLUMNS = {SessionOrder.COST: ("tokens", "cost"), SessionOrder.TOKENS: ("tokens",)}
 
 
 @click.command(
     "list",
     cls=Command,
     example="holdfast sessions list --source cron --older-than 30d\n"
-    "holdfast sessions list --sort bytes --limit 10",
+    "holdfast sessions list --sort cost --limit 10",
 )
 @filter_options
 @click.option("--archived", is_flag=True, help="Those in the archive.")
@@ -49,60 +56,79 @@ def command(
     wanted = session_filter(invocation, flags)
     given = ctx.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
     most = limit if given or not invocation.json else None
+    home, settings = invocation.open_home()
+    asked = _Asked(wanted, SessionOrder(sort), most, offset, settings.prices())
     if archived:
-        return _list_archived(invocation, wanted, SessionOrder(sort), most, offset)
-    store = store_of(invocation)
+        return _list_archived(invocation, home, asked)
+    store = home.session_store()
     found: Sequence[Session] = ()
     total = 0
     if store is not None:
-        found = store.find(wanted, order_by=SessionOrder(sort), limit=most, offset=offset)
+        found = store.find(
+            wanted, order_by=asked.order, limit=most, offset=offset, prices=asked.prices
+        )
         total = store.count(wanted)
     if invocation.json:
-        from holdfast.cli.output import print_json
-
-        print_json({"sessions": [session.to_json() for session in found], "total": total})
+        _print_json(asked, [session.to_json() for session in found], found, total)
     else:
-        _show(found, total, offset, invocation.now)
+        _show(asked, found, total, invocation.now)
     return 0
 
 
-def _list_archived(
-    invocation: Invocation,
-    wanted: SessionFilter,
-    order: SessionOrder,
-    limit: int | None,
-    offset: int,
-) -> int:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    wanted: SessionFilter
+    order: SessionOrder
+    limit: int | None
+    offset: int
+    prices: Prices
+
+
+def _list_archived(invocation: Invocation, home: Home, asked: _Asked) -> int:
     from holdfast.cli.output import note
 
-    home, _ = invocation.open_home()
-    found = home.archive.find(wanted, order_by=order, limit=limit, offset=offset)
-    total = home.archive.count(wanted)
+    found = home.archive.find(
+        asked.wanted,
+        order_by=asked.order,
+        limit=asked.limit,
+        offset=asked.offset,
+        prices=asked.prices,
+    )
+    total = home.archive.count(asked.wanted)
     for problem in home.archive.problems():
         note(f"warning: {problem.path}: {problem.reason}")
     if invocation.json:
-        from holdfast.cli.output import print_json
-
-        print_json({"sessions": [each.to_json() for each in found], "total": total})
+        sessions = [each.session for each in found]
+        _print_json(asked, [each.to_json() for each in found], sessions, total)
     elif total == 0 and not home.archive.count(SessionFilter()):
         from holdfast.cli.output import say
 
         say("The archive is empty.")
     else:
-        _show([each.session for each in found], total, offset, invocation.now)
+        _show(asked, [each.session for each in found], total, invocation.now)
     return 0
 
 
-def _show(found: Sequence[Session], total: int, offset: int, now: float) -> None:
+def _print_json(
+    asked: _Asked, documents: list[dict[str, Any]], sessions: Sequence[Session], total: int
+) -> None:
+    from holdfast.cli.output import print_json
+
+    for document, session in zip(documents, sessions, strict=True):
+        document["full_cost"] = asked.prices.cost_of_session(session)
+    print_json({"sessions": documents, "total": total})
+
+
+def _show(asked: _Asked, found: Sequence[Session], total: int, now: float) -> None:
     from rich.text import Text
 
     from holdfast.cli.output import console, name, say, table
-    from holdfast.model.units import format_bytes, format_duration
+    from holdfast.model.units import format_duration
 
     if not found:
         say("No sessions match." if total == 0 else "No sessions so far down.")
         return
-    numbers = ("active", "msgs", "size")
+    numbers = ("active", "msgs", *_COLUMNS.get(asked.order, ("size",)))
     rows = table("id", "source", *numbers, "title", right=numbers)
     # A title may be folded; an id is there to be copied.
     longest = max(len(session.id) for session in found)
@@ -114,9 +140,36 @@ def _show(found: Sequence[Session], total: int, offset: int, now: float) -> None
             name(session.source),
             format_duration(now - session.last_active_at),
             f"{session.message_count:,}",
-            format_bytes(session.bytes),
+            *(_number(asked.prices, session, column) for column in numbers[2:]),
             Text(marks).append_text(name(session.title or "")),
         )
     say(rows)
-    shown = f"{offset + 1:,} to {offset + len(found):,} of {total:,}"
+    shown = f"{asked.offset + 1:,} to {asked.offset + len(found):,} of {total:,}"
     say(Text(f"{shown}; ● is open. --limit and --offset show others.", style="dim"))
+    if asked.order is SessionOrder.COST:
+        _tell_unknown(asked, found)
+
+
+def _number(prices: Prices, session: Session, column: str) -> str:
+    from holdfast.model.units import format_bytes
+
+    if column == "size":
+        return format_bytes(session.bytes)
+    if column == "tokens":
+        return f"{session.tokens.total:,}"
+    from holdfast.cli.show_usage import cost_text
+    from holdfast.policy.costs import session_cost
+
+    return cost_text(session_cost(prices, session))
+
+
+def _tell_unknown(asked: _Asked, found: Sequence[Session]) -> None:
+    """What is not known has no place in the order: it is said, and where to look instead."""
+    from holdfast.cli.output import say
+
+    unknown = sum(asked.prices.cost_of_session(session) is None for session in found)
+    if unknown:
+        say(
+            f"What {unknown:,} of these cost is not known in full: set [prices] in the "
+            "configuration, or use --sort tokens."
+        )

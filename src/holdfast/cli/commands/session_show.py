@@ -68,8 +68,9 @@ def command(invocation: Invocation, session: str, *, last: int | None, whole: bo
 def _checkpoints(invocation: Invocation, session_id: str) -> Sequence[Checkpoint]:
     """Those that were taken in this session, the oldest first."""
     from holdfast.cli.checkpoint_options import checkpoints_in
+    from holdfast.homes.registry import open_home
 
-    found = checkpoints_in(invocation.home_path)
+    found = checkpoints_in(open_home(invocation.home_path, clock=invocation.clock))
     return [each for each in reversed(found) if each.session == session_id]
 
 

@@ -20,6 +20,7 @@ SET_APART = "holdfast_extra"
 AWAITED_PARENT = "holdfast_awaited_parent"
 
 MESSAGES = "messages"
+GUARDED = "guarded"
 SESSION_FIELDS = frozenset(
     {
         "id",
@@ -34,6 +35,7 @@ SESSION_FIELDS = frozenset(
         "end_reason",
         "pinned",
         "routing_key",
+        GUARDED,
         MESSAGES,
     }
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from holdfast.model.session import Json, Message, Session, Tokens
 from holdfast.services.exchange.fields import (
+    GUARDED,
     MESSAGES,
     awaited_parent,
     message_extra_to_line,
@@ -48,6 +49,8 @@ def _session_fields(session: Session) -> dict[str, Json]:
         fields["pinned"] = True
     if session.routing_key is not None:
         fields["routing_key"] = session.routing_key
+    if session.guarded is not None:
+        fields[GUARDED] = session.guarded.to_json()
     return fields | session_extra_to_line(session)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-from holdfast.model.ids import check_id
+from holdfast.model.guarded import guarded_from_json
+from holdfast.model.ids import check_foreign_id, check_id
 from holdfast.model.read import Reader
 from holdfast.model.session import EndReason, Json, Message, Relation, Session, Tokens
 from holdfast.services.exchange.fields import (
+    GUARDED,
     MESSAGES,
     message_extra_from_line,
     session_extra_from_line,
@@ -34,8 +36,9 @@ class ReadSession:
     notes: tuple[str, ...] = ()
 
 
-def read_session(text: LineText, *, keep: bool) -> ReadSession:
-    """Check a whole line; raises `LineError`. `keep` holds its messages in memory."""
+def read_session(text: LineText, *, keep: bool, foreign: bool = False) -> ReadSession:
+    """Check a whole line; raises `LineError`. `keep` holds its messages in memory, `foreign` lets
+    it have an id that another agent made up."""
     fields: dict[str, Json] = {}
     kept: list[Message] = []
     message_count = 0
@@ -54,7 +57,7 @@ def read_session(text: LineText, *, keep: bool) -> ReadSession:
             if keep:
                 kept.append(message)
     text.finish()
-    session, notes = _session(fields, latest)
+    session, notes = _session(fields, latest, check_foreign_id if foreign else check_id)
     messages = tuple(timed(kept, session.started_at)) if keep else None
     return ReadSession(
         session=session, messages=messages, message_count=message_count, notes=tuple(notes)
@@ -111,9 +114,11 @@ def _message(item: Json) -> Message:
     )
 
 
-def _session(fields: Mapping[str, Json], latest: float | None) -> tuple[Session, list[str]]:
+def _session(
+    fields: Mapping[str, Json], latest: float | None, check: Callable[[str], str]
+) -> tuple[Session, list[str]]:
     reader = Reader(fields, "session", LineError)
-    session_id = check_id(reader.text("id"))
+    session_id = check(reader.text("id"))
     notes: list[str] = []
     started_at = reader.number("started_at")
     reader.value(MESSAGES)
@@ -129,7 +134,7 @@ def _session(fields: Mapping[str, Json], latest: float | None) -> tuple[Session,
         source=_storable(reader.text("source"), "source", notes),
         started_at=started_at,
         last_active_at=started_at,
-        parent_id=_parent(reader, fields, session_id),
+        parent_id=_parent(reader, fields, session_id, check),
         relation=_relation(reader, fields),
         title=_storable_text(reader, fields, "title", notes),
         cwd=_storable_text(reader, fields, "cwd", notes),
@@ -139,14 +144,17 @@ def _session(fields: Mapping[str, Json], latest: float | None) -> tuple[Session,
         pinned=fields.get("pinned") is not None and reader.flag("pinned"),
         routing_key=_storable_text(reader, fields, "routing_key", notes),
         extra=session_extra_from_line(fields),
+        guarded=guarded_from_json(fields.get(GUARDED), LineError),
     )
     return session, notes
 
 
-def _parent(reader: Reader, fields: Mapping[str, Json], session_id: str) -> str | None:
+def _parent(
+    reader: Reader, fields: Mapping[str, Json], session_id: str, check: Callable[[str], str]
+) -> str | None:
     if fields.get("parent_id") is None:
         return None
-    parent = check_id(reader.text("parent_id"))
+    parent = check(reader.text("parent_id"))
     if parent.lower() == session_id.lower():
         raise LineError("the session is its own parent")
     return parent

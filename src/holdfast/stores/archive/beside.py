@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.errors import DamageError, UsageError
 from holdfast.model.archived import session_from_json
-from holdfast.model.ids import check_id
+from holdfast.model.ids import check_foreign_id
 from holdfast.model.read import Reader
 from holdfast.model.session import Session
 
@@ -138,7 +138,7 @@ def _read(read: Reader) -> Beside:
 def _id(value: object) -> str:
     if not isinstance(value, str):
         raise DamageError("a child of a bundle must be an id")
-    return check_id(value)
+    return check_foreign_id(value)
 
 
 def _plain(name: str) -> str:

@@ -22,7 +22,7 @@ from typing import IO
 
 from holdfast.errors import DamageError, StorageError
 from holdfast.model.archived import ArchivedSession
-from holdfast.model.ids import check_id
+from holdfast.model.ids import check_foreign_id, file_stem
 from holdfast.model.inventory import Problem
 from holdfast.model.operation import Removal
 from holdfast.stores.archive import bundle
@@ -163,7 +163,7 @@ class SessionArchive:
         `check` raises when the session could not come back from it. Its name is durable after
         `sync`, which a batch calls once.
         """
-        session_id = check_id(removal.item.id)
+        session_id = check_foreign_id(removal.item.id)
         temporary = self._temporary(removal)
         try:
             with os.fdopen(os.open(temporary, _NEW, PRIVATE_FILE), "w+b") as raw:
@@ -251,7 +251,7 @@ class SessionArchive:
     def _give_name(self, temporary: Path, session_id: str, codec: Codec) -> str:
         for number in count(1):
             middle = "" if number == 1 else f".{number}"
-            file = f"{session_id}{middle}{codec.suffix}"
+            file = f"{file_stem(session_id)}{middle}{codec.suffix}"
             try:
                 os.link(temporary, self.path / file)
             except FileExistsError:

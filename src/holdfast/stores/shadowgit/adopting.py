@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pygit2
@@ -18,8 +19,11 @@ from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
 from holdfast.stores.shadowgit.base import BESIDE, FILES, Content, content_of
 from holdfast.stores.shadowgit.beside import Beside, dumped, is_program, path_text
 from holdfast.stores.shadowgit.commits import Details, parse, ref_name, write_commit
+from holdfast.stores.shadowgit.dropping import read_commit
+from holdfast.stores.shadowgit.flushing import flush
 from holdfast.stores.shadowgit.git import Git, Said
 from holdfast.stores.shadowgit.legacy import LegacyRepository, LegacyShelf, repositories
+from holdfast.stores.shadowgit.references import NewReference
 from holdfast.stores.shadowgit.repository import (
     Layout,
     git_errors,
@@ -45,13 +49,28 @@ def find(layout: Layout, prefix: str) -> tuple[LegacyRepository, Checkpoint]:
     raise UnknownCheckpointError(f"No older checkpoint has an id that begins with {prefix!r}.")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of an older checkpoint beside its tree: where it came from, what else it could
+    not capture, and the contents that a checkout gives where those are not what it stored."""
+
+    origin: str | None = None
+    left: tuple[NotCaptured, ...] = ()
+    contents: Mapping[bytes, bytes] = field(default_factory=dict)
+
+
 def adopt(
-    layout: Layout, legacy: LegacyRepository, old: Checkpoint, present: Sight | None
+    layout: Layout,
+    legacy: LegacyRepository,
+    old: Checkpoint,
+    present: Sight | None,
+    known: Known | None = None,
 ) -> Checkpoint:
     """The same checkpoint in the store; `present` is its working tree, if that is there.
 
     Its time and reason stay. Its id does not: it is made of more than it was. Safe to repeat.
     """
+    more = known or Known()
     workdir = Path(os.path.realpath(old.workdir))
     project = project_of(workdir)
     with (
@@ -60,7 +79,8 @@ def adopt(
         git_errors(f"bring {old.id} into the checkpoint store"),
     ):
         trees = Trees(opened(layout))
-        files = _copied(Trees(pygit2.Repository(str(legacy.path))), trees, old.tree)
+        source = Trees(pygit2.Repository(str(legacy.path)))
+        files = _copied(source, trees, old.tree, more.contents)
         now_there = None if present is None else content_of(trees, bytes.fromhex(present.tree))
         beside = Beside() if now_there is None else _known(files, now_there.beside)
         git = Git(store=layout.store, folder=layout.private(project), work_tree=workdir)
@@ -71,27 +91,37 @@ def adopt(
             reason=old.reason,
             session=None,
             turn=None,
-            files_changed=0,
-            insertions=None,
-            deletions=None,
-            not_captured=_left_out(git, legacy, trees, files, now_there),
+            files_changed=old.files_changed,
+            insertions=old.insertions,
+            deletions=old.deletions,
+            not_captured=(*_left_out(git, legacy, trees, files, now_there), *more.left),
+            origin=more.origin,
         )
         # Write-order rule: what it holds, then the commit, and its ref last.
         blob = trees.repository.odb.write(ObjectType.BLOB, dumped(beside)).raw
         tree = trees.patched(trees.write({}), files)
         root = trees.write({BESIDE: (FILE, blob), FILES: (TREE, tree)})
         commit = write_commit(trees, details, root)
-        ref = ref_name(project, int(old.time * _MILLISECONDS), commit)
-        trees.repository.references.create(ref, commit, force=True)
-        message = trees.repository[commit].peel(pygit2.Commit).message
+        ref = ref_name(project, round(old.time * _MILLISECONDS), commit)
+        with NewReference(layout.store, ref, commit) as reference:
+            flush([reference.fd])
+            reference.publish()
+        _, message = read_commit(trees, commit)
     return parse(commit, root.hex(), message)
 
 
-def _copied(source: Trees, target: Trees, tree: str) -> Mapping[bytes, Node]:
+def _copied(
+    source: Trees, target: Trees, tree: str, contents: Mapping[bytes, bytes]
+) -> Mapping[bytes, Node]:
     """Everything in an older tree but what it only refers to (nested repositories)."""
     files = {path: node for path, node in source.files(bytes.fromhex(tree)) if node[0] in _KNOWN}
-    for _, oid in files.values():
-        target.repository.odb.write(ObjectType.BLOB, source.raw(oid, ObjectType.BLOB))
+    write = target.repository.odb.write
+    for path, (mode, oid) in files.items():
+        data = contents.get(path)
+        if data is not None:
+            files[path] = (mode, write(ObjectType.BLOB, data).raw)
+        else:
+            write(ObjectType.BLOB, source.raw(oid, ObjectType.BLOB))
     return files
 
 

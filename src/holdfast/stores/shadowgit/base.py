@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
-import pygit2
 from pygit2.enums import ObjectType
 
 from holdfast.errors import DamageError
 from holdfast.stores.shadowgit.beside import Beside, loaded
-from holdfast.stores.shadowgit.git import Git
-from holdfast.stores.shadowgit.repository import REFS
-from holdfast.stores.shadowgit.state import State
+from holdfast.stores.shadowgit.dropping import read_commit, read_reference, ref_names
+from holdfast.stores.shadowgit.repository import Layout
 from holdfast.stores.shadowgit.trees import FILE, TREE, Trees
 
 FILES = b"files"
@@ -49,27 +47,22 @@ def content_of(trees: Trees, root: bytes) -> Content:
     return Content(root=root, files=files[1], beside=record, beside_oid=beside[1])
 
 
-def find_base(trees: Trees, git: Git, project: str, state: State) -> Base | None:
+def find_base(trees: Trees, layout: Layout, project: str) -> Base | None:
     """The last checkpoint that is whole enough to start from.
 
-    A kill may have come between a checkpoint's ref and the state that names it; so the ref that was
-    about to be made is tried first.
+    Only the references know which one that is: a kill may have come before anything else was told.
     """
-    for ref in (state.coming, state.last):
-        if ref and (base := _load(trees, ref)) is not None:
-            return base
-    pattern = f"{REFS}{project}/"
-    said = git.run("for-each-ref", "--sort=-refname", "--format=%(refname)", pattern)
-    for ref in said.output.decode().split():
-        if (base := _load(trees, ref)) is not None:
+    for ref in reversed(ref_names(layout, project)):
+        if (base := _load(trees, layout, ref)) is not None:
             return base
     return None
 
 
-def _load(trees: Trees, ref: str) -> Base | None:
+def _load(trees: Trees, layout: Layout, ref: str) -> Base | None:
     # A damaged checkpoint must not stand in the way of the next one.
-    with contextlib.suppress(DamageError, KeyError, ValueError, pygit2.GitError):
-        commit = trees.repository.references[ref].peel(pygit2.Commit)
-        content = content_of(trees, commit.tree_id.raw)
-        return Base(ref=ref, commit=str(commit.id), content=content)
+    with contextlib.suppress(DamageError, OSError):
+        commit = read_reference(layout.store, ref)
+        tree, _ = read_commit(trees, commit)
+        content = content_of(trees, bytes.fromhex(tree))
+        return Base(ref=ref, commit=commit, content=content)
     return None

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from holdfast.errors import DamageError
+from holdfast.model.checkpoint import ProjectState
 from holdfast.model.item import CHECKPOINT, Item
 from holdfast.model.weights import Weights
 from holdfast.stores.shadowgit import restore_record
 from holdfast.stores.shadowgit.commits import order_of, parse
 from holdfast.stores.shadowgit.dropping import Ref, read_commit
-from holdfast.stores.shadowgit.projects import ProjectRecord, read_record
+from holdfast.stores.shadowgit.projects import ProjectRecord, read_record, state_of
 from holdfast.stores.shadowgit.repository import Layout
 from holdfast.stores.shadowgit.sizes import root_name
 from holdfast.stores.shadowgit.trees import Trees
@@ -29,12 +29,12 @@ def version_of(checkpoint: str, record: ProjectRecord | None) -> str:
 
 def in_use(layout: Layout, project: str) -> frozenset[str]:
     """A restore that was cut short is finished from its two checkpoints: they must stay, as long
-    as there is a directory to finish it in."""
+    as there is a directory to finish it in, or may be one again."""
     cut = restore_record.under_way(layout.private(project))
     if cut is None:
         return frozenset()
     record = read_record(layout, project)
-    if record is not None and not Path(record.workdir).is_dir():
+    if record is not None and state_of(record, stale_before=None) is ProjectState.MISSING:
         return frozenset()
     return frozenset((cut.target, cut.safety))
 

@@ -36,6 +36,7 @@ class Details:
     insertions: int | None
     deletions: int | None
     not_captured: tuple[NotCaptured, ...]
+    origin: str | None = None
 
 
 def ref_name(project: str, order: int, commit: str) -> str:
@@ -90,6 +91,7 @@ def parse(
         insertions=details.insertions,
         deletions=details.deletions,
         not_captured=details.not_captured,
+        origin=details.origin,
     )
 
 
@@ -108,6 +110,8 @@ def _message(details: Details) -> str:
     data["not_captured"] = [
         {"path": left.path, "reason": left.reason} for left in details.not_captured
     ]
+    if details.origin is not None:
+        data["origin"] = details.origin
     reason = details.reason.encode("utf-8", "replace").decode().replace("\0", "")
     return f"{reason}{_GAP}{json.dumps(data)}\n"
 
@@ -127,4 +131,5 @@ def _details(data: Mapping[str, Any], reason: str) -> Details:
         not_captured=tuple(
             NotCaptured(path=left["path"], reason=left["reason"]) for left in data["not_captured"]
         ),
+        origin=data.get("origin"),
     )

@@ -31,17 +31,32 @@ def changes(trees: Trees, old: Content, new: Content) -> Sequence[Change]:
             None if was is None else old.beside.entry(path, was),
             None if now is None else new.beside.entry(path, now),
         )
-    for path in _recorded(old, new) - sides.keys():
+    for path in _suspects(trees, old, new) - sides.keys():
         sides[path] = (_entry(trees, old, path), _entry(trees, new, path))
     found = [_change(path_text(path), was, now) for path, (was, now) in sides.items() if was != now]
     return sorted(found, key=lambda change: change.path)
 
 
-def _recorded(old: Content, new: Content) -> set[bytes]:
-    """Paths whose records differ; all that have one, when what is usual differs."""
+def _suspects(trees: Trees, old: Content, new: Content) -> set[bytes]:
+    """Paths whose permissions may differ, or that are directories of their own."""
     if old.beside == new.beside:
         return set()
-    return {*old.beside.modes, *new.beside.modes, *old.beside.empty, *new.beside.empty}
+    listed = {*old.beside.modes, *new.beside.modes, *old.beside.empty, *new.beside.empty}
+    if old.beside.usual != new.beside.usual:
+        # What no record lists has other permissions, too.
+        listed |= _places(trees, old) & _places(trees, new)
+    return listed
+
+
+def _places(trees: Trees, content: Content) -> set[bytes]:
+    """Every file and every directory above one."""
+    found: set[bytes] = set()
+    for path, _ in trees.files(content.files):
+        place = path
+        while place and place not in found:
+            found.add(place)
+            place = place.rpartition(b"/")[0]
+    return found
 
 
 def _entry(trees: Trees, content: Content, path: bytes) -> Entry | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from holdfast.stores.files import storage_errors
 from holdfast.stores.shadowgit.git import Git, Said
 
 _FILES = "files"
+_IN_MEMORY = 1 << 22
 
 
 def patch(store: Path, old: str, new: str, paths: Sequence[str] = ()) -> Iterator[bytes]:
@@ -21,6 +24,21 @@ def statistics(
 ) -> Iterator[bytes]:
     """One line a file with its share of the changes, and a sum."""
     return _lines(Git(store=store), (f"--stat={width}", "--summary"), old, new, paths)
+
+
+def kept(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The same lines, read to their end at once: whoever shows them may take his time, and need
+    not keep others from the store meanwhile."""
+    file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed when read
+    with storage_errors("write a difference to the folder for temporary files"):
+        file.writelines(lines)
+        file.seek(0)
+    return _read(file)
+
+
+def _read(file: tempfile.SpooledTemporaryFile[bytes]) -> Iterator[bytes]:
+    with file:
+        yield from file
 
 
 def _lines(

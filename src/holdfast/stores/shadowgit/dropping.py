@@ -11,21 +11,25 @@ refs/holdfast-trash/rotated/<project>/<name>              made room for a newer 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pygit2
 from pygit2.enums import ObjectType
 
 from holdfast.errors import DamageError
+from holdfast.stores.files import PRIVATE_DIR
+from holdfast.stores.shadowgit.listed_references import listed, locked, unlist
 from holdfast.stores.shadowgit.repository import REFS, TRASH_REFS, Layout
 from holdfast.stores.shadowgit.trees import Trees
 
 ROTATED = "rotated"
 
 _ID = 40
+#: More than a reference has.
+_ENOUGH = 200
 _NOTHING = "0" * _ID
 _OID = re.compile(r"[0-9a-f]{40}")
 _TREE = re.compile(rb"tree ([0-9a-f]{40})\n")
@@ -107,59 +111,85 @@ def move(layout: Layout, moves: Iterable[Move]) -> None:
         layout.git().run("update-ref", "--stdin", stdin=text.encode("utf-8", "surrogateescape"))
 
 
-def rotate(
-    layout: Layout,
-    repository: pygit2.Repository,
-    project: str,
-    limit: int,
-    *,
-    keep: Collection[str] = (),
-) -> int:
+def rotate(layout: Layout, project: str, limit: int, *, keep: Collection[str] = ()) -> int:
     """Hide the oldest checkpoints of a project beyond the bound; says how many.
 
     Those in `keep`, by id, and the newest stay, and take their places among the others. It runs at
     the end of every checkpoint, so it starts no process. One that cannot be hidden now, because
-    another process has the list of references, is hidden after the next checkpoint.
+    another process has git's list of references, is hidden after the next checkpoint.
     """
-    refs = project_refs(layout, project) if limit > 0 else ()
-    hidden = 0
-    for ref in refs[:-1]:
-        if hidden >= len(refs) - limit:
-            break
-        if ref.checkpoint not in keep:
-            with contextlib.suppress(pygit2.GitError, ValueError, KeyError, OSError):
-                # In this order: killed in between, it has two names, and the next run drops one.
-                repository.references.create(ref.hidden(ROTATED).path, ref.checkpoint, force=True)
-                repository.references.delete(ref.path)
-                hidden += 1
-    return hidden
+    if limit <= 0 or len(ref_names(layout, project)) <= limit:
+        return 0
+    refs = project_refs(layout, project)
+    due = [ref for ref in refs[:-1] if ref.checkpoint not in keep][: max(0, len(refs) - limit)]
+    prefix = f"{REFS}{project}/"
+    in_list = listed(layout.store, prefix)
+    with contextlib.suppress(OSError):
+        if any(ref.name in in_list for ref in due):
+            unlist(layout.store, prefix)
+            in_list = {}
+    return sum(_hide(layout, ref) for ref in due if ref.name not in in_list)
+
+
+def _hide(layout: Layout, ref: Ref) -> bool:
+    """Give a reference that is a file its other name: one step, whenever we are killed."""
+    new = layout.store / ref.hidden(ROTATED).path
+    # What git is about to change stays as it is.
+    with contextlib.suppress(OSError), locked(layout.store / ref.path):
+        new.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
+        (layout.store / ref.path).replace(new)
+        return True
+    return False
 
 
 def project_refs(layout: Layout, project: str) -> Sequence[Ref]:
     """The checkpoints of one project that were not dropped, the oldest first, without a process."""
     prefix = f"{REFS}{project}/"
-    found = dict(_packed(layout.store / "packed-refs", prefix.encode()))
-    with contextlib.suppress(FileNotFoundError):
-        for path in (layout.store / prefix).iterdir():
-            with contextlib.suppress(OSError):
-                found[path.name] = path.read_text("ascii", "replace").strip()
+    found = dict(listed(layout.store, prefix))
+    folder = str(layout.store / prefix)
+    for name in _files_in(folder):
+        with contextlib.suppress(OSError):
+            found[name] = _text_at(f"{folder}/{name}")
     refs = (_parsed(oid, prefix + name) for name, oid in sorted(found.items()))
     return [ref for ref in refs if ref is not None]
 
 
-def _packed(path: Path, prefix: bytes) -> Iterator[tuple[str, str]]:
-    """The references of one folder in git's list of those that have no file of their own."""
+def ref_names(layout: Layout, project: str) -> Sequence[str]:
+    """The same by the names of their references. What these refer to is not looked at."""
+    prefix = f"{REFS}{project}/"
+    names = set(listed(layout.store, prefix))
+    names.update(_files_in(layout.store / prefix))
+    return [prefix + name for name in sorted(names)]
+
+
+def read_reference(store: Path, ref: str) -> str:
+    """The id that a reference has; raises `DamageError` when there is none that can be read."""
+    folder, _, name = ref.rpartition("/")
     try:
-        data = path.read_bytes()
+        found = _text_at(store / ref)
     except FileNotFoundError:
-        return
-    # A line is an id, a space and a name; they are sorted by name.
-    place = data.find(b" " + prefix)
-    while place >= 0 and data.startswith(b" " + prefix, place):
-        end = data.find(b"\n", place)
-        name = data[place + 1 + len(prefix) : end].decode("utf-8", "surrogateescape")
-        yield name, data[place - _ID : place].decode("ascii", "replace")
-        place = end + 1 + _ID
+        found = listed(store, f"{folder}/").get(name, "")
+    if not _OID.fullmatch(found):
+        raise DamageError(f"The reference {ref} in the checkpoint store is damaged.")
+    return found
+
+
+def _files_in(folder: Path | str) -> Sequence[str]:
+    """The references that are files, without those that are being written."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - names are wanted
+    except FileNotFoundError:
+        return ()
+    return [name for name in names if not name.endswith(".lock")]
+
+
+def _text_at(path: Path | str) -> str:
+    """A small file, at once: a checkpoint reads some twenty of them."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _ENOUGH).decode("ascii", "replace").strip()
+    finally:
+        os.close(fd)
 
 
 def _parsed(oid: str, path: str) -> Ref | None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+
+#: How the names begin of what a restore writes until it is whole: they say whose it is, should one
+#: ever be found. No checkpoint has such a file, whatever a project's rules ask for.
+TEMPORARY = b".holdfast-restore-"
 
 _FOLDERS = {
     "version control": ".hg .svn .bzr CVS .jj .sl .pijul _darcs",
@@ -38,7 +42,8 @@ _NAMES = {
 _KEPT = "!.env.example !.env.sample !.env.template !.env.dist"
 
 
-def excludes_text(more: Sequence[str] = ()) -> str:
+@functools.cache
+def excludes_text(more: tuple[str, ...] = ()) -> str:
     """The rules as a file that git reads, and `more` of them after ours, so that they outrank them.
 
     Endings are there in lower and in upper case.
@@ -54,7 +59,8 @@ def excludes_text(more: Sequence[str] = ()) -> str:
             lines += [f"*.{name}", f"*.{name.upper()}"]
     for title, names in _NAMES.items():
         lines += ["", f"# {title}", *names.split()]
-    return "\n".join([*lines, *_KEPT.split(), *more, ""])
+    ours = f"{TEMPORARY.decode()}*"
+    return "\n".join([*lines, *_KEPT.split(), *more, "", "# ours", ours, ""])
 
 
 def _folder(name: str) -> str:

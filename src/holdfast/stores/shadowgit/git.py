@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import StorageError
+from holdfast.stores import lock
 
 #: `GIT_CONFIG_GLOBAL` is known from here on; an older git would read the user's configuration.
 OLDEST = (2, 32)
@@ -35,7 +36,6 @@ _CONFIG = {
     "gc.writeCommitGraph": "false",
     "maintenance.auto": "false",
     "pack.compression": "1",
-    "fastimport.unpackLimit": "1",
     "diff.external": "",
     "diff.renames": "false",
 }
@@ -50,7 +50,8 @@ _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
 }
 _VERSION = re.compile(r"(\d+)\.(\d+)")
-_FULL = "No space left on device"
+#: The second is what git says when it writes a pack.
+_FULL = ("No space left on device", "Out of diskspace")
 
 
 class GitFailedError(StorageError):
@@ -64,7 +65,7 @@ class GitFailedError(StorageError):
 
     @property
     def disk_full(self) -> bool:
-        return _FULL in self.said
+        return any(words in self.said for words in _FULL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +118,8 @@ class Git:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                # If we are killed it goes on for a while: nobody else may begin meanwhile.
+                pass_fds=lock.held(),
             )
         except OSError as error:
             raise StorageError(f"Cannot run git on {self.store}: {error.strerror}") from error
@@ -125,7 +128,7 @@ class Git:
         """The error to raise for a process that failed."""
         text = said.errors.decode("utf-8", "replace").strip()
         hint = "Run `holdfast checkpoints verify` to see whether the store is whole."
-        if _FULL in text:
+        if any(words in text for words in _FULL):
             hint = "The disk is full. Free some space and try again; nothing was changed."
         told = text.splitlines()[-1] if text else f"it ended with {said.status}"
         return GitFailedError(f"git {verb} failed on {self.store}: {told}", hint=hint, said=text)
@@ -158,7 +161,9 @@ def find_git() -> str:
 
 @functools.cache
 def _check_version(program: str) -> None:
-    said = subprocess.run([program, "version"], check=False, capture_output=True, text=True).stdout
+    said = subprocess.run(
+        [program, "version"], check=False, capture_output=True, text=True, env=_ENVIRONMENT
+    ).stdout
     found = _VERSION.search(said)
     if found is None or (int(found[1]), int(found[2])) < OLDEST:
         raise StorageError(

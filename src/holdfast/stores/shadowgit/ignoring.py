@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
+from holdfast.stores.shadowgit.excludes import TEMPORARY
 from holdfast.stores.shadowgit.git import Git, Said
 
 # A question must fit into the pipe whole: we do not read before it is written, and git does not
@@ -63,7 +64,7 @@ class Ignoring:
         return {
             path
             for path, pattern in zip(paths, patterns, strict=True)
-            if pattern and not pattern.startswith(b"!")
+            if (pattern and not pattern.startswith(b"!")) or _is_ours(path)
         }
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -79,6 +80,11 @@ class Ignoring:
         self._process = None
         said = Said(status=process.returncode, output=output, errors=errors)
         return self._git.failed("check-ignore", said)
+
+
+def _is_ours(path: bytes) -> bool:
+    """Left by a restore that was killed. A project's rules may ask for everything (`!*`)."""
+    return path.rpartition(b"/")[2].startswith(TEMPORARY)
 
 
 def _questions(paths: Sequence[bytes]) -> Iterator[list[bytes]]:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import StorageError
-from holdfast.stores.files import storage_errors
+from holdfast.stores.files import replace, storage_errors
 from holdfast.stores.shadowgit.git import Git, Said
-from holdfast.stores.shadowgit.trees import Node
+from holdfast.stores.shadowgit.index_file import index_bytes
+from holdfast.stores.shadowgit.resting import forget, is_at_rest, wake
+from holdfast.stores.shadowgit.trees import Node, Trees
 
 _NO_OBJECT = "0" * 40
 
@@ -30,6 +32,20 @@ class PrivateIndex:
     @property
     def path(self) -> Path:
         return self.folder / "index"
+
+    def is_there(self) -> bool:
+        """Whether there is one, awake or at rest."""
+        return self.path.exists() or is_at_rest(self.folder)
+
+    def wake(self, trees: Trees) -> bool:
+        """Have it in the form that git reads, unless there is none."""
+        wake(self.folder, trees)
+        return self.path.exists()
+
+    def remove(self) -> None:
+        with storage_errors(f"remove {self.path}"):
+            self.path.unlink(missing_ok=True)
+        forget(self.folder)
 
     def unlock(self) -> None:
         """Remove what a killed git left. We hold the project's lock, so nobody else has it."""
@@ -59,11 +75,15 @@ class PrivateIndex:
 
     def rebuild(self, tree: str) -> None:
         """Make it anew for a tree."""
-        with storage_errors(f"remove {self.path}"):
-            self.path.unlink(missing_ok=True)
+        self.remove()
         self.unlock()
         self.git.run("read-tree", tree)
         self._refresh()
+
+    def write(self, entries: Mapping[bytes, tuple[bytes, bytes]]) -> None:
+        """Make it of files as they were when they were read. See `index_bytes`."""
+        with storage_errors(f"write {self.path}"):
+            replace(self.path, index_bytes(entries))
 
     def update(self, nodes: Mapping[bytes, Node | None]) -> bool:
         """Set what a checkpoint has at these paths; says whether that worked.

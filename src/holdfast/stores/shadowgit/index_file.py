@@ -1,13 +1,16 @@
-"""What a private index holds, read from its file: the files' contents, and the trees it remembers.
+"""A private index as bytes: written for a first checkpoint, and read for what it holds.
 
-git counts both as held. libgit2 shows the contents only, one object at a time.
+git would read every file a second time to make one. It counts the contents that an index names and
+the trees that it remembers as held; libgit2 shows the contents only, one object at a time.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import DamageError
@@ -15,36 +18,109 @@ from holdfast.errors import DamageError
 _HEADER = struct.Struct(">4sII")
 _EXTENSION = struct.Struct(">4sI")
 _FLAGS = struct.Struct(">H")
+#: Two times in seconds and nanoseconds, device, inode, mode, user, group, size; of each what fits.
+_STATUS = struct.Struct(">10I")
+_KIND = 6
+_FITS = 0xFFFFFFFF
+_SECOND = 1_000_000_000
 #: Of an entry: where its object's id is, where its flags are, and where its name begins.
 _ID_AT, _FLAGS_AT, _NAME_AT = 40, 60, 62
 _LENGTH_MASK = 0xFFF
 _ALIGNED = 8
 _OID = 20
-_KNOWN_VERSIONS = (2,)
+_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A file in an index: `status` is what `status_bytes` gives, `kind` git's mode."""
+
+    path: bytes
+    status: bytes
+    kind: int
+    oid: bytes
+
+
+def status_bytes(status: os.stat_result, kind: int) -> bytes:
+    """What an index remembers of a file; `kind` is git's mode."""
+    fields = (
+        *divmod(status.st_ctime_ns, _SECOND),
+        *divmod(status.st_mtime_ns, _SECOND),
+        status.st_dev,
+        status.st_ino,
+        kind,
+        status.st_uid,
+        status.st_gid,
+        status.st_size,
+    )
+    return _STATUS.pack(*(field & _FITS for field in fields))
+
+
+def index_bytes(entries: Mapping[bytes, tuple[bytes, bytes]]) -> bytes:
+    """An index with these files: by path, what `status_bytes` gave and the id of the content."""
+    parts = [_HEADER.pack(b"DIRC", _VERSION, len(entries))]
+    for path, (status, oid) in sorted(entries.items()):
+        # One null at least, and the next one begins at a multiple of eight.
+        padding = _ALIGNED - (_NAME_AT + len(path)) % _ALIGNED
+        flags = _FLAGS.pack(min(len(path), _LENGTH_MASK))
+        parts += (status, oid, flags, path, bytes(padding))
+    body = b"".join(parts)
+    return body + hashlib.sha1(body, usedforsecurity=False).digest()
 
 
 def index_objects(path: Path) -> list[bytes]:
     """The ids of everything that git would not remove because of this index.
 
-    Raises `DamageError` for what is not as git wrote it: it ends with a checksum of itself.
+    Raises `DamageError` as `read_index` does.
     """
+    body = read_index(path)
+    found, end = [], _HEADER.size
+    for start, name_end in _places(body):
+        found.append(body[start + _ID_AT : start + _FLAGS_AT])
+        end = _after(start, name_end)
+    return [*found, *_remembered(body, end)]
+
+
+def read_index(path: Path) -> bytes:
+    """An index without its checksum; raises `DamageError` for one that is not as git wrote it."""
     data = path.read_bytes()
     body, checksum = data[:-_OID], data[-_OID:]
     if hashlib.sha1(body, usedforsecurity=False).digest() != checksum:
         raise DamageError(f"The private index {path} is damaged.")
-    signature, version, count = _HEADER.unpack_from(body)
-    if signature != b"DIRC" or version not in _KNOWN_VERSIONS:
+    signature, version, _ = _HEADER.unpack_from(body)
+    if signature != b"DIRC" or version != _VERSION:
         raise DamageError(f"The private index {path} is none that this version knows.")
-    found: list[bytes] = []
+    return body
+
+
+def index_entries(body: bytes) -> Iterator[Entry]:
+    """The files in an index, which `read_index` gave."""
+    for start, name_end in _places(body):
+        status = body[start : start + _ID_AT]
+        yield Entry(
+            path=body[start + _NAME_AT : name_end],
+            status=status,
+            kind=_STATUS.unpack(status)[_KIND],
+            oid=body[start + _ID_AT : start + _FLAGS_AT],
+        )
+
+
+def _places(body: bytes) -> Iterator[tuple[int, int]]:
+    """Where each entry begins, and where its name ends."""
+    _, _, count = _HEADER.unpack_from(body)
     place = _HEADER.size
     for _ in range(count):
-        found.append(body[place + _ID_AT : place + _ID_AT + _OID])
         (flags,) = _FLAGS.unpack_from(body, place + _FLAGS_AT)
         length = flags & _LENGTH_MASK
         if length == _LENGTH_MASK:  # a name that is longer says so only by its end
             length = body.index(b"\0", place + _NAME_AT) - place - _NAME_AT
-        place += (_NAME_AT + length + _ALIGNED) // _ALIGNED * _ALIGNED
-    return [*found, *_remembered(body, place)]
+        yield place, place + _NAME_AT + length
+        place = _after(place, place + _NAME_AT + length)
+
+
+def _after(start: int, name_end: int) -> int:
+    """One null at least, and the next entry begins at a multiple of eight bytes."""
+    return start + (name_end - start + _ALIGNED) // _ALIGNED * _ALIGNED
 
 
 def _remembered(body: bytes, place: int) -> Iterator[bytes]:

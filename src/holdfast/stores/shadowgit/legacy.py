@@ -93,6 +93,11 @@ def archives(layout: Layout) -> Sequence[LegacyArchive]:
     return sorted(found, key=lambda archive: (archive.moved_at, archive.name))
 
 
+def is_name(name: str) -> bool:
+    """Whether a folder of this name in a checkpoint folder is of an older layout."""
+    return bool(_REPOSITORY.fullmatch(name)) or (name.startswith(PREFIX) and "/" not in name)
+
+
 def repositories(layout: Layout) -> Sequence[LegacyRepository]:
     """Every older repository, moved aside or not."""
     places = [("", layout.folder), *((path.name, path) for path in _archives(layout))]

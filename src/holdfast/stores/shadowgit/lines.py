@@ -38,14 +38,14 @@ def count_lines(
 
 def _content(
     repository: pygit2.Repository, node: Node | None, new: Callable[[bytes], bytes | None]
-) -> pygit2.Blob | bytes | None:
+) -> bytes | None:
     if node is None:
         return None
     data = new(node[1])
     if data is not None:
         return data
-    found = repository[pygit2.Oid(raw=node[1])]
-    return found if isinstance(found, pygit2.Blob) else None
+    # As bytes: for an object libgit2 would ask attributes and configuration, the user's too.
+    return repository.odb.read(pygit2.Oid(raw=node[1]))[1]
 
 
 def git_lines(git: Git, old: str, new: str) -> Lines:

@@ -12,6 +12,7 @@ from typing import Protocol
 from holdfast.errors import StorageError
 from holdfast.stores.shadowgit.ignoring import Ignoring
 from holdfast.stores.shadowgit.index import PrivateIndex
+from holdfast.stores.shadowgit.index_file import status_bytes
 from holdfast.stores.shadowgit.reading import (
     NO_SIGNATURE,
     TICK,
@@ -59,6 +60,8 @@ class Seeing:
     standing: str
     limit: int | None
     moment: int
+    #: There is no index, so one will be made of what this look sees.
+    indexing: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,8 @@ class Looked:
     left: dict[bytes, str] = field(default_factory=dict)
     paths: frozenset[bytes] = frozenset()
     young: dict[bytes, Signature] = field(default_factory=dict)
-    bytes: int = 0
+    statuses: dict[bytes, bytes] = field(default_factory=dict)
+    size: int = 0
 
 
 def find_all(seeing: Seeing) -> Found:
@@ -167,8 +171,10 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, blobs: Blobs) -> None:
     held = seeing.trees.at(seeing.base, path)
     here = _read(seeing, looked.walked, path, looked.whole)
     if isinstance(here, Content):
-        looked.bytes += len(here.data)
+        looked.size += len(here.data)
         _note_young(seeing, looked, path, here.signature)
+        if seeing.indexing:
+            looked.statuses[path] = status_bytes(here.status, here.kind)
         if here.kind != LINK:
             looked.permissions[path] = here.permissions
         oid = blob_id(here.data)
@@ -180,7 +186,7 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, blobs: Blobs) -> None:
             looked.patch.pop(path, None)
         return
     if isinstance(here, Left):
-        looked.left[path] = here.reason
+        looked.left.setdefault(path, here.reason)  # of a directory the walk said it
     # A directory takes the place of a file; what is in it is looked at by its own paths.
     if held is not None and not (isinstance(here, Directory) and held[0] == TREE):
         looked.patch[path] = None
@@ -285,12 +291,19 @@ def _mode(path: bytes) -> int | None:
 
 
 def carried_young(seeing: Seeing, looked: Looked) -> Mapping[bytes, Signature]:
-    """The files that are young now."""
+    """The files that are young now, and those that changed since and were not looked at.
+
+    One that is as it was, and not young any more, git sees changing from now on.
+    """
     oldest = seeing.moment - _YOUNG
     before = {
         path: signature
         for path, signature in seeing.state.young.items()
-        if path not in looked.paths and (not looked.whole or signature[-1] > oldest)
+        if path not in looked.paths
+        and (
+            signature[-1] > oldest
+            or (not looked.whole and signature_at(place(seeing.root, path)) != signature)
+        )
     }
     return before | looked.young
 

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.stores.files import allocated_bytes
+from holdfast.stores.files import allocated_bytes, replace
 
 _FAN = re.compile(r"[0-9a-f]{2}")
 _REST = re.compile(r"[0-9a-f]{38}")
 _PACK = re.compile(r"pack-[0-9a-f]{40,64}\.pack")
+#: A file with the names of packs.
+_WELL_PACKED = "well-packed"
 _PART_OF_PACK = re.compile(r"(?:pack|multi-pack-index)\b[-0-9a-z.]*")
 
 
@@ -32,10 +34,20 @@ class ObjectFiles:
     loose: dict[bytes, Loose]
     packs: tuple[Path, ...]
     temporary: tuple[Path, ...]
+    well_packed: frozenset[str]
 
     @property
     def temporary_bytes(self) -> int:
         return sum(_allocated(path) for path in self.temporary)
+
+    @property
+    def packed_bytes(self) -> int:
+        return sum(_allocated(path) for path in self.packs)
+
+    @property
+    def quick_bytes(self) -> int:
+        """Of these, those of packs that are as checkpoints left them."""
+        return sum(_allocated(path) for path in self.packs if path.name not in self.well_packed)
 
 
 def object_files(objects: Path) -> ObjectFiles:
@@ -51,7 +63,26 @@ def object_files(objects: Path) -> ObjectFiles:
             packs += [part for part in parts if _PACK.fullmatch(part.name)]
         elif entry.is_file(follow_symlinks=False):
             temporary.append(Path(entry.path))  # git writes some of its temporary files here
-    return ObjectFiles(loose=loose, packs=tuple(packs), temporary=tuple(temporary))
+    return ObjectFiles(
+        loose=loose,
+        packs=tuple(packs),
+        temporary=tuple(temporary),
+        well_packed=_well_packed(objects),
+    )
+
+
+def note_well_packed(objects: Path) -> None:
+    """Remember that all packs which are there now were made by comparing what is in them."""
+    names = sorted(path.name for path in (objects / "pack").glob("pack-*.pack"))
+    replace(objects.parent / _WELL_PACKED, "\n".join(names).encode("ascii"))
+
+
+def _well_packed(objects: Path) -> frozenset[str]:
+    try:
+        text = (objects.parent / _WELL_PACKED).read_text("ascii", "replace")
+    except FileNotFoundError:
+        return frozenset()
+    return frozenset(text.split())
 
 
 def _loose(folder: os.DirEntry[str], temporary: list[Path]) -> Iterator[tuple[bytes, Loose]]:

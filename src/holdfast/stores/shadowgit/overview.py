@@ -54,4 +54,5 @@ def _project(record: ProjectRecord, count: int, stale_before: float | None) -> P
         state=state_of(record, stale_before=stale_before),
         checkpoints=count,
         last_touch=record.last_touch,
+        mount=record.mount,
     )

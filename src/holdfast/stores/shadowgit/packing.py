@@ -1,76 +1,62 @@
-"""Many objects at once go straight into packs: quicker, and a third of the disk."""
+"""New objects on their way into the store: what one checkpoint brings is one pack.
+
+Two files are flushed and named then, however many objects there are. A file for each object, as git
+has them, takes a wait for the disk and a block for each. Maintenance makes few packs of many.
+
+Write-order rule: a pack gets its name only after its bytes are on the disk, and its index, which
+makes git see it, comes last; a name is a promise that later checkpoints rely on.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import subprocess
-from collections.abc import Callable, Iterable
+import hashlib
+import os
+import tempfile
+import zlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import pygit2
+from pygit2.enums import ObjectType
 
-from holdfast.stores.shadowgit.git import Git, Said
-from holdfast.stores.shadowgit.repository import IMPORT_REFS
-from holdfast.stores.shadowgit.trees import EMPTY, Patch
+from holdfast.stores.files import storage_errors, write_all
+from holdfast.stores.shadowgit.flushing import flush, flush_folders
+from holdfast.stores.shadowgit.pack_file import HEADER, Packed, entry, header, index
 
-#: Compressing is most of the work, and git packs in one thread.
-_LANES = 2
-_WHO = b"committer Holdfast <checkpoint@holdfast.invalid> 0 +0000\n"
+#: git's own prefixes, so that git removes what a killed process leaves.
+_TEMPORARY_PACK, _TEMPORARY_INDEX = "tmp_pack_", "tmp_idx_"
+_READ_ONLY = 0o400
+_KINDS = {ObjectType.BLOB: b"blob", ObjectType.TREE: b"tree", ObjectType.COMMIT: b"commit"}
+#: From so many bytes on they are compressed on the other core; so many portions may wait for it.
+_PORTION = 262_144
+_WAITING = 8
+_REMEMBERED_BYTES = 4_000_000
+_READ_AT_ONCE = 1_048_576
+_DOING = "write to the checkpoint store"
 
-
-class _Lane:
-    """One `git fast-import`. Nothing of it is there before `finish`."""
-
-    def __init__(self, git: Git) -> None:
-        self._git = git
-        self._process: subprocess.Popen[bytes] = git.start(
-            "fast-import", "--quiet", "--force", "--depth=0", "--done", "--date-format=raw"
-        )
-
-    def send(self, parts: Iterable[bytes]) -> None:
-        stdin = self._process.stdin
-        if stdin is None:
-            raise AssertionError("git was started without pipes")
-        try:
-            stdin.writelines(parts)
-        except BrokenPipeError:
-            with contextlib.suppress(BrokenPipeError):
-                stdin.close()
-            self._process.stdin = None
-            raise self._failed() from None
-
-    def finish(self) -> None:
-        self.send([b"done\n"])
-        failed = self._failed()
-        if self._process.returncode:
-            raise failed
-
-    def stop(self) -> None:
-        """Without its `done` it throws away what it has."""
-        if self._process.returncode is None:
-            self._process.kill()
-            self._process.communicate()
-
-    def _failed(self) -> Exception:
-        output, errors = self._process.communicate()
-        said = Said(status=self._process.returncode, output=output, errors=errors)
-        return self._git.failed("fast-import", said)
+_Portion = list[tuple[bytes, ObjectType, bytes]]
 
 
 class Pack:
-    """Blobs first, then the tree. `stored` says of an object whether the store has it already."""
+    """Objects for one store. Whoever leaves without `flush` leaves nothing.
 
-    def __init__(
-        self, git: Git, project: str, stored: Callable[[bytes], bool], *, lanes: int = _LANES
-    ) -> None:
-        self._git = git
+    `stored` says of an object whether the store has it already.
+    """
+
+    def __init__(self, folder: Path, stored: Callable[[bytes], bool]) -> None:
+        self._folder = folder
         self._stored = stored
-        self._ref = f"{IMPORT_REFS}{project}"
-        self._sent: set[bytes] = set()
-        self._lanes = [_Lane(git) for _ in range(lanes)]
-        self._turns = itertools.cycle(self._lanes)
+        self._put: set[bytes] = set()
+        self._data: dict[bytes, bytes] = {}
+        self._remembered = 0
+        self._portion: _Portion = []
+        self._bytes = 0
+        self._file: _PackFile | None = None
+        self._other_core: ThreadPoolExecutor | None = None
+        self._waiting: deque[Future[None]] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -81,44 +67,123 @@ class Pack:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for lane in self._lanes:
-            lane.stop()
+        self.discard()
+
+    def put(self, kind: ObjectType, data: bytes) -> bytes:
+        """Add an object, unless the store has it; its id."""
+        whole = b"%b %d\0%b" % (_KINDS[kind], len(data), data)
+        oid = hashlib.sha1(whole, usedforsecurity=False).digest()
+        self._add(oid, kind, data)
+        return oid
 
     def blob(self, oid: bytes, data: bytes) -> None:
-        if oid in self._sent:
+        """Add the content of a file, of which the id is known."""
+        self._add(oid, ObjectType.BLOB, data)
+
+    def data(self, oid: bytes) -> bytes | None:
+        """What was put lately and nobody else can read yet."""
+        return self._data.get(oid)
+
+    def _add(self, oid: bytes, kind: ObjectType, data: bytes) -> None:
+        if oid in self._put or self._stored(oid):
             return
-        self._sent.add(oid)
-        if not self._stored(oid):
-            next(self._turns).send([b"blob\ndata %d\n" % len(data), data, b"\n"])
+        self._put.add(oid)
+        if self._remembered + len(data) <= _REMEMBERED_BYTES:
+            self._remembered += len(data)
+            self._data[oid] = data
+        self._portion.append((oid, kind, data))
+        self._bytes += len(data)
+        if self._bytes >= _PORTION:
+            with storage_errors(_DOING):
+                self._hand_over()
 
-    def finish(self, base: bytes, patch: Patch) -> pygit2.Oid:
-        """The tree of `base` with the patch, in a folder `files` of the tree that this gives."""
-        last, *others = self._lanes
-        # The tree may only name objects that are there.
-        for lane in others:
-            lane.finish()
-        last.send([b"commit %b\n" % self._ref.encode(), _WHO, b"data 0\n\n"])
-        if base != EMPTY:
-            last.send([b"M 040000 %b files\n" % base.hex().encode()])
-        last.send(b"D %b\n" % _quoted(path) for path, node in patch.items() if node is None)
-        last.send(
-            b"M %o %b %b\n" % (node[0], node[1].hex().encode(), _quoted(path))
-            for path, node in patch.items()
-            if node is not None
-        )
-        last.finish()
-        said = self._git.run("rev-parse", "--verify", "--quiet", f"{self._ref}^{{tree}}")
-        return pygit2.Oid(hex=said.output.decode().strip())
+    def _hand_over(self) -> None:
+        """Have a portion compressed and written beside us. The memory for what waits is bounded."""
+        if self._other_core is None:
+            self._other_core = ThreadPoolExecutor(max_workers=1)
+        self._waiting.append(self._other_core.submit(self._opened().write, self._portion))
+        self._portion, self._bytes = [], 0
+        while len(self._waiting) > _WAITING:
+            self._waiting.popleft().result()
+
+    def flush(self, also: Sequence[int] = ()) -> None:
+        """Make everything that was put a part of the store, durably; flush `also` meanwhile."""
+        with storage_errors(_DOING):
+            while self._waiting:
+                self._waiting.popleft().result()
+            if self._put:
+                file = self._opened()
+                file.write(self._portion)
+                file.finish(also)
+            else:
+                flush(also)
+            self.discard()
+
+    def _opened(self) -> _PackFile:
+        if self._file is None:
+            self._file = _PackFile(self._folder)
+        return self._file
+
+    def discard(self) -> None:
+        if self._other_core is not None:
+            self._other_core.shutdown(cancel_futures=True)
+            self._other_core = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._waiting.clear()
+        self._portion.clear()
+        self._put.clear()
 
 
-def let_go(repository: pygit2.Repository, project: str) -> None:
-    """Drop the hold on what was packed: a checkpoint holds it now, or nobody wants it."""
-    ref = f"{IMPORT_REFS}{project}"
-    if ref in repository.references:
-        repository.references.delete(ref)
+class _PackFile:
+    """A pack that is being written. One thread at a time uses it."""
 
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._packed: dict[bytes, Packed] = {}
+        self._end = HEADER.size
+        self._index: tuple[int, Path] | None = None
+        self._fd, name = tempfile.mkstemp(prefix=_TEMPORARY_PACK, dir=folder)
+        self._temporary = Path(name)
+        # The header comes last: it has the number of objects.
+        os.lseek(self._fd, HEADER.size, os.SEEK_SET)
 
-def _quoted(path: bytes) -> bytes:
-    """The path below `files`, as fast-import reads it."""
-    path = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
-    return b'"files/%b"' % path
+    def write(self, portion: _Portion) -> None:
+        entries = []
+        for oid, kind, data in portion:
+            stored = entry(kind, data)
+            self._packed[oid] = Packed(self._end, zlib.crc32(stored))
+            self._end += len(stored)
+            entries.append(stored)
+        write_all(self._fd, b"".join(entries))
+
+    def finish(self, also: Sequence[int]) -> None:
+        """Complete it, flush it, and name it."""
+        os.pwrite(self._fd, header(len(self._packed)), 0)
+        checksum = self._checksum()
+        write_all(self._fd, checksum)
+        fd, name = tempfile.mkstemp(prefix=_TEMPORARY_INDEX, dir=self._folder)
+        self._index = fd, Path(name)
+        write_all(fd, index(self._packed, checksum))
+        for each in (self._fd, fd):
+            os.fchmod(each, _READ_ONLY)
+        flush([self._fd, fd, *also])
+        final = self._folder / f"pack-{checksum.hex()}.pack"
+        self._temporary.replace(final)
+        Path(name).replace(final.with_suffix(".idx"))
+        flush_folders([self._folder])
+
+    def _checksum(self) -> bytes:
+        digest = hashlib.sha1(usedforsecurity=False)
+        for place in range(0, self._end, _READ_AT_ONCE):
+            digest.update(os.pread(self._fd, min(_READ_AT_ONCE, self._end - place), place))
+        return digest.digest()
+
+    def close(self) -> None:
+        """Let go of it. What has no name yet goes."""
+        os.close(self._fd)
+        self._temporary.unlink(missing_ok=True)
+        if self._index is not None:
+            os.close(self._index[0])
+            self._index[1].unlink(missing_ok=True)

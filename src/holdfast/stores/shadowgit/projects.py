@@ -22,13 +22,15 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectRecord:
-    """What a record says. `mount` is the mount point that it lay on; names and pins are by id."""
+    """What a record says. `mount` is the mount point that it lay on, "" for the root's disk, and
+    `disk` the file system that was mounted there; names and pins are by id."""
 
     project: str
     workdir: str
     created_at: float
     last_touch: float
     mount: str = ""
+    disk: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     pins: frozenset[str] = frozenset()
 
@@ -47,6 +49,7 @@ def write_record(layout: Layout, record: ProjectRecord) -> None:
         "created_at": record.created_at,
         "last_touch": record.last_touch,
         "mount": record.mount,
+        "disk": record.disk,
         "names": dict(record.names),
         "pins": sorted(record.pins),
     }
@@ -72,9 +75,11 @@ def recorded(layout: Layout) -> dict[str, ProjectRecord]:
 
 
 def state_of(record: ProjectRecord, *, stale_before: float | None) -> ProjectState:
-    """A directory that is gone together with its mount point's disk is not a deleted one."""
-    if not Path(record.workdir).is_dir():
-        if record.mount and not os.path.ismount(record.mount):
+    """A directory that is gone together with its disk is not a deleted one, and neither is one
+    that is gone with everything around it: nobody can tell."""
+    workdir = Path(record.workdir)
+    if not workdir.is_dir():
+        if unmounted(record) or not workdir.parent.is_dir():
             return ProjectState.UNMOUNTED
         return ProjectState.MISSING
     if stale_before is not None and record.last_touch < stale_before:
@@ -82,12 +87,33 @@ def state_of(record: ProjectRecord, *, stale_before: float | None) -> ProjectSta
     return ProjectState.LIVE
 
 
-def mount_of(workdir: Path) -> str:
-    """The mount point above a directory; nothing for the root, which is never missing."""
+def unmounted(record: ProjectRecord) -> str | None:
+    """Why the disk that a project lay on is not there; None when it is."""
+    if not record.mount:
+        return None
+    if not os.path.ismount(record.mount):
+        return f"the disk at {record.mount} is not mounted"
+    if record.disk and record.disk != _disk_at(record.mount):
+        return f"another disk is mounted at {record.mount}"
+    return None
+
+
+def whereabouts(workdir: Path) -> tuple[str, str]:
+    """The mount point above a directory, and the file system there; nothing for the root, which
+    is never missing."""
     place = workdir
     while not place.is_mount():
         place = place.parent
-    return "" if place == place.parent else str(place)
+    return ("", "") if place == place.parent else (str(place), _disk_at(str(place)))
+
+
+def _disk_at(place: str) -> str:
+    """What tells one file system from another that takes its place; "" where nothing does."""
+    try:
+        number = os.statvfs(place).f_fsid
+    except OSError:
+        return ""
+    return f"{number:x}" if number else ""
 
 
 def _from_json(project: str, data: Mapping[str, Any]) -> ProjectRecord:
@@ -97,6 +123,7 @@ def _from_json(project: str, data: Mapping[str, Any]) -> ProjectRecord:
         created_at=float(data["created_at"]),
         last_touch=float(data["last_touch"]),
         mount=str(data.get("mount", "")),
+        disk=str(data.get("disk", "")),
         names={str(key): str(value) for key, value in data.get("names", {}).items()},
         pins=frozenset(str(pin) for pin in data.get("pins", ())),
     )

@@ -38,7 +38,11 @@ class Content:
     kind: int
     permissions: int
     data: bytes
-    signature: Signature
+    status: os.stat_result
+
+    @property
+    def signature(self) -> Signature:
+        return signature_of(self.status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ def _read_once(path: bytes, limit: int | None, moment: int | None) -> Found:
         return Directory()
     if stat.S_ISLNK(status.st_mode):
         target = os.readlink(path)  # noqa: PTH115 - pathlib has no bytes
-        return Content(LINK, 0, target, signature_of(status))
+        return Content(LINK, 0, target, status)
     if not stat.S_ISREG(status.st_mode):
         return special(status.st_mode)
     if limit is not None and status.st_size > limit:
@@ -112,7 +116,7 @@ def _steady(fd: int, limit: int | None, moment: int | None) -> Found:
         return Left(RACED)
     permissions = stat.S_IMODE(before.st_mode)
     kind = PROGRAM if is_program(permissions) else FILE
-    return Content(kind, permissions, data, signature_of(before))
+    return Content(kind, permissions, data, before)
 
 
 def _all(fd: int, size: int) -> bytes:

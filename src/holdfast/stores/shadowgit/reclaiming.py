@@ -1,9 +1,12 @@
-"""Giving back what no checkpoint holds, and keeping objects few and packed between runs.
+"""Giving back what no checkpoint holds, and keeping packs few between runs.
 
 Everybody who uses the store shares its lock; what removes objects has it alone, or writers would
 lose what they just wrote. The long part, packing, removes nothing, so it is done beside them: first
 a pack of everything, marked to stay; then, alone, a small one of what came since, and what is in
 neither goes.
+
+A checkpoint leaves its objects whole and quickly compressed. A pack of everything finds what they
+have in common, which takes long, so it is remembered which packs came of that.
 """
 
 from __future__ import annotations
@@ -16,15 +19,27 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.errors import BusyError
+from holdfast.errors import BusyError, StorageError
 from holdfast.stores import lock
 from holdfast.stores.files import replace, storage_errors
 from holdfast.stores.shadowgit.dropping import all_refs
 from holdfast.stores.shadowgit.git import GitFailedError
-from holdfast.stores.shadowgit.object_files import allocated_below, object_files
+from holdfast.stores.shadowgit.object_files import (
+    allocated_below,
+    note_well_packed,
+    object_files,
+)
 from holdfast.stores.shadowgit.projects import recorded, remove_record
-from holdfast.stores.shadowgit.repository import IMPORT_REFS, Layout, alone, opened, used
+from holdfast.stores.shadowgit.repository import (
+    Layout,
+    alone,
+    forget_worktree,
+    opened,
+    used,
+)
+from holdfast.stores.shadowgit.resting import lay_to_rest
 from holdfast.stores.shadowgit.sizes import Measured, measure
+from holdfast.stores.shadowgit.trees import Trees
 
 #: Beyond so many, looking for an object takes noticeably longer, and each takes a whole block.
 MOST_LOOSE = 2_000
@@ -34,6 +49,11 @@ MOST_PACKS = 50
 _LEAST_GARBAGE = 64 * 1024
 _WORTH_PACKING = 256
 _FEW_PACKS = 8
+#: It is also worth it when more than this part of the store is garbage, or was never packed well.
+_PART = 10
+_LEAST_QUICK = 1024 * 1024
+#: Packed well, source code loses a third at least.
+_USUAL_GAIN = 3
 #: Left free on the disk after a pack of everything was made.
 _MARGIN = 16 * 1024 * 1024
 #: git fans objects out by the first byte of their id, evenly: one folder tells of all.
@@ -42,6 +62,8 @@ _SAMPLED = "17"
 _OUR_MARK = b"Holdfast is packing\n"
 _PACKING_CONFIG = {"repack.writeBitmaps": "false", "pack.compression": "-1"}
 _NO_ROOM = "too little room on the disk to pack again; only single objects were given back"
+_LITTLE_ROOM = "too little room on the disk to pack the largest pack again"
+_CRASHES = "fast_import_crash_*"
 _BUSY = "another process is packing the store"
 
 
@@ -65,10 +87,12 @@ def reclaim(layout: Layout, *, holder: str, thorough: bool = False) -> Reclaimed
         measured = measure(layout, opened(layout), all_refs(layout))
     with contextlib.ExitStack() as packing:
         packed, note = None, ""
-        if _is_worth_packing(measured) or (thorough and (measured.loose or measured.garbage)):
+        if _is_worth_packing(measured) or (thorough and _is_anything(measured)):
             packed, note = _pack(layout, measured, packing)
         with alone(layout, holder=holder):
             _prune(layout, packed)
+            if packed is not None:
+                _lay_to_rest(layout)
     return Reclaimed(freed=max(0, before - allocated_below(layout.folder)), note=note)
 
 
@@ -85,8 +109,8 @@ def tidy(layout: Layout) -> bool:
     Cheap enough for the end of a checkpoint, whose lock must be released by then. Whoever finds
     the store in use leaves it to the next.
     """
-    objects = layout.store / "objects"
-    if _count(objects / _SAMPLED) * _FOLDERS <= MOST_LOOSE and _packs(objects) <= MOST_PACKS:
+    loose = _count(layout.store / "objects" / _SAMPLED) * _FOLDERS
+    if loose <= MOST_LOOSE and _count(layout.packs, ".pack") <= MOST_PACKS:
         return False
     with contextlib.suppress(BusyError), alone(layout, holder="checkpoints", wait=0.0):
         layout.git().run("repack", "-d", "-q", "--geometric=2", config=_PACKING_CONFIG)
@@ -96,22 +120,28 @@ def tidy(layout: Layout) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """A pack of everything was made. `mark` makes the next step keep it; nothing is held at all
-    when there is none."""
+    """A pack to build upon. `mark` makes the next step keep it; nothing is held at all when there
+    is none. `well` says that everything in it was packed well."""
 
     mark: Path | None
+    well: bool
 
 
 def _pack(
     layout: Layout, measured: Measured, packing: contextlib.ExitStack
 ) -> tuple[_Packed | None, str]:
     """Make a pack of everything, or say why there is none."""
-    if not _has_room(layout, measured):
-        return None, _NO_ROOM
     try:
         packing.enter_context(_packing(layout))
         with used(layout):
-            return _Packed(_pack_everything(layout)), ""
+            _remove(layout, _our_marks(layout))  # a run that was killed left them
+            if _has_room(layout, measured.weights.held):
+                anew = measured.quick * _PART > measured.packed
+                return _Packed(_pack_everything(layout, anew=anew), well=True), ""
+            largest = _largest_pack(layout)
+            if largest is None or not _has_room(layout, measured.packed - _size(largest)):
+                return None, _NO_ROOM
+            return _Packed(_marked(largest), well=False), _LITTLE_ROOM
     except BusyError:
         return None, _BUSY
     except GitFailedError as error:
@@ -123,14 +153,31 @@ def _pack(
 def _is_worth_packing(measured: Measured) -> bool:
     return (
         measured.garbage_in_packs >= _LEAST_GARBAGE
+        or measured.garbage_in_packs * _PART > measured.packed
+        or _is_worth_comparing(measured)
         or measured.loose >= _WORTH_PACKING
         or measured.packs >= _FEW_PACKS
     )
 
 
-def _has_room(layout: Layout, measured: Measured) -> bool:
-    free = shutil.disk_usage(layout.store).free
-    return free >= measured.weights.held + _MARGIN
+def expected(measured: Measured) -> int:
+    """The bytes that a reclaim will free, about: what comparing objects gives is not known."""
+    return measured.garbage + (
+        measured.quick // _USUAL_GAIN if _is_worth_comparing(measured) else 0
+    )
+
+
+def _is_worth_comparing(measured: Measured) -> bool:
+    """Whether a good part of a store was never packed well, and that part is not small."""
+    return measured.quick >= _LEAST_QUICK and measured.quick * _PART > measured.packed
+
+
+def _is_anything(measured: Measured) -> bool:
+    return bool(measured.quick or measured.loose or measured.garbage or measured.packs > 1)
+
+
+def _has_room(layout: Layout, needed: int) -> bool:
+    return shutil.disk_usage(layout.store).free >= needed + _MARGIN
 
 
 def _packing(layout: Layout) -> AbstractContextManager[None]:
@@ -140,26 +187,27 @@ def _packing(layout: Layout) -> AbstractContextManager[None]:
     return lock.exclusive(path, holder="checkpoints", wait=0.0, doing="packing", place=place)
 
 
-def _pack_everything(layout: Layout) -> Path | None:
+def _pack_everything(layout: Layout, *, anew: bool) -> Path | None:
     """A pack of all that is held now, marked so that the next step keeps it."""
-    folder = layout.store / "objects" / "pack"
-    with storage_errors(f"mark packs in {folder}"):
-        for mark in _our_marks(folder):
-            mark.unlink()  # a run that was killed left it
-        said = layout.git().run(
-            "pack-objects",
-            "--all",
-            "--indexed-objects",
-            "--non-empty",
-            "--delta-base-offset",
-            "-q",
-            str(folder / "pack"),
-            config=_PACKING_CONFIG,
-        )
-        name = said.output.decode("ascii").strip()
-        if not name:
-            return None
-        mark = folder / f"pack-{name}.keep"
+    said = layout.git().run(
+        "pack-objects",
+        "--all",
+        "--indexed-objects",
+        "--non-empty",
+        "--delta-base-offset",
+        "-q",
+        # Otherwise what lies whole in the same pack is never compared.
+        *(["--no-reuse-object"] if anew else []),
+        str(layout.packs / "pack"),
+        config=_PACKING_CONFIG,
+    )
+    name = said.output.decode("ascii").strip()
+    return _marked(layout.packs / f"pack-{name}.pack") if name else None
+
+
+def _marked(pack: Path) -> Path:
+    mark = pack.with_suffix(".keep")
+    with storage_errors(f"mark {pack}"):
         replace(mark, _OUR_MARK)
     return mark
 
@@ -167,24 +215,35 @@ def _pack_everything(layout: Layout) -> Path | None:
 def _prune(layout: Layout, packed: _Packed | None) -> None:
     """What is in no pack that stays, and held by nothing, goes."""
     git = layout.git()
-    git.run("pack-refs", "--all", "--prune")
+    try:
+        git.run("pack-refs", "--all", "--prune")
+    except GitFailedError as error:
+        if not error.disk_full:  # that is no reason to give nothing back
+            raise
     if packed is not None:
         # Also what was written since the pack was made; packs without a mark go.
         git.run("repack", "-a", "-d", "-q", config=_PACKING_CONFIG)
-        if packed.mark is not None:
-            with storage_errors(f"remove {packed.mark}"):
-                packed.mark.unlink(missing_ok=True)
+        _remove(layout, _our_marks(layout))
+        if packed.well:
+            with storage_errors(f"write to {layout.store}"):
+                note_well_packed(layout.packs.parent)
     git.run("prune", "--expire=now")
+
+
+def _lay_to_rest(layout: Layout) -> None:
+    """The private indexes too: together they may be larger than everything that they speak of."""
+    repository = opened(layout)
+    with contextlib.suppress(StorageError):  # they stay as large as they are
+        for folder in (layout.store / "worktrees").iterdir():
+            if lay_to_rest(folder, Trees(repository)):
+                forget_worktree(folder)
 
 
 def _clear(layout: Layout) -> None:
     """Remove what killed processes left. Nobody else uses the store now."""
     temporary = object_files(layout.store / "objects").temporary
-    _remove(layout, (*temporary, layout.store / "gc.pid", *_locks(layout)))
-    git = layout.git()
-    found = git.run("for-each-ref", "--format=delete %(refname)", IMPORT_REFS).output
-    if found:
-        git.run("update-ref", "--stdin", stdin=found)
+    crashes = layout.store.rglob(_CRASHES)
+    _remove(layout, (*temporary, layout.store / "gc.pid", *crashes, *_locks(layout)))
     _forget_projects(layout)
 
 
@@ -214,18 +273,27 @@ def _forget_projects(layout: Layout) -> None:
             remove_record(layout, project)
 
 
-def _our_marks(folder: Path) -> Iterator[Path]:
-    for path in folder.glob("pack-*.keep"):
-        if path.read_bytes() == _OUR_MARK:
-            yield path
+def _our_marks(layout: Layout) -> list[Path]:
+    return [path for path in layout.packs.glob("pack-*.keep") if path.read_bytes() == _OUR_MARK]
 
 
-def _packs(objects: Path) -> int:
-    return sum(1 for _ in (objects / "pack").glob("pack-*.pack"))
+def _packs(layout: Layout) -> list[Path]:
+    return list(layout.packs.glob("pack-*.pack"))
 
 
-def _count(folder: Path) -> int:
+def _largest_pack(layout: Layout) -> Path | None:
+    return max(_packs(layout), key=_size, default=None)
+
+
+def _size(path: Path) -> int:
     try:
-        return len(os.listdir(folder))  # noqa: PTH208 - only their number is wanted
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _count(folder: Path, suffix: str = "") -> int:
+    try:
+        return sum(name.endswith(suffix) for name in os.listdir(folder))  # noqa: PTH208 - no paths
     except FileNotFoundError:
         return 0

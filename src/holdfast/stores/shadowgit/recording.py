@@ -67,7 +67,12 @@ def _empty(trees: Trees, files: bytes, looked: Looked, before: Beside) -> frozen
     judged = {parent(path) for path in (*looked.paths, *walked.gone)} | walked.fresh.keys()
     if not looked.whole:
         judged |= walked.directories.keys()
-    kept = {path for path in before.empty - judged if _still(walked.directories, looked, path)}
+    kept = {
+        path
+        for path in before.empty
+        if (path not in judged or path not in walked.directories)
+        and _still(walked.directories, looked, path)
+    }
     found = {
         path
         for path in judged

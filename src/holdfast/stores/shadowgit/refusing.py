@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from holdfast.stores.shadowgit.projects import ProjectRecord, unmounted
 from holdfast.stores.shadowgit.repository import Layout
 
 _UNIX = (
@@ -50,12 +51,11 @@ def _meets_the_store(workdir: Path, layout: Layout) -> str | None:
     return "the checkpoint store is in it" if store.is_relative_to(workdir) else None
 
 
-def unreachable(workdir: Path, mount: str) -> str | None:
-    """Why a directory cannot be looked at; `mount` is the mount point that it once lay on."""
+def unreachable(workdir: Path, record: ProjectRecord | None) -> str | None:
+    """Why a directory cannot be looked at; `record` is what is known of it from before."""
     if not workdir.exists():
-        if mount and not os.path.ismount(mount):
-            return f"the disk at {mount} is not mounted"
-        return "there is no such directory"
+        away = None if record is None else unmounted(record)
+        return away or "there is no such directory"
     if not workdir.is_dir():
         return "it is not a directory"
     if not os.access(workdir, os.R_OK | os.X_OK):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,15 +27,16 @@ from holdfast.stores.shadowgit.git import EXCLUDES, Git
 FORMAT = 1
 REFS = "refs/holdfast/"
 TRASH_REFS = "refs/holdfast-trash/"
-#: Where a first checkpoint's objects hang between their pack and their ref.
-IMPORT_REFS = "refs/holdfast-import/"
 
 # It outranks every .gitattributes, so that bytes stay bytes.
 _ATTRIBUTES = b"* -text !eol -ident !filter !working-tree-encoding\n"
 _PROJECT_DIGITS = 16
+_WORKTREE_FILES = ("HEAD", "commondir", "gitdir", "locked")
 _WAIT = 30.0
 _LOOSE_FIRST, _PACKS_AFTER = 2, 1
 _QUICK_COMPRESSION = 1
+#: So long are the names of folders with single objects.
+_FAN = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,10 @@ class Layout:
     @property
     def store(self) -> Path:
         return self.folder / "store"
+
+    @property
+    def packs(self) -> Path:
+        return self.store / "objects" / "pack"
 
     @property
     def lock(self) -> Path:
@@ -81,7 +86,7 @@ def prepare(layout: Layout, rules: Sequence[str] = ()) -> None:
             if not layout.exists():
                 _make(layout)
     check(layout)
-    text = excludes_text(rules).encode("utf-8", "surrogateescape")
+    text = excludes_text(tuple(rules)).encode("utf-8", "surrogateescape")
     excludes = layout.store / EXCLUDES
     with storage_errors(f"write {excludes}"):
         if not excludes.exists() or excludes.read_bytes() != text:
@@ -118,18 +123,38 @@ def check(layout: Layout) -> None:
 
 
 def opened(layout: Layout) -> pygit2.Repository:
-    """The repository in process. What it writes is flushed, whatever the configuration says."""
+    """The repository's objects in process. What it writes is flushed.
+
+    It knows no references and no configuration: libgit2 would read the user's, too.
+    """
+    return opened_to_write(layout)[0]
+
+
+def opened_to_write(layout: Layout) -> tuple[pygit2.Repository, Callable[[bytes], bool]]:
+    """The same, and what says of an object whether it was there when this was opened.
+
+    Asking the repository itself looks for new packs whenever an object is not there.
+    """
+    check(layout)
     objects = str(layout.store / "objects")
     with git_errors(f"open the checkpoint store {layout.store}"):
-        repository = pygit2.Repository(str(layout.store))
+        repository = pygit2.Repository()
         database = pygit2.Odb()
         loose = pygit2.OdbBackendLoose(
             objects, _QUICK_COMPRESSION, True, PRIVATE_DIR, PRIVATE_FILE & ~0o200
         )
+        packs = pygit2.OdbBackendPack(objects)
         database.add_backend(loose, _LOOSE_FIRST)
-        database.add_backend(pygit2.OdbBackendPack(objects), _PACKS_AFTER)
+        database.add_backend(packs, _PACKS_AFTER)
         repository.set_odb(database)
-    return repository
+        # Hardly ever is there an object with a file of its own, and to look for one takes a call.
+        single = any(len(name) == _FAN for name in os.listdir(objects))  # noqa: PTH208 - no paths
+
+    def stored(oid: bytes) -> bool:
+        name = pygit2.Oid(raw=oid)
+        return packs.exists(name) or (single and loose.exists(name))
+
+    return repository, stored
 
 
 @contextlib.contextmanager
@@ -152,12 +177,15 @@ def used(layout: Layout) -> AbstractContextManager[None]:
 
 def alone(layout: Layout, *, holder: str, wait: float = _WAIT) -> AbstractContextManager[None]:
     """Have the store to oneself: to remove objects. Bound the time: everybody else waits."""
-    return lock.exclusive(layout.lock, holder=holder, wait=wait, doing="using", place=layout.folder)
+    return lock.exclusive(
+        layout.lock, holder=holder, wait=wait, doing="using", place=layout.folder, queue=True
+    )
 
 
 @contextlib.contextmanager
 def project_lock(layout: Layout, project: str, workdir: str) -> Iterator[None]:
     """One process at a time has a project's private index and record."""
+    check(layout)
     folder = layout.private(project)
     with storage_errors(f"make {folder}"):
         _make_private_index_folder(folder, workdir)
@@ -176,12 +204,21 @@ def _make_private_index_folder(folder: Path, workdir: str) -> None:
     if (folder / "locked").exists():
         return
     folder.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
-    for name, text in (
-        ("HEAD", "ref: refs/heads/none"),
-        ("commondir", "../.."),
-        ("gitdir", f"{workdir}/.git"),
-        ("locked", "The private index of a Holdfast project."),
-    ):
+    texts = (
+        "ref: refs/heads/none",
+        "../..",
+        f"{workdir}/.git",
+        "The private index of a Holdfast project.",
+    )
+    for name, text in zip(_WORKTREE_FILES, texts, strict=True):
         path = folder / name
         path.write_bytes(os.fsencode(f"{text}\n"))
         path.chmod(PRIVATE_FILE)
+
+
+def forget_worktree(folder: Path) -> None:
+    """The reverse, for one without an index; the next who takes the project's lock makes them."""
+    with storage_errors(f"clear {folder}"):
+        # The last one first: it says that all of them are there.
+        for name in reversed(_WORKTREE_FILES):
+            (folder / name).unlink(missing_ok=True)

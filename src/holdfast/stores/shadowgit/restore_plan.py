@@ -54,8 +54,7 @@ class Steps:
     @property
     def written_paths(self) -> tuple[str, ...]:
         """What a person is told comes or changes; a directory that files make is not named."""
-        shown = {path or "." for path in self.shown_written}
-        return tuple(sorted({each.path for each in self.written} | shown))
+        return tuple(sorted({each.path for each in self.written} | self.shown_written))
 
     def __bool__(self) -> bool:
         return bool(self.unlinked or self.removed or self.made or self.written or self.modes)
@@ -83,8 +82,6 @@ def steps(
     needed = {place for each in written for place in above(each.path)}
     made = [path for path in after if path not in before and (path in needed or inside(path))]
     touched = {place for path in _touched(changes, removed, made) for place in above(path)}
-    if changes or removed or made:
-        touched.add(PROJECT)
     modes = _modes(before, after, made, inside, touched)
     return Steps(
         unlinked=tuple(each for each in changes if each.new is None),
@@ -164,8 +161,8 @@ def _modes(
     be opened to work in them."""
     modes = {path: Modes(old=None, new=after[path]) for path in made}
     for path, old in before.items():
-        if path not in after:
-            continue
+        if path not in after or path == PROJECT:
+            continue  # no checkpoint has the permissions of the project's own directory
         new = after[path] if inside(path) else old
         if old != new or (path in touched and _is_locked(old)):
             modes[path] = Modes(old=old, new=new)

@@ -16,8 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from holdfast.model.checkpoint import Change, ChangeKind, NotCaptured
 from holdfast.stores.files import PRIVATE_DIR
 from holdfast.stores.shadowgit.beside import path_bytes
+from holdfast.stores.shadowgit.path_content import ChangedError, Seen
 from holdfast.stores.shadowgit.restore_plan import Modes, Steps, above
-from holdfast.stores.shadowgit.working_tree import NO_WAY, ChangedError, Seen, WorkingTree
+from holdfast.stores.shadowgit.working_tree import NO_WAY, WorkingTree
 
 CHANGED = "changed since the safety checkpoint"
 UNCAPTURED = "not captured: ignored, or made since the safety checkpoint"
@@ -41,8 +42,8 @@ _OF_ONE_PATH = {
 Blob = Callable[[str], bytes]
 
 #: What one thread writes at a time. Fewer files than that need no second thread.
-_FEW = 64
-_THREADS = 16
+_FEW = 16
+_THREADS = 32
 
 
 class RestoreRun:
@@ -67,6 +68,10 @@ class RestoreRun:
 
     def perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
         """Do everything; returns what was left alone."""
+        with self._tree.unlocked():
+            return self._perform(steps)
+
+    def _perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
         self._spare(steps)
         for change in _by_folder(steps.unlinked):
             with self._keeping(change.path):
@@ -130,8 +135,8 @@ class RestoreRun:
             self._keep(change, seen)
 
     def _write_all(self, changes: Sequence[Change]) -> None:
-        """Each file is flushed before it gets its name; many at a time cost the disk little more
-        than one."""
+        """Each file is flushed before it gets its name. Many at a time cost little more than one,
+        and no more than without: a rename over a file makes ext4 write the new one anyway."""
         some = [changes[place : place + _FEW] for place in range(0, len(changes), _FEW)]
         if len(some) <= 1:
             self._write_some(self._tree, changes)
@@ -235,9 +240,7 @@ class RestoreRun:
         self._kept |= {each.path: each.reason for each in steps.spared}
 
     def _told(self) -> tuple[NotCaptured, ...]:
-        return tuple(
-            NotCaptured(path=path or ".", reason=self._kept[path]) for path in sorted(self._kept)
-        )
+        return tuple(NotCaptured(path=path, reason=self._kept[path]) for path in sorted(self._kept))
 
 
 def _by_folder(changes: tuple[Change, ...]) -> list[Change]:

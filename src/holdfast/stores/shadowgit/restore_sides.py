@@ -8,16 +8,13 @@ from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Captured, Checkpoint, Entry
 from holdfast.stores.shadowgit.base import Content
 from holdfast.stores.shadowgit.beside import path_bytes, path_text
-from holdfast.stores.shadowgit.comparing import captured, changes
+from holdfast.stores.shadowgit.comparing import changes
 from holdfast.stores.shadowgit.restore_plan import PROJECT, above
 from holdfast.stores.shadowgit.trees import LINK, TREE, Trees
 
 
 def differing(trees: Trees, old: Content, new: Content) -> tuple[Captured, Captured]:
     """Of both trees, what the other does not have like that, and every directory above it."""
-    if old.beside.usual != new.beside.usual:
-        # What no record names has other permissions too.
-        return captured(trees, old), captured(trees, new)
     found = changes(trees, old, new)
     places = {place for change in found for place in (change.path, *above(change.path))}
     places.add(PROJECT)

@@ -10,7 +10,6 @@ from pathlib import Path
 from holdfast.errors import HoldfastError, StorageError
 from holdfast.model.checkpoint import (
     Checkpoint,
-    ProjectState,
     RestoreState,
     Rollback,
     Sight,
@@ -21,7 +20,7 @@ from holdfast.stores.files import storage_errors
 from holdfast.stores.shadowgit import restore_record
 from holdfast.stores.shadowgit.beside import path_text
 from holdfast.stores.shadowgit.paths import relative
-from holdfast.stores.shadowgit.projects import read_record, state_of
+from holdfast.stores.shadowgit.projects import read_record, unmounted
 from holdfast.stores.shadowgit.repository import Layout, project_lock, used
 from holdfast.stores.shadowgit.restoring import Restorer, check_project
 
@@ -31,23 +30,33 @@ _USUAL_DIRECTORY = 0o755
 
 def safety_reason(target: Checkpoint) -> str:
     """What the list of checkpoints says of a safety checkpoint."""
-    return f"before restoring {target.id[:_SHORT]}"
+    return f"before restoring {target.known_id[:_SHORT]}"
 
 
 def announce(layout: Layout, target: Checkpoint, *, now: float) -> None:
     """Make ready for the safety checkpoint. A working directory that is gone is made again."""
-    record = read_record(layout, target.project)
-    if record and state_of(record, stale_before=None) is ProjectState.UNMOUNTED:
-        raise StorageError(
-            f"Cannot restore {target.workdir}: the disk at {record.mount} is not mounted.",
-            hint="Mount it and try again.",
-        )
+    _check_disk(layout, target)
     workdir = Path(target.workdir)
     with storage_errors(f"make {workdir} again"):
         if not os.path.lexists(workdir):
             workdir.mkdir(mode=_USUAL_DIRECTORY)
     with _restoring(layout, target) as restorer:
         restorer.announce(target, now=now)
+
+
+def _check_disk(layout: Layout, target: Checkpoint) -> None:
+    """Raise where the directory may come back with its disk: nothing must be made in its place."""
+    record, workdir = read_record(layout, target.project), Path(target.workdir)
+    why = None if record is None or workdir.is_dir() else unmounted(record)
+    if why is not None:
+        raise StorageError(
+            f"Cannot restore {workdir}: {why}.", hint="Mount the right one and try again."
+        )
+    if not os.path.lexists(workdir.parent):
+        raise StorageError(
+            f"Cannot restore {workdir}: {workdir.parent}, which it lay in, is gone, too.",
+            hint="If it is on a disk, mount that; otherwise make the folder. Then try again.",
+        )
 
 
 def secured(layout: Layout, target: Checkpoint, taking: Taking, paths: Sequence[str] | None) -> str:
@@ -88,6 +97,8 @@ def restore(
     one, other = _ends(layout, target, safety)
     wanted = inside(one, paths)
     with _restoring(layout, one) as restorer:
+        # Since they were read they may have gone.
+        one, other = restorer.load(target), restorer.load(safety)
         return restorer.restore(one, other, paths=wanted, now=now)
 
 

@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pygit2
 from pygit2.enums import ObjectType
@@ -21,6 +22,7 @@ from holdfast.model.weights import Weights
 from holdfast.stores.shadowgit.dropping import Ref, read_commit
 from holdfast.stores.shadowgit.index_file import index_objects
 from holdfast.stores.shadowgit.object_files import ObjectFiles, allocated_below, object_files
+from holdfast.stores.shadowgit.pack_file import index_oids
 from holdfast.stores.shadowgit.repository import Layout
 from holdfast.stores.shadowgit.trees import Trees
 
@@ -37,8 +39,9 @@ _GITLINK = b"160000"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """`garbage` is what a reclaim frees though nothing is dropped: objects that nothing holds,
-    second copies, and what killed processes left. `damaged` are objects that are missing or cannot
-    be read, by id, each with the roots that need it."""
+    second copies, and what killed processes left. `packed` are the bytes of all packs, `quick`
+    of those that were never packed well. `damaged` are objects that are missing or cannot be read,
+    by id, each with the roots that need it."""
 
     weights: Weights
     total_bytes: int
@@ -46,6 +49,8 @@ class Measured:
     garbage_in_packs: int
     loose: int
     packs: int
+    packed: int
+    quick: int
     damaged: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
@@ -59,7 +64,7 @@ def measure(
     """Weigh everything in the checkpoint folder. `suspects` are objects known to be damaged."""
     files = object_files(layout.store / "objects")
     graph = _Graph(Trees(repository), files)
-    graph.load(_disk_sizes(layout))
+    graph.load(_disk_sizes(layout, files))
     for ref in refs:
         graph.add_checkpoint(root_name(ref), bytes.fromhex(ref.checkpoint))
     for project, oids in _indexes(layout):
@@ -73,6 +78,8 @@ def measure(
         garbage_in_packs=graph.unheld_in_packs(weights),
         loose=len(files.loose),
         packs=len(files.packs),
+        packed=files.packed_bytes,
+        quick=files.quick_bytes,
         damaged=graph.damaged(),
     )
 
@@ -84,21 +91,24 @@ def root_name(ref: Ref) -> str:
     return trash_root(f"{ref.operation}/{ref.number}") if ref.operation else root_of(ref.checkpoint)
 
 
-def _disk_sizes(layout: Layout) -> Iterator[tuple[bytes, int]]:
+def _disk_sizes(layout: Layout, files: ObjectFiles) -> Iterator[tuple[bytes, int]]:
     """Every object that git finds, with its bytes on the disk."""
-    # With a damaged pack it ends in failure, after it listed the others.
-    said = layout.git().run(
-        "cat-file",
-        "--batch-all-objects",
-        "--unordered",
-        "--buffer",
-        f"--batch-check={_LINE}",
-        ok=_STATUSES,
-    )
+    asking, git = ("cat-file", "--buffer", f"--batch-check={_LINE}"), layout.git()
+    said = git.run(*asking, "--batch-all-objects", "--unordered", ok=_STATUSES)
+    if said.status:
+        # It stops at a damaged pack. Asked for each object by name, it goes on.
+        names = {oid for pack in files.packs for oid in _listed(pack)} | files.loose.keys()
+        said = git.run(*asking, stdin=b"".join(b"%b\n" % oid.hex().encode() for oid in names))
     for line in said.output.splitlines():
         name, _, size = line.partition(b" ")
         if size.isdigit():
             yield bytes.fromhex(name.decode("ascii")), int(size)
+
+
+def _listed(pack: Path) -> Iterator[bytes]:
+    """The objects that the index of a pack names; none when it cannot be read."""
+    with contextlib.suppress(OSError):
+        yield from index_oids(pack.with_suffix(".idx").read_bytes())
 
 
 def _indexes(layout: Layout) -> Iterator[tuple[str, Sequence[bytes]]]:

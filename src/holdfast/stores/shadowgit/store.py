@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from pygit2.enums import ObjectType
 
-from holdfast.errors import UsageError
+from holdfast.errors import StorageError, UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import (
     Captured,
     Change,
@@ -23,11 +23,20 @@ from holdfast.model.checkpoint import (
     TakeOutcome,
     Taking,
 )
-from holdfast.stores.shadowgit import listing, overview, projects, restore_record, rolling_back
+from holdfast.stores.shadowgit import (
+    adopting,
+    diffing,
+    listing,
+    marking,
+    overview,
+    projects,
+    restore_record,
+    rolling_back,
+)
 from holdfast.stores.shadowgit.base import content_of
 from holdfast.stores.shadowgit.comparing import captured, changes
 from holdfast.stores.shadowgit.dropping import rotate
-from holdfast.stores.shadowgit.legacy import set_aside
+from holdfast.stores.shadowgit.legacy import LegacyShelf, set_aside
 from holdfast.stores.shadowgit.lines import git_lines
 from holdfast.stores.shadowgit.paths import relative
 from holdfast.stores.shadowgit.reclaiming import tidy
@@ -41,6 +50,7 @@ from holdfast.stores.shadowgit.repository import (
     used,
 )
 from holdfast.stores.shadowgit.seen import Order
+from holdfast.stores.shadowgit.state import Listings
 from holdfast.stores.shadowgit.taking import Taker
 from holdfast.stores.shadowgit.trees import EMPTY, Trees
 
@@ -70,6 +80,7 @@ class ShadowGitStore:
         self._user_home = user_home
         self._limit = max_file_size
         self._excludes = tuple(excludes)
+        self._listings = Listings()
 
     def take(
         self,
@@ -87,19 +98,33 @@ class ShadowGitStore:
         if why is not None:
             return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=f"{place}: {why}")
         given = None if paths is None else [relative(place, path) for path in paths]
-        prepare(self.layout, self._excludes)
+        self.prepare()
         set_aside(self.layout, now=now)
         order = Order(
             workdir=place, project=project, reason=reason, now=now, session=session, turn=turn
         )
+        before = _identity(place)
+        try:
+            return self._take(order, given)
+        except StorageError:
+            if before is not None and before == _identity(place):
+                raise
+            reason = f"{place}: it went away while it was looked at"
+            return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=reason)
+
+    def _take(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
+        project, place = order.project, order.workdir
         with used(self.layout), project_lock(self.layout, project, str(place)):
             rolling_back.finish(self.layout, project)
-            taken = Taker(self.layout, project, place, self._limit).take(order, given)
-            self._touch(project, place, now)
-            if taken.outcome is TakeOutcome.TAKEN:
-                self._rotate(project)
+            taken = self._taker(project, place).take(order, paths)
+            # The checkpoint is there. What a full disk keeps from being done now is done later.
+            with suppress(StorageError):
+                self._touch(project, place, order.now)
+                if taken.outcome is TakeOutcome.TAKEN:
+                    self._rotate(project)
         if taken.outcome is TakeOutcome.TAKEN:
-            tidy(self.layout)  # when nobody has the store any more
+            with suppress(StorageError):
+                tidy(self.layout)  # when nobody has the store any more
         return taken
 
     def look(self, workdir: Path, *, paths: Sequence[str] | None = None) -> Sight:
@@ -109,45 +134,55 @@ class ShadowGitStore:
         if why is not None:
             raise UsageError(f"Cannot look at {place}: {why}.")
         given = None if paths is None else [relative(place, path) for path in paths]
-        prepare(self.layout, self._excludes)
+        self.prepare()
         with used(self.layout), project_lock(self.layout, project, str(place)):
-            return Taker(self.layout, project, place, self._limit).look(given)
+            return self._taker(project, place).look(given)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Meanwhile nobody removes an object. Each call does this for itself; whoever makes several
+        that belong together holds it around them, or what one names may be gone for the next."""
+        # Reading makes nothing, so there may be no store and no lock.
+        return used(self.layout) if self.layout.exists() else nullcontext()
+
+    def prepare(self) -> None:
+        """Make the store, if there is none."""
+        prepare(self.layout, self._excludes)
 
     def list(self, workdir: Path | None = None) -> Sequence[Checkpoint]:
         project = None if workdir is None else project_of(Path(os.path.realpath(workdir)))
-        with self._reading():
+        with self.reading():
             return listing.checkpoints(self.layout, project)
 
     def get(self, prefix: str) -> Checkpoint:
         listing.check_prefix(prefix)
-        with self._reading():
+        with self.reading():
             return listing.get(self.layout, prefix)
 
     def captured(self, tree: str) -> Captured:
-        with self._reading():
+        with self.reading():
             trees = Trees(opened(self.layout))
             return captured(trees, content_of(trees, bytes.fromhex(tree)))
 
     def blob(self, oid: str) -> bytes:
-        with self._reading():
+        with self.reading():
             return Trees(opened(self.layout)).raw(bytes.fromhex(oid), ObjectType.BLOB)
 
     def changes(self, old: str, new: str) -> Sequence[Change]:
-        with self._reading():
+        with self.reading():
             trees = Trees(opened(self.layout))
             before = content_of(trees, bytes.fromhex(old))
             after = content_of(trees, bytes.fromhex(new))
             return changes(trees, before, after)
 
     def lines(self, old: str | None, new: str) -> Lines:
-        with self._reading():
+        with self.reading():
             trees = Trees(opened(self.layout))
             after = content_of(trees, bytes.fromhex(new)).files
             before = EMPTY if old is None else content_of(trees, bytes.fromhex(old)).files
             return git_lines(self.layout.git(), before.hex(), after.hex())
 
     def projects(self, *, stale_before: float | None = None) -> Sequence[Project]:
-        with self._reading():
+        with self.reading():
             return overview.projects(self.layout, stale_before=stale_before)
 
     def secure(self, target: str, *, paths: Sequence[str] | None = None, now: float) -> str:
@@ -159,10 +194,11 @@ class ShadowGitStore:
         return rolling_back.secured(self.layout, checkpoint, taking, wanted)
 
     def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Rollback:
-        checkpoint = self.get(target)
-        workdir = Path(checkpoint.workdir)
-        present = self.look(workdir) if os.path.lexists(workdir) else None
-        return rolling_back.preview(self.layout, checkpoint, present, paths)
+        with self.reading():  # what a look finds is held by nothing else
+            checkpoint = self.get(target)
+            workdir = Path(checkpoint.workdir)
+            present = self.look(workdir) if os.path.lexists(workdir) else None
+            return rolling_back.preview(self.layout, checkpoint, present, paths)
 
     def restore(
         self, target: str, safety: str, *, paths: Sequence[str] | None = None, now: float
@@ -174,9 +210,47 @@ class ShadowGitStore:
     ) -> RestoreState:
         return rolling_back.state(self.layout, target, safety, paths=paths)
 
+    def older(self, workdir: Path | None = None) -> Sequence[Checkpoint]:
+        return LegacyShelf.of(self.layout, None if workdir is None else str(workdir)).list()
+
+    def adopt_older(self, prefix: str) -> tuple[Checkpoint, Checkpoint] | None:
+        try:
+            repository, old = adopting.find(self.layout, prefix)
+        except UnknownCheckpointError:
+            return None
+        if not Path(old.workdir).is_absolute():
+            raise UsageError(
+                f"The older repository {repository.path} does not say which directory it is about.",
+                hint="git can read it: `git --git-dir PATH log --stat`.",
+            )
+        self.prepare()
+        with self.reading():
+            present = self.look(Path(old.workdir)) if Path(old.workdir).is_dir() else None
+            return old, adopting.adopt(self.layout, repository, old, present)
+
+    def ready(self, checkpoint: Checkpoint) -> Checkpoint:
+        return checkpoint
+
+    def patch(self, old: str, new: str, paths: Sequence[str] = ()) -> Iterator[bytes]:
+        return diffing.kept(diffing.patch(self.layout.store, old, new, paths))
+
+    def statistics(
+        self, old: str, new: str, paths: Sequence[str] = (), *, width: int
+    ) -> Iterator[bytes]:
+        lines = diffing.statistics(self.layout.store, old, new, paths, width=width)
+        return diffing.kept(lines)
+
+    def pin(self, checkpoint: Checkpoint, pinned: bool) -> Checkpoint:
+        return marking.pin(self.layout, checkpoint, pinned)
+
+    def rename(self, checkpoint: Checkpoint, name: str | None) -> Checkpoint:
+        return marking.rename(self.layout, checkpoint, name)
+
+    def _taker(self, project: str, place: Path) -> Taker:
+        return Taker(self.layout, project, place, self._limit, self._listings)
+
     def _why_not(self, place: Path, project: str) -> str | None:
-        record = projects.read_record(self.layout, project)
-        reason = unreachable(place, "" if record is None else record.mount)
+        reason = unreachable(place, projects.read_record(self.layout, project))
         return reason or refused(place, self.layout, self._user_home)
 
     def _rotate(self, project: str) -> None:
@@ -184,19 +258,25 @@ class ShadowGitStore:
         keep = set(restore_record.held(self.layout.private(project)))
         if record is not None:
             keep |= record.pins | record.names.keys()
-        rotate(self.layout, opened(self.layout), project, self._max_snapshots, keep=keep)
+        rotate(self.layout, project, self._max_snapshots, keep=keep)
 
     def _touch(self, project: str, place: Path, now: float) -> None:
         record = projects.read_record(self.layout, project)
-        mount = projects.mount_of(place)
+        mount, disk = projects.whereabouts(place)
         if record is None:
             record = projects.ProjectRecord(
-                project=project, workdir=str(place), created_at=now, last_touch=now, mount=mount
+                project=project, workdir=str(place), created_at=now, last_touch=now
             )
         elif abs(now - record.last_touch) < _TOUCH_SECONDS and record.mount == mount:
             return
-        projects.write_record(self.layout, replace(record, last_touch=now, mount=mount))
+        touched = replace(record, last_touch=now, mount=mount, disk=disk)
+        projects.write_record(self.layout, touched)
 
-    def _reading(self) -> AbstractContextManager[None]:
-        # Reading makes nothing, so there may be no store and no lock.
-        return used(self.layout) if self.layout.exists() else nullcontext()
+
+def _identity(place: Path) -> tuple[int, int] | None:
+    """Which directory it is; another may have its name a moment later."""
+    try:
+        status = place.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -13,8 +13,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import pygit2
-
 from holdfast.errors import DamageError, StorageError
 from holdfast.model.checkpoint import Lines, Sight, TakeOutcome, Taking
 from holdfast.stores.shadowgit import state as states
@@ -25,20 +23,22 @@ from holdfast.stores.shadowgit.index import PrivateIndex
 from holdfast.stores.shadowgit.lines import count_lines
 from holdfast.stores.shadowgit.looking import (
     Found,
+    Looked,
     Seeing,
     carried_left,
     carried_young,
     find_all,
     find_all_again,
     find_known,
+    look,
 )
-from holdfast.stores.shadowgit.loose import LooseObjects, flush_folders
-from holdfast.stores.shadowgit.packing import let_go
+from holdfast.stores.shadowgit.packing import Pack
 from holdfast.stores.shadowgit.recording import modes_changed
-from holdfast.stores.shadowgit.repository import Layout, git_errors, opened
+from holdfast.stores.shadowgit.references import NewReference
+from holdfast.stores.shadowgit.repository import Layout, git_errors, opened_to_write
 from holdfast.stores.shadowgit.seen import Order, Seen
-from holdfast.stores.shadowgit.state import Listing, State
-from holdfast.stores.shadowgit.storing import write_files, write_root
+from holdfast.stores.shadowgit.state import Listing, Listings, State
+from holdfast.stores.shadowgit.storing import write_root
 from holdfast.stores.shadowgit.trees import EMPTY, TREE, Node, Trees
 from holdfast.stores.shadowgit.walking import parent, standing_digest
 
@@ -50,17 +50,22 @@ _BEHIND_BYTES = 4_000_000
 class Taker:
     """Takes checkpoints of one project, under its lock."""
 
-    def __init__(self, layout: Layout, project: str, workdir: Path, limit: int | None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        project: str,
+        workdir: Path,
+        limit: int | None,
+        listings: Listings,
+    ) -> None:
         self._layout = layout
         self._project = project
         self._workdir = workdir
         self._limit = limit
         self._folder = layout.private(project)
-        repository = opened(layout)
-        odb = repository.odb
-        self._objects = LooseObjects(
-            layout.store / "objects", lambda oid: pygit2.Oid(raw=oid) in odb
-        )
+        self._listings = listings
+        repository, stored = opened_to_write(layout)
+        self._objects = Pack(layout.packs, stored)
         self._trees = Trees(repository, self._objects)
         git = Git(store=layout.store, folder=self._folder, work_tree=workdir)
         self._index = PrivateIndex(git=git, folder=self._folder)
@@ -72,15 +77,15 @@ class Taker:
     def _take(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
         seen = self._seen(paths)
         if seen.base is not None and seen.root == seen.base.content.root:
-            self._keep(seen, seen.base.ref)
+            self._keep(seen)
             return Taking(
                 outcome=TakeOutcome.UNCHANGED,
                 id=seen.base.commit,
                 reason="nothing changed since the last checkpoint",
                 not_captured=seen.not_captured,
             )
-        commit, ref = self._commit(order, seen)
-        self._keep(seen, ref)
+        commit = self._commit(order, seen)
+        self._keep(seen)
         return Taking(
             outcome=TakeOutcome.TAKEN,
             id=commit,
@@ -92,14 +97,12 @@ class Taker:
         with self._objects:
             seen = self._seen(paths)
             self._objects.flush()
-        with git_errors("write to the checkpoint store"):
-            let_go(self._trees.repository, self._project)
         return Sight(tree=seen.root.hex(), not_captured=seen.not_captured)
 
     def _seen(self, paths: Sequence[bytes] | None) -> Seen:
         self._index.unlock()
         state = states.read_state(self._folder)
-        base = find_base(self._trees, self._layout.git(), self._project, state)
+        base = find_base(self._trees, self._layout, self._project)
         try:
             return self._look(base, state, paths)
         except DamageError:
@@ -111,9 +114,9 @@ class Taker:
     def _look(self, base: Base | None, state: State, paths: Sequence[bytes] | None) -> Seen:
         if base is None:
             state, listing = State(), states.NOTHING_LISTED
-            self._index.path.unlink(missing_ok=True)
+            self._index.remove()
         else:
-            listing, left = states.read_listing(self._folder)
+            listing, left = self._listings.read(self._folder)
             state = self._in_step(state, base)
             state = replace(state, left=dict.fromkeys(left, "") | dict(state.left))
         seeing = self._seeing(base, state, listing)
@@ -136,17 +139,18 @@ class Taker:
             limit=self._limit,
             # The kernel's clock, as files have it: the lock was written when it was taken.
             moment=(self._folder / "lock").stat().st_mtime_ns,
+            indexing=base is None,
         )
 
     def _in_step(self, state: State, base: Base) -> State:
         """The state, made to speak of this checkpoint's tree whatever happened since."""
         tree = base.content.files.hex()
         ahead = state.ahead
-        if state.tree != tree and self._index.path.exists():
+        if state.tree != tree and self._index.wake(self._trees):
             try:
                 ahead |= self._index.differing(tree)
             except GitFailedError:
-                self._index.path.unlink(missing_ok=True)
+                self._index.remove()
         if not state.tree or _lower(self._limit, state.limit):
             # The files that had just changed are forgotten; or what was small enough may be too
             # large now.
@@ -157,7 +161,7 @@ class Taker:
         if base is None:
             return find_all(seeing)
         tree = base.content.files.hex()
-        if not self._index.path.exists():
+        if not self._index.wake(self._trees):
             return find_all_again(seeing, tree)
         try:
             return find_all(seeing)
@@ -166,7 +170,8 @@ class Taker:
 
     def _stored(self, seeing: Seeing, found: Found, base: Base | None) -> Seen:
         """Write what is new: content, trees, the record beside."""
-        looked, files = write_files(seeing, found, self._layout.git(), self._project)
+        looked = look(seeing, found, self._objects)
+        files = self._trees.patched(seeing.base, looked.patch)
         before = None if base is None else base.content
         root = write_root(self._trees, files, looked, before)
         changed: dict[bytes, tuple[Node | None, Node | None]] = {}
@@ -185,7 +190,7 @@ class Taker:
             young=carried_young(seeing, looked),
         )
 
-    def _commit(self, order: Order, seen: Seen) -> tuple[str, str]:
+    def _commit(self, order: Order, seen: Seen) -> str:
         lines = self._lines(seen)
         details = Details(
             project=self._project,
@@ -202,30 +207,21 @@ class Taker:
         last = "" if seen.base is None else seen.base.ref
         with git_errors("write a checkpoint"):
             commit = write_commit(self._trees, details, seen.root)
-            self._objects.flush()
             ref = ref_name(self._project, order_after(order.now, last), commit)
-            # A kill right after the ref must not make the next look start from the one before.
-            states.write_state(self._folder, replace(seen.state, coming=ref))
-            self._trees.repository.references.create(ref, commit)
-            self._flush(ref, first=seen.base is None)
-            let_go(self._trees.repository, self._project)
-        return commit, ref
-
-    def _flush(self, ref: str, *, first: bool) -> None:
-        path = self._layout.store / ref
-        flush_folders([path, path.parent])
-        if first:
-            flush_folders([path.parent.parent])
+            with NewReference(self._layout.store, ref, commit) as reference:
+                self._objects.flush([reference.fd])
+                reference.publish()
+        return commit
 
     def _lines(self, seen: Seen) -> Lines | None:
-        if seen.looked.bytes > _BEHIND_BYTES:
+        if seen.looked.size > _BEHIND_BYTES:
             return None
         return count_lines(self._trees.repository, seen.changed.values(), self._objects.data)
 
-    def _keep(self, seen: Seen, ref: str) -> None:
+    def _keep(self, seen: Seen) -> None:
         # The checkpoint is there. What is not remembered makes the next look slower, no more.
         with suppress(StorageError):
-            self._remember(seen, ref)
+            self._remember(seen)
 
     def _ahead(self, seen: Seen) -> frozenset[bytes]:
         """Paths where the index is behind, but for what is gone from a directory whose names were
@@ -238,12 +234,11 @@ class Taker:
             if parent(path) not in fresh or self._trees.at(seen.files, path) is not None
         )
 
-    def _remember(self, seen: Seen, ref: str) -> None:
+    def _remember(self, seen: Seen) -> None:
         """Write down what this look knew; bring the index up to date if it fell far behind."""
         looked = seen.looked
         state = State(
             tree=seen.files.hex(),
-            last=ref,
             limit=self._limit,
             ahead=self._ahead(seen),
             left=carried_left(seen.state, looked),
@@ -253,24 +248,33 @@ class Taker:
             looked.walked.listing != seen.listing or state.left.keys() != seen.state.left.keys()
         ):
             states.write_listing(self._folder, looked.walked.listing, state.left)
+        if seen.base is None:
+            self._index.write(_entries(looked))
+            state = replace(state, ahead=frozenset())
         if state != seen.state:
             states.write_state(self._folder, state)
         behind = state.ahead | (looked.paths - state.left.keys())
-        if not self._index.path.exists():
+        if seen.base is None:
+            return
+        if not self._index.is_there():
             self._index.rebuild(state.tree)
-        elif seen.base is None:
-            pass  # made while the pack was finished
-        elif len(behind) > _BEHIND_FILES or looked.bytes > _BEHIND_BYTES:
+        elif len(behind) > _BEHIND_FILES or looked.size > _BEHIND_BYTES:
             nodes = {path: self._trees.at(seen.files, path) for path in state.ahead}
             files = {
                 path: None if node is None or node[0] == TREE else node
                 for path, node in nodes.items()
             }
-            if not self._index.update(files):
+            if not (self._index.wake(self._trees) and self._index.update(files)):
                 return
         else:
             return
         states.write_state(self._folder, replace(state, ahead=frozenset()))
+
+
+def _entries(looked: Looked) -> dict[bytes, tuple[bytes, bytes]]:
+    """An index of all that a first look captured."""
+    nodes = looked.patch.items()
+    return {path: (looked.statuses[path], node[1]) for path, node in nodes if node is not None}
 
 
 def _lower(limit: int | None, before: int | None) -> bool:

@@ -151,21 +151,21 @@ class Walk:
 
 
 def _list(folder: bytes) -> _Names:
-    files: list[bytes] = []
+    permissions = stat.S_IMODE(os.lstat(folder).st_mode)
+    with os.scandir(folder) as listed:
+        entries = [entry for entry in listed if entry.name != GIT]
+    # Most entries are files, and most folders have nothing else in them: that way is short.
+    files = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
     folders: list[bytes] = []
     specials: list[bytes] = []
-    permissions = stat.S_IMODE(os.lstat(folder).st_mode)
-    with os.scandir(folder) as entries:
+    if len(files) < len(entries):
         for entry in entries:
-            name = entry.name
-            if name == GIT:
-                continue
             if entry.is_dir(follow_symlinks=False):
-                folders.append(name)
-            elif entry.is_file(follow_symlinks=False) or entry.is_symlink():
-                files.append(name)
-            else:
-                specials.append(name)
+                folders.append(entry.name)
+            elif entry.is_symlink():
+                files.append(entry.name)
+            elif not entry.is_file(follow_symlinks=False):
+                specials.append(entry.name)
     return _Names(files, folders, specials, permissions)
 
 

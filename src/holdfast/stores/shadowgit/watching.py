@@ -57,8 +57,9 @@ def following(layout: Layout, workdir: Path) -> Iterator[Following]:
     It has a checkpoint already: rules and index of that say which directories do not matter.
     """
     folder = layout.private(project_of(workdir))
+    # Its name does not end like those of git's locks: reclaiming clears these.
     with lock.exclusive(
-        folder / "watch.lock", holder="checkpoints watch", wait=0.0, doing="watching", place=workdir
+        folder / "watching", holder="checkpoints watch", wait=0.0, doing="watching", place=workdir
     ):
         found = _follow(workdir, Git(store=layout.store, folder=folder, work_tree=workdir))
         try:

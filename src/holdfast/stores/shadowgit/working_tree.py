@@ -12,51 +12,32 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from holdfast.model.checkpoint import Entry
-from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, write_all
+from holdfast.stores.files import PRIVATE_DIR
+from holdfast.stores.shadowgit.excludes import TEMPORARY
+from holdfast.stores.shadowgit.path_content import (
+    READ,
+    Seen,
+    expect,
+    link_id,
+    opened,
+    owner_for,
+    read_file,
+    unlink_if_there,
+    write_file,
+)
 
-#: What a restore writes until it is whole; the name says whose it is, should one ever be found.
-TEMPORARY_PREFIX = b".holdfast-restore-"
 _TEMPORARY_DIGITS = 16
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK, opening a fifo that has just taken a file's place would wait for ever.
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ENTER_AND_WRITE = 0o300
-_CHUNK = 1 << 20
 _NEVER = (b"", b".", b"..")
 _REPOSITORY = b".git"
 #: What the operating system says of a path that leads through something that is no directory.
 NO_WAY = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
-
-
-class ChangedError(OSError):
-    """What stands at a path is no longer what was looked at."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What stands at a path. `oid` is "" for what has no content, or none that can be read."""
-
-    status: os.stat_result
-    oid: str = ""
-
-    def is_like(self, entry: Entry | None) -> bool:
-        """Whether it is what a tree holds. A link has no permissions of its own."""
-        if entry is None or stat.S_IFMT(self.status.st_mode) != stat.S_IFMT(entry.mode):
-            return False
-        if self.oid != entry.oid:
-            return False
-        return entry.is_link or stat.S_IMODE(self.status.st_mode) == entry.permissions
-
-    @property
-    def is_directory(self) -> bool:
-        return stat.S_ISDIR(self.status.st_mode)
 
 
 class WorkingTree:
@@ -85,6 +66,22 @@ class WorkingTree:
         """Make the names in the directory where the last change was durable."""
         self._leave()
 
+    @contextlib.contextmanager
+    def unlocked(self) -> Iterator[None]:
+        """The project's own directory, opened for its owner to work in, and as it was after that:
+        no checkpoint has its permissions, so no plan sets them."""
+        mode = stat.S_IMODE(os.fstat(self._root).st_mode)
+        locked = mode & PRIVATE_DIR != PRIVATE_DIR
+        with contextlib.suppress(PermissionError):  # another's: what is in it may be ours
+            if locked:
+                os.fchmod(self._root, mode | PRIVATE_DIR)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(PermissionError):
+                if locked:
+                    os.fchmod(self._root, mode)
+
     # --- Looking ----------------------------------------------------------------------------------
 
     def look(self, path: bytes, *, size: int | None = None) -> Seen | None:
@@ -101,9 +98,9 @@ class WorkingTree:
             raise
         if stat.S_ISLNK(status.st_mode):
             target = os.readlink(name, dir_fd=fd)
-            return Seen(status=status, oid=_oid(target))
+            return Seen(status=status, oid=link_id(target))
         if stat.S_ISREG(status.st_mode) and size in (None, status.st_size):
-            return _read(name, fd, status)
+            return read_file(name, fd, status)
         return Seen(status=status)
 
     def names(self, path: bytes) -> list[bytes]:
@@ -127,16 +124,16 @@ class WorkingTree:
         folder, name = _split(path)
         fd = self._open_up(folder)
         temporary = _temporary(path)
-        _unlink(temporary, fd)  # what a killed restore left
-        owner = _owner(fd, over)
+        unlink_if_there(temporary, fd)  # what a killed restore left
+        owner = owner_for(fd, over)
         try:
             if entry.is_link:
                 os.symlink(content, temporary, dir_fd=fd)
                 if owner:
                     os.chown(temporary, *owner, dir_fd=fd, follow_symlinks=False)
             else:
-                _write(temporary, fd, content, entry.permissions, owner)
-            _expect(name, fd, over)
+                write_file(temporary, fd, content, entry.permissions, owner)
+            expect(name, fd, over)
             os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -148,7 +145,7 @@ class WorkingTree:
         """Remove what a killed restore was writing for a path."""
         folder, _ = _split(path)
         with contextlib.suppress(OSError):
-            _unlink(_temporary(path), self._enter(folder))
+            unlink_if_there(_temporary(path), self._enter(folder))
 
     def unlink(self, path: bytes) -> None:
         folder, name = _split(path)
@@ -158,7 +155,7 @@ class WorkingTree:
     def set_mode(self, path: bytes, mode: int) -> None:
         """Give a file its permissions."""
         folder, name = _split(path)
-        with _opened(name, self._enter(folder), _READ) as fd:
+        with opened(name, self._enter(folder), READ) as fd:
             os.fchmod(fd, mode)
             os.fsync(fd)
 
@@ -178,7 +175,7 @@ class WorkingTree:
             if not stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
                 raise
             return False
-        if owner := _owner(fd, None):
+        if owner := owner_for(fd, None):
             os.chown(name, *owner, dir_fd=fd, follow_symlinks=False)
         self._dirty = True
         return True
@@ -247,74 +244,4 @@ def _split(path: bytes) -> tuple[bytes, bytes]:
 def _temporary(path: bytes) -> bytes:
     # It follows from the path alone, so that whoever finishes after a kill finds it.
     digest = hashlib.sha256(path).hexdigest()[:_TEMPORARY_DIGITS]
-    return TEMPORARY_PREFIX + digest.encode()
-
-
-def _unlink(name: bytes, fd: int) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=fd)
-
-
-@contextlib.contextmanager
-def _opened(name: bytes, fd: int, flags: int) -> Iterator[int]:
-    opened = os.open(name, flags, PRIVATE_FILE, dir_fd=fd)
-    try:
-        yield opened
-    finally:
-        os.close(opened)
-
-
-def _read(name: bytes, fd: int, status: os.stat_result) -> Seen:
-    try:
-        with _opened(name, fd, _READ) as opened:
-            status = os.fstat(opened)
-            if not stat.S_ISREG(status.st_mode):
-                return Seen(status=status)
-            digest = hashlib.sha1(b"blob %d\0" % status.st_size, usedforsecurity=False)
-            while chunk := os.read(opened, _CHUNK):
-                digest.update(chunk)
-    except PermissionError:
-        return Seen(status=status)
-    return Seen(status=status, oid=digest.hexdigest())
-
-
-def _oid(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-
-
-def _write(name: bytes, fd: int, content: bytes, mode: int, owner: tuple[int, int] | None) -> None:
-    with _opened(name, fd, _WRITE_NEW) as opened:
-        write_all(opened, content)
-        if owner:
-            os.fchown(opened, *owner)
-        os.fchmod(opened, mode)  # after the owner: changing that takes set-user-id away
-        os.fsync(opened)
-
-
-def _owner(fd: int, over: Seen | None) -> tuple[int, int] | None:
-    """Whose a new file must be, where that is not us anyway: root works in others' projects."""
-    if os.geteuid() != 0:
-        return None
-    status = os.fstat(fd) if over is None else over.status
-    return (status.st_uid, status.st_gid)
-
-
-def _expect(name: bytes, fd: int, seen: Seen | None) -> None:
-    """Raise unless what stands there is what was seen: flushing a file takes its time."""
-    try:
-        now = _signature(os.stat(name, dir_fd=fd, follow_symlinks=False))
-    except FileNotFoundError:
-        now = None
-    if now != (None if seen is None else _signature(seen.status)):
-        raise ChangedError(errno.EAGAIN, "changed while it was restored")
-
-
-def _signature(status: os.stat_result) -> tuple[int, ...]:
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_mode,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
+    return TEMPORARY + digest.encode()

@@ -9,9 +9,8 @@ from dataclasses import replace
 
 from holdfast.errors import UsageError
 from holdfast.model.session import Message, Session
+from holdfast.policy.usage_figures import is_count
 from holdfast.stores.sqlite import content
-
-_MOST_TOKENS = 10**12
 
 
 def checked(message: Message) -> Message:
@@ -20,13 +19,18 @@ def checked(message: Message) -> Message:
         raise UsageError("A message needs a role.")
     usage = message.usage
     for count in (usage.input, usage.output, usage.cached):
-        if not 0 <= count <= _MOST_TOKENS:
-            raise UsageError(f"A message cannot have used {count:,} tokens.")
-    if message.cost is not None and not message.cost >= 0:
-        raise UsageError("A message cannot have cost less than nothing.")
+        if not is_count(count):
+            raise UsageError(f"A message cannot have used {count!r} tokens.")
+    if message.cost is not None and not _is_cost(message.cost):
+        raise UsageError(f"A message cannot have cost {message.cost!r}.")
     if message.timestamp is not None and not math.isfinite(message.timestamp):
         raise UsageError("The time of a message must be a number of seconds.")
     return message
+
+
+def _is_cost(value: object) -> bool:
+    """Larger than any budget it may be: then it passes that. What is no number fails this."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 def insert(
@@ -44,10 +48,11 @@ def insert(
 def with_totals(
     before: Session, rows: Sequence[tuple[Message, content.Row]], now: float
 ) -> Session:
-    tokens = before.tokens
+    tokens, unpriced = before.tokens, before.unpriced
     active = before.last_active_at
     for message, _ in rows:
         tokens = tokens.plus(message.usage)
+        unpriced = unpriced.plus(message.unpriced)
         timestamp = now if message.timestamp is None else message.timestamp
         # Never beyond now: a clock that jumped ahead must not keep it alive for ever.
         active = min(max(active, timestamp), now)
@@ -58,6 +63,7 @@ def with_totals(
         tool_call_count=before.tool_call_count + sum(m.tool_call_count for m, _ in rows),
         tokens=tokens,
         cost=before.cost + sum(message.cost or 0.0 for message, _ in rows),
+        unpriced=unpriced,
         bytes=before.bytes + sum(row.size for _, row in rows),
     )
 
@@ -73,7 +79,8 @@ def update_totals(db: sqlite3.Connection, number: int, after: Session) -> None:
         """
         UPDATE sessions SET
             last_active_at = ?, message_count = ?, tool_call_count = ?, tokens_in = ?,
-            tokens_out = ?, tokens_cached = ?, cost = ?, bytes = ?
+            tokens_out = ?, tokens_cached = ?, cost = ?, unpriced_in = ?, unpriced_out = ?,
+            unpriced_cached = ?, bytes = ?
         WHERE number = ?
         """,
         (
@@ -84,6 +91,9 @@ def update_totals(db: sqlite3.Connection, number: int, after: Session) -> None:
             after.tokens.output,
             after.tokens.cached,
             after.cost,
+            after.unpriced.input,
+            after.unpriced.output,
+            after.unpriced.cached,
             after.bytes,
             number,
         ),

@@ -23,8 +23,11 @@ from pathlib import Path
 
 from holdfast.errors import DamageError
 from holdfast.stores.files import PRIVATE_FILE, allocated_bytes, make_private_dir, sync_dir
+from holdfast.stores.sqlite import guarded_rows
 
 FORMAT = 1
+#: What bundles of an earlier version do not have.
+LATER_COLUMNS = ("unpriced_in", "unpriced_out", "unpriced_cached")
 SESSION_COLUMNS = (
     "id",
     "source",
@@ -45,6 +48,7 @@ SESSION_COLUMNS = (
     "tokens_cached",
     "cost",
     "bytes",
+    *LATER_COLUMNS,
 )
 MESSAGE_COLUMNS = ("number", "session", "role", "timestamp", "form", "body", "fields")
 LEASE_COLUMNS = ("session", "host", "boot", "process", "started", "heartbeat", "released")
@@ -52,6 +56,7 @@ LEASE_COLUMNS = ("session", "host", "boot", "process", "started", "heartbeat", "
 _COLUMNS = ", ".join(SESSION_COLUMNS)
 _MESSAGES = ", ".join(MESSAGE_COLUMNS)
 _LEASES = ", ".join(LEASE_COLUMNS)
+_GUARDED = ", ".join(guarded_rows.COLUMNS)
 _AMONG = "IN (SELECT value FROM json_each(?))"
 _NAME = re.compile(r"(\d+)-(\d+)\.([0-9a-f]{8})\.sessions\.db")
 _CHUNK = 1024 * 1024
@@ -66,10 +71,11 @@ _SCHEMA = f"""
     );
     CREATE TABLE messages ({_MESSAGES.replace("number", "number INTEGER PRIMARY KEY")});
     CREATE TABLE leases ({_LEASES});
+    CREATE TABLE guarded ({_GUARDED});
 """
 _COPY_SESSIONS = f"""
-    SELECT s.number, p.id, r.key,
-           (SELECT json_group_array(c.id) FROM sessions c WHERE c.parent = s.number),
+    SELECT s.number, p.id AS parent_id, r.key AS routing_key,
+           (SELECT json_group_array(c.id) FROM sessions c WHERE c.parent = s.number) AS children,
            {", ".join(f"s.{column}" for column in SESSION_COLUMNS)}
     FROM sessions s
     LEFT JOIN sessions p ON p.number = s.parent
@@ -90,6 +96,8 @@ class Copied:
 
 class BundleFolder:
     """The bundles of one operation."""
+
+    _schema = _SCHEMA
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -128,7 +136,11 @@ class BundleFolder:
         def fill(bundle: sqlite3.Connection) -> None:
             chosen = (json.dumps(numbers),)
             _insert(bundle, "sessions", db.execute(_COPY_SESSIONS, chosen))
-            for table, columns in (("messages", _MESSAGES), ("leases", _LEASES)):
+            for table, columns in (
+                ("messages", _MESSAGES),
+                ("leases", _LEASES),
+                (guarded_rows.TABLE, _GUARDED),
+            ):
                 rows = db.execute(
                     f"SELECT {columns} FROM {table} WHERE session {_AMONG}",  # noqa: S608 - our own names
                     chosen,
@@ -152,22 +164,31 @@ class BundleFolder:
                     for number, name in bundle.execute("SELECT number, id FROM sessions")
                     if name in set(staying)
                 ]
-                for table, key in (
-                    ("sessions", "number"),
-                    ("messages", "session"),
-                    ("leases", "session"),
-                ):
-                    rows = bundle.execute(
-                        f"SELECT * FROM {table} WHERE {key} {_AMONG}",  # noqa: S608 - our own names
-                        (json.dumps(kept),),
-                    )
-                    _insert(smaller, table, rows)
+                self._keep(smaller, bundle, kept)
 
         first, last = map(int, _NAME.fullmatch(path.name).groups()[:2])  # type: ignore[union-attr]
         smaller = self._make(first, last, fill)
         if smaller != path:
             path.unlink()  # after the smaller one has its name
         return smaller
+
+    def _keep(
+        self, smaller: sqlite3.Connection, bundle: sqlite3.Connection, kept: Sequence[int]
+    ) -> None:
+        """Copy what a bundle holds of these sessions into a smaller one."""
+        for table, key in (
+            ("sessions", "number"),
+            ("messages", "session"),
+            ("leases", "session"),
+            (guarded_rows.TABLE, "session"),
+        ):
+            if not has(bundle, table):
+                continue
+            rows = bundle.execute(
+                f"SELECT * FROM {table} WHERE {key} {_AMONG}",  # noqa: S608 - our own names
+                (json.dumps(kept),),
+            )
+            _insert(smaller, table, rows)
 
     def _make(self, first: int, last: int, fill: Callable[[sqlite3.Connection], None]) -> Path:
         make_private_dir(self._folder)
@@ -176,7 +197,7 @@ class BundleFolder:
         try:
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
             with contextlib.closing(sqlite3.connect(temporary, isolation_level=None)) as bundle:
-                bundle.executescript(_SCHEMA)
+                bundle.executescript(self._schema)
                 bundle.execute("BEGIN")
                 fill(bundle)
                 bundle.execute("CREATE INDEX messages_by_session ON messages (session, number)")
@@ -221,14 +242,44 @@ def contents(bundle: sqlite3.Connection) -> list[Copied]:
     return [Copied(*row) for row in rows]
 
 
+def has(bundle: sqlite3.Connection, table: str) -> bool:
+    """Whether a bundle has this table: those of an earlier version lack some."""
+    query = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?"
+    return bool(bundle.execute(query, (table,)).fetchone())
+
+
+def session_columns(bundle: sqlite3.Connection) -> str:
+    """The columns of its sessions as the store wants them; 0 for what an earlier version did not
+    count, see `uncounted`."""
+    there = _columns(bundle)
+    return ", ".join(
+        f"coalesce({column if column in there else 'NULL'}, 0)"
+        if column in LATER_COLUMNS
+        else column
+        for column in SESSION_COLUMNS
+    )
+
+
+def uncounted(bundle: sqlite3.Connection) -> set[int]:
+    """The sessions of which a bundle does not say all that is counted by now."""
+    condition = f"{LATER_COLUMNS[0]} IS NULL" if LATER_COLUMNS[0] in _columns(bundle) else "1"
+    rows = bundle.execute(f"SELECT number FROM sessions WHERE {condition}")  # noqa: S608 - our own names
+    return {number for (number,) in rows}
+
+
+def _columns(bundle: sqlite3.Connection) -> set[str]:
+    return {row[1] for row in bundle.execute("PRAGMA table_info(sessions)")}
+
+
 def size(path: Path) -> int:
     return allocated_bytes(path.stat())
 
 
 def _insert(bundle: sqlite3.Connection, table: str, rows: sqlite3.Cursor) -> None:
     """From one cursor into another file: no more than a row is in memory."""
-    marks = ", ".join("?" * len(rows.description))
-    bundle.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)  # noqa: S608 - our own names
+    names = [column[0] for column in rows.description]
+    marks = ", ".join("?" * len(names))
+    bundle.executemany(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})", rows)  # noqa: S608 - our own names
 
 
 def _checksum(path: Path, *, sync: bool = False) -> int:

@@ -45,9 +45,13 @@ class Database:
         if create:
             self._create()
         with sqlite_errors(path):
-            migrations.check(path)
             self._inode = path.stat().st_ino
-            _patiently(lambda: migrations.migrate(self.connection()), busy_seconds)
+            self._accept()
+
+    def _accept(self) -> None:
+        """Look whether the file is ours before it is touched, and bring it to our shape."""
+        migrations.check(self.path)
+        _patiently(lambda: migrations.migrate(self.connection()), self._busy_seconds)
 
     def connection(self) -> sqlite3.Connection:
         if self._closed:
@@ -182,18 +186,24 @@ class Database:
             isolation_level=None,
             check_same_thread=False,
         )
-        connection.create_function("search_text", 3, search_text, deterministic=True)
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
+        self._configure(connection)
         with self._guard:
             self._all.append((os.getpid(), connection))
         return connection
 
+    def _configure(self, connection: sqlite3.Connection) -> None:
+        connection.create_function("search_text", 3, search_text, deterministic=True)
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
+
+    def _make_gate(self) -> Gate:
+        return Gate(self.path)
+
     def _gate(self) -> Gate:
         """This thread's place in the queue of writers; readers never make one."""
         if self._local.gate is None:
-            self._local.gate = Gate(self.path)
+            self._local.gate = self._make_gate()
             with self._guard:
                 self._all.append((os.getpid(), self._local.gate))
         gate: Gate = self._local.gate

@@ -10,8 +10,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Self
 
+from holdfast.model.guarded import Guarded
 from holdfast.model.session import Message, Session
-from holdfast.stores.sqlite import ledger
+from holdfast.stores.sqlite import guarding, ledger
 from holdfast.stores.sqlite.content import dump_extra, load_extra
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -147,9 +148,18 @@ class SqliteImport:
         rest = iter(messages)
         while some := list(islice(rest, _APPEND)):
             self._store.append(session.id, some, now=now, book=self._count_usage)
+        if session.guarded is not None:
+            self._bring_guarded(db, session, session.guarded)
         if session.ended_at is not None:
             self._store.end(session.id, session.end_reason or "", at=session.ended_at)
         db.execute("INSERT INTO temp.brought (session) VALUES (?)", (_number(db, session.id),))
+
+    def _bring_guarded(self, db: sqlite3.Connection, session: Session, guarded: Guarded) -> None:
+        """What a guard counted stays with the session: it cannot begin its budget again."""
+        guarding.bring(db, _number(db, session.id), guarded)
+        if self._count_usage:
+            for each in guarded.booked:
+                ledger.add(db, (each.day, session.source, each.model), each.usage)
 
     def _one(self, query: str, *parameters: str) -> tuple[object, ...] | None:
         with self._database.read() as db:

@@ -1,6 +1,7 @@
 """The ledger: what was used by day, source and model, true whatever leaves the store.
 
-A message is booked once, in the transaction that stores it. What is removed stays booked, and what
+A message is booked once, in the transaction that stores it, and so is what a guard books beside
+them. What is removed stays booked, and what
 comes back from the trash or the archive is not booked again. Only a session that another one
 replaces is taken off: then the other is what was used.
 """
@@ -8,13 +9,14 @@ replaces is taken off: then the other is what was used.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
+from typing import Any
 
 from holdfast.model.session import Message, Session, Tokens
-from holdfast.model.usage import Usage, UsageShare, UsageTotals
+from holdfast.model.usage import Usage, UsageEntry, UsageShare, UsageTotals
 from holdfast.policy.rules import DAY
-from holdfast.stores.sqlite import content, totals
+from holdfast.stores.sqlite import content, guarded_rows, totals
 
 TABLE = "ledger"
 KEYS = ("day", "source", "model")
@@ -27,23 +29,35 @@ _EPOCH = datetime.fromtimestamp(0, UTC).toordinal()
 _LAST = date.max.toordinal()
 _DAYS_SHOWN = 30
 #: Less than this is what taking a fraction off a sum of fractions leaves.
-_NO_COST = 1e-9
+NO_COST = 1e-9
 
-_SUMS = "sum(tokens_in), sum(tokens_out), sum(tokens_cached), sum(cost)"
-# A sum of costs may be infinite; two of those taken from each other are no number, which SQLite
-# stores as NULL.
-_BOOK = """
-    INSERT INTO ledger (day, source, model, tokens_in, tokens_out, tokens_cached, cost)
-    VALUES (?, ?, ?, ?, ?, ?, ?)
+_BOOKED = ("tokens_in", "tokens_out", "tokens_cached", "cost")
+COUNTS = (*_BOOKED, *totals.UNPRICED)
+_SUMS = ", ".join(f"sum({count})" for count in COUNTS)
+
+
+def _added(count: str) -> str:
+    """A sum of costs may be infinite; two of those taken from each other are no number, which
+    SQLite stores as NULL."""
+    return f"coalesce({count} + excluded.{count}, 0)"
+
+
+def _added_unpriced(count: str) -> str:
+    """None of them or all tokens at the most: of what an older version stored they are nearly
+    right, so that taking a session off may take too many."""
+    return f"max(0, min({_added(count.replace('unpriced', 'tokens'))}, {_added(count)}))"
+
+
+_BOOK = f"""
+    INSERT INTO ledger (day, source, model, {", ".join(COUNTS)})
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (day, source, model) DO UPDATE SET
-        tokens_in = tokens_in + excluded.tokens_in,
-        tokens_out = tokens_out + excluded.tokens_out,
-        tokens_cached = tokens_cached + excluded.tokens_cached,
-        cost = coalesce(cost + excluded.cost, 0)
-"""
+        {", ".join(f"{count} = {_added(count)}" for count in _BOOKED)},
+        {", ".join(f"{count} = {_added_unpriced(count)}" for count in totals.UNPRICED)}
+"""  # noqa: S608 - our own names
 _STORED = """
-    SELECT s.source, coalesce(s.model, ''), s.started_at, m.number, m.role, m.timestamp, m.form,
-           m.fields
+    SELECT m.session, s.source, coalesce(s.model, ''), s.started_at, m.number, m.role,
+           m.timestamp, m.form, m.fields
     FROM messages m JOIN sessions s ON s.number = m.session
     WHERE m.fields IS NOT NULL
 """
@@ -65,89 +79,119 @@ def book(db: sqlite3.Connection, session: Session, messages: Iterable[Message], 
             used[on] = used[on].plus(usage) if on in used else usage
     model = session.model or ""
     for on, usage in used.items():
-        _add(db, (on, session.source, model), usage)
+        add(db, (on, session.source, model), usage)
 
 
 def take_off(db: sqlite3.Connection, session: int) -> None:
     """Undo what the messages of a stored session added."""
-    for key, usage in _booked(db, f"{_STORED} AND m.session = ?", session).items():
-        _add(db, key, _negative(usage))
+    for key, usage in booked(stored(db, session)).items():
+        add(db, key, minus(usage))
         db.execute(
             """
             DELETE FROM ledger WHERE day = ? AND source = ? AND model = ?
                 AND tokens_in = 0 AND tokens_out = 0 AND tokens_cached = 0 AND abs(cost) < ?
             """,
-            (*key, _NO_COST),
+            (*key, NO_COST),
         )
 
 
 def fill(db: sqlite3.Connection) -> None:
     """Make rows that are missing from the messages that are there. Rows that are there stay: they
     know of sessions that are gone."""
-    for key, usage in _booked(db, _STORED).items():
+    for key, usage in booked(stored(db)).items():
         there = "SELECT 1 FROM ledger WHERE day = ? AND source = ? AND model = ?"
         if not db.execute(there, key).fetchone():
-            _add(db, key, usage)
+            add(db, key, usage)
 
 
 def usage(db: sqlite3.Connection) -> UsageTotals:
     ever = db.execute(f"SELECT {_SUMS} FROM ledger").fetchone()  # noqa: S608 - our own names
     most = "sum(tokens_in + tokens_out) DESC, sum(cost) DESC"
     return UsageTotals(
-        ever=_from_sums(*(value or 0 for value in ever)),
+        ever=from_counts([value or 0 for value in ever]),
         by_day=_shares(db, "day", f"day DESC LIMIT {_DAYS_SHOWN}"),
         by_source=_shares(db, "source", f"{most}, source"),
         by_model=_shares(db, "model", f"{most}, model"),
     )
 
 
+def entries(db: sqlite3.Connection, on: str | None = None) -> list[UsageEntry]:
+    """Line by line, of all days or of one."""
+    names = ", ".join((*KEYS, *COUNTS))
+    condition, parameters = ("1", ()) if on is None else ("day = ?", (on,))
+    rows = db.execute(f"SELECT {names} FROM ledger WHERE {condition}", parameters)  # noqa: S608 - our own names
+    return [
+        UsageEntry(day=day or None, source=source, model=model or None, usage=from_counts(counts))
+        for day, source, model, *counts in rows
+    ]
+
+
 def _shares(db: sqlite3.Connection, column: str, order: str) -> tuple[UsageShare, ...]:
     rows = db.execute(
         f"SELECT {column}, {_SUMS} FROM ledger GROUP BY {column} ORDER BY {order}"  # noqa: S608 - our own names
     )
-    return tuple(UsageShare(name=name or None, usage=_from_sums(*sums)) for name, *sums in rows)
+    return tuple(UsageShare(name=name or None, usage=from_counts(sums)) for name, *sums in rows)
 
 
-def _booked(db: sqlite3.Connection, query: str, *parameters: int) -> Mapping[Key, Usage]:
-    """What stored messages have in the ledger. What cannot be read back has nothing there that
-    anybody could tell."""
+def booked(used: Iterable[tuple[int, Key, Usage]]) -> Mapping[Key, Usage]:
+    """What stored messages have in the ledger."""
+    sums: dict[Key, Usage] = {}
+    for _, key, usage in used:
+        sums[key] = sums[key].plus(usage) if key in sums else usage
+    return sums
+
+
+def stored(db: sqlite3.Connection, only: int | None = None) -> Iterator[tuple[int, Key, Usage]]:
+    """What each stored message used, and what guards booked beside them, with the session and the
+    place in the ledger. What cannot be read back has nothing there that anybody could tell."""
     [to] = db.execute(
         "SELECT max(value) FROM facts WHERE name = ?", (DATED_BY_SESSION_TO,)
     ).fetchone()
-    used: dict[Key, Usage] = {}
-    for source, model, started_at, number, role, timestamp, form, fields in db.execute(
-        query, parameters
-    ):
+    rows = (
+        db.execute(_STORED) if only is None else db.execute(f"{_STORED} AND m.session = ?", (only,))
+    )
+    for session, source, model, started_at, number, role, timestamp, form, fields in rows:
         # Usage is among the fields, so the text need not be unpacked.
         packed = form & content.FIELDS_ARE_PACKED
         message = totals.readable(number, role, timestamp, packed, None, fields)
         usage = None if message is None else _usage(message)
         if usage is not None:
-            key = day(started_at if number <= (to or 0) else timestamp), source, model
-            used[key] = used[key].plus(usage) if key in used else usage
-    return used
+            on = day(started_at if number <= (to or 0) else timestamp)
+            yield session, (on, source, model), usage
+    for session, source, each in guarded_rows.all_booked(db, only):
+        yield session, (each.day, source, each.model), each.usage
 
 
 def _usage(message: Message) -> Usage | None:
     """None for a message that used nothing: it must not cost a page of the ledger."""
     tokens = message.usage
     if tokens.input or tokens.output or tokens.cached or message.cost:
-        return Usage(tokens=tokens, cost=message.cost or 0.0)
+        return Usage(tokens=tokens, cost=message.cost or 0.0, unpriced=message.unpriced)
     return None
 
 
-def _add(db: sqlite3.Connection, key: Key, usage: Usage) -> None:
-    tokens = usage.tokens
-    db.execute(_BOOK, (*key, tokens.input, tokens.output, tokens.cached, usage.cost))
+def add(db: sqlite3.Connection, key: Key, usage: Usage) -> None:
+    db.execute(_BOOK, (*key, *_each(usage.tokens), usage.cost, *_each(usage.unpriced)))
 
 
-def _negative(usage: Usage) -> Usage:
-    tokens = usage.tokens
+def minus(usage: Usage) -> Usage:
     return Usage(
-        tokens=Tokens(input=-tokens.input, output=-tokens.output, cached=-tokens.cached),
-        cost=-usage.cost,
+        tokens=_negative(usage.tokens), cost=-usage.cost, unpriced=_negative(usage.unpriced)
     )
 
 
-def _from_sums(tokens_in: int, tokens_out: int, tokens_cached: int, cost: float) -> Usage:
-    return Usage(tokens=Tokens(input=tokens_in, output=tokens_out, cached=tokens_cached), cost=cost)
+def _negative(tokens: Tokens) -> Tokens:
+    return Tokens(input=-tokens.input, output=-tokens.output, cached=-tokens.cached)
+
+
+def _each(tokens: Tokens) -> tuple[int, int, int]:
+    return tokens.input, tokens.output, tokens.cached
+
+
+def from_counts(counts: Sequence[Any]) -> Usage:
+    """The value of the columns in `COUNTS`."""
+    return Usage(
+        tokens=Tokens(input=counts[0], output=counts[1], cached=counts[2]),
+        cost=counts[3],
+        unpriced=Tokens(input=counts[4], output=counts[5], cached=counts[6]),
+    )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator
-from importlib import resources
+from importlib import import_module
 from pathlib import Path
 
 from holdfast.errors import SchemaError
 
 #: "Hold" in ASCII: says that a SQLite file is one of ours.
 APPLICATION_ID = 0x486F6C64
-LATEST = 2
+LATEST = 3
 
 
 def check(path: Path) -> None:
@@ -59,7 +59,8 @@ def migrate(connection: sqlite3.Connection, *, to: int = LATEST) -> None:
 
 def statements(number: int) -> Iterator[str]:
     """The statements of one migration. `executescript` would commit in the middle."""
-    script = resources.files(__package__).joinpath(f"schema_{number}.sql").read_text("utf-8")
+    resources = import_module("importlib.resources")  # late: it takes longer than to open a store
+    script: str = resources.files(__package__).joinpath(f"schema_{number}.sql").read_text("utf-8")
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 
 from holdfast.model.lease import Holder
 from holdfast.model.session import session_version
-from holdfast.stores.sqlite import search_index
+from holdfast.stores.sqlite import guarded_rows, search_index, unpriced
 from holdfast.stores.sqlite.bundle import (
     LEASE_COLUMNS,
     MESSAGE_COLUMNS,
     SESSION_COLUMNS,
+    has,
+    session_columns,
+    uncounted,
 )
 from holdfast.stores.sqlite.content import dump_extra, load_extra
 from holdfast.stores.sqlite.survey import LifeSigns
@@ -95,22 +98,27 @@ def end_abandoned(db: sqlite3.Connection, numbers: Sequence[int], reason: str) -
 def put_back(
     db: sqlite3.Connection, bundle: sqlite3.Connection, ids: Collection[str], *, awaiting: str
 ) -> None:
-    """Put sessions back from their copies: rows, totals, lineage, routes, leases, search.
+    """Put sessions back from their copies: rows, totals, lineage, routes, leases, what guards
+    counted, search.
 
     A parent that is not there is noted under `awaiting` in the session's extra fields, until it
     comes back too. Inside a write transaction.
     """
     rows = bundle.execute(
         f"""
-        SELECT number, parent_id, routing_key, children, {", ".join(SESSION_COLUMNS)}
+        SELECT number, parent_id, routing_key, children, {session_columns(bundle)}
         FROM sessions WHERE id {_AMONG} ORDER BY number
         """,  # noqa: S608 - our own names
         (json.dumps(list(ids)),),
     ).fetchall()
     numbers = {row[0]: _insert_session(db, row[0], row[4:]) for row in rows}
+    without_all_counts = uncounted(bundle)
     for old, new in numbers.items():
         _insert_messages(db, bundle, old, new)
         _insert_leases(db, bundle, old, new)
+        _insert_guarded(db, bundle, old, new)
+        if old in without_all_counts:
+            unpriced.recount(db, new)
     for old, parent, key, children, *_ in rows:
         _relate(db, numbers[old], parent, json.loads(children), awaiting)
         if key is not None:  # whoever took the key meanwhile keeps it
@@ -188,6 +196,18 @@ def _insert_leases(db: sqlite3.Connection, bundle: sqlite3.Connection, old: int,
     rows = bundle.execute("SELECT * FROM leases WHERE session = ?", (old,))
     db.executemany(
         f"INSERT INTO leases ({', '.join(LEASE_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - our own names
+        ((new, *rest) for _, *rest in rows),
+    )
+
+
+def _insert_guarded(db: sqlite3.Connection, bundle: sqlite3.Connection, old: int, new: int) -> None:
+    if not has(bundle, guarded_rows.TABLE):
+        return
+    columns = ", ".join(guarded_rows.COLUMNS)
+    marks = ", ".join("?" * len(guarded_rows.COLUMNS))
+    rows = bundle.execute(f"SELECT {columns} FROM guarded WHERE session = ?", (old,))  # noqa: S608 - our own names
+    db.executemany(
+        f"INSERT INTO guarded ({columns}) VALUES ({marks})",  # noqa: S608 - our own names
         ((new, *rest) for _, *rest in rows),
     )
 

@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.ids import check_id
 from holdfast.model.repair import Loss
 from holdfast.ports import Progress
-from holdfast.stores.sqlite import ledger, totals
+from holdfast.stores.sqlite import guarded_rows, ledger, totals, unpriced
 from holdfast.stores.sqlite.content import load_extra
 from holdfast.stores.sqlite.salvage import Range, Row, both_ends, by_number, joined, without
 
@@ -22,6 +22,7 @@ _BESIDE = (
     ("routes", ("key",), "routing key"),
     ("leases", ("session", "host", "boot", "process", "started"), "lease"),
     ("facts", ("name",), "fact"),
+    (guarded_rows.TABLE, ("session",), "guard's record"),
 )
 # What the indexes know of messages and sessions, for rows that cannot be read themselves.
 _KNOWN = (
@@ -203,12 +204,23 @@ class Rescue:
 
     def _copy_beside(self, beside: tuple[str, Sequence[str], str]) -> Loss | None:
         table, keys, what = beside
+        if not self._has(table):
+            return None  # a store of an older version had none to lose
         columns = self._columns(table)
         rows, whole = both_ends(self._old, ", ".join(columns), table, keys)
         # `indexed_to` is a fact about the old index; the new one is made from nothing.
         rows = (row for row in rows if table != "facts" or row[0] != "indexed_to")
-        self._insert(table, rows, len(columns), columns)
-        return None if whole() else Loss(what=what, count=0, exact=False)
+        unsound: list[None] = []
+
+        def sound() -> Iterator[Row]:
+            for row in rows:
+                if table != guarded_rows.TABLE or guarded_rows.is_sound(row):
+                    yield row
+                else:
+                    unsound.append(None)
+
+        self._insert(table, sound(), len(columns), columns)
+        return None if whole() and not unsound else Loss(what=what, count=0, exact=False)
 
     def _copy_ledger(self) -> Loss | None:
         """What was used, ever. Rows that are lost are made from the messages that are left; those
@@ -225,15 +237,19 @@ class Rescue:
                     unsound.append(None)
 
         self._insert(ledger.TABLE, sound(), len(columns), columns)
+        if not set(columns).issuperset(ledger.COUNTS):
+            unpriced.count_stored(self._new)
         if whole() and not unsound:
             return None
         ledger.fill(self._new)
         self.ledger_filled = True
         # A store of an older version had none to lose.
-        had_one = self._old.execute(
-            "SELECT 1 FROM sqlite_schema WHERE name = ?", (ledger.TABLE,)
-        ).fetchone()
+        had_one = self._has(ledger.TABLE)
         return Loss(what="usage total", count=0, exact=False) if had_one else None
+
+    def _has(self, table: str) -> bool:
+        query = "SELECT 1 FROM sqlite_schema WHERE name = ?"
+        return bool(self._old.execute(query, (table,)).fetchone())
 
     def _keep_numbers(self) -> None:
         """No number of a message is ever used twice, not even that of a lost one."""
@@ -287,7 +303,7 @@ def drop_dangling(db: sqlite3.Connection) -> int:
     there = "(SELECT number FROM sessions)"
     statements = [
         f"DELETE FROM {table} WHERE session NOT IN {there}"  # noqa: S608 - our own names
-        for table in ("messages", "routes", "leases")
+        for table in ("messages", "routes", "leases", "guarded", "reservations")
     ]
     statements.append(
         f"UPDATE sessions SET parent = NULL WHERE parent NOT IN {there}"  # noqa: S608 - our own names

@@ -14,6 +14,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from holdfast.errors import DamageError
 from holdfast.model.session import Json
@@ -42,10 +43,10 @@ _VEILS = (
     "\U000f2600-\U000f27bf\U000f2b00-\U000f2bff\U000ff000-\U000ffaff"
 )
 _PRIVATE, _EMOJI, _LOW = 0xF0000, 0x1F000, 0xFFFF  # two planes, and the place in one
-_CJK_CHARACTER = re.compile(f"([{_CJK}])")
-_VEILED_CHARACTER = re.compile(f"[{_VEILED}]")
-_APART = re.compile(f"[{_CJK}{_VEILED}]")
-_SET_APART = re.compile(f" ({MATCH_STARTS}?)([{_CJK}{_VEILS}])({MATCH_ENDS}?) ")
+_CJK_CHARACTER = f"([{_CJK}])"
+_VEILED_CHARACTER = f"[{_VEILED}]"
+_APART = f"[{_CJK}{_VEILED}]"
+_SET_APART = f" ({MATCH_STARTS}?)([{_CJK}{_VEILS}])({MATCH_ENDS}?) "
 
 _JSON_ESCAPE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\.", re.DOTALL)
 # Keys of message parts whose values are no text; in the input of a tool every value is.
@@ -55,6 +56,12 @@ _TOOL_INPUT = frozenset({"arguments", "input"})
 _WIDTH = 160
 _LEAD = 50
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+
+
+@cache
+def _made(pattern: str) -> re.Pattern[str]:
+    """Made on first use: that takes a while, and most commands search and write nothing."""
+    return re.compile(pattern)
 
 
 def search_text(form: int, body: Stored, fields: Stored) -> str:
@@ -88,20 +95,20 @@ def spaced(text: str) -> str:
     """Characters that are words set apart, so that the tokenizer takes them for words."""
     if text.isascii():
         return text
-    text = _VEILED_CHARACTER.sub(lambda found: f" {_veil(found[0])} ", text)
-    return _CJK_CHARACTER.sub(r" \1 ", text)
+    text = _made(_VEILED_CHARACTER).sub(lambda found: f" {_veil(found[0])} ", text)
+    return _made(_CJK_CHARACTER).sub(r" \1 ", text)
 
 
 def unspaced(text: str) -> str:
     """The exact reverse of `spaced`, with matches marked or not."""
     if text.isascii():
         return text
-    return _SET_APART.sub(lambda found: f"{found[1]}{_unveil(found[2])}{found[3]}", text)
+    return _made(_SET_APART).sub(lambda found: f"{found[1]}{_unveil(found[2])}{found[3]}", text)
 
 
 def is_word(character: str) -> bool:
     """Whether a character is a word of its own."""
-    return _APART.match(character) is not None
+    return _made(_APART).match(character) is not None
 
 
 def is_searchable(text: str) -> bool:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdfast.model.session import Relation, Session, SessionFilter, SessionOrder, Tokens
+from holdfast.policy.prices import Price, Prices
+from holdfast.stores.sqlite import guarded_rows
 from holdfast.stores.sqlite.content import load_extra
 
 COLUMNS = """
     s.id, s.source, p.id, s.relation, s.title, s.cwd, s.model, s.started_at, s.last_active_at,
     s.ended_at, s.end_reason, s.pinned, r.key, s.message_count, s.tool_call_count, s.tokens_in,
-    s.tokens_out, s.tokens_cached, s.cost, s.bytes, s.extra
+    s.tokens_out, s.tokens_cached, s.cost, s.unpriced_in, s.unpriced_out, s.unpriced_cached,
+    s.bytes, s.extra, g.iterations, g.seconds, g.booked
 """
 TABLES = """
     sessions s
     LEFT JOIN sessions p ON p.number = s.parent
     LEFT JOIN routes r ON r.session = s.number
+    LEFT JOIN guarded g ON g.session = s.number
 """
 WIDTH = COLUMNS.count(",") + 1
 
@@ -51,13 +56,35 @@ def session(row: Sequence[Any]) -> Session:
         tool_call_count=row[14],
         tokens=Tokens(input=row[15], output=row[16], cached=row[17]),
         cost=row[18],
-        bytes=row[19],
-        extra=load_extra(row[20]),
+        unpriced=Tokens(input=row[19], output=row[20], cached=row[21]),
+        bytes=row[22],
+        extra=load_extra(row[23]),
+        guarded=guarded_rows.load(*row[24:27]),
     )
 
 
-def order(by: SessionOrder) -> str:
-    return f"{_ORDERS[by]} DESC, s.number DESC"
+def set_prices(db: sqlite3.Connection, prices: Prices) -> str:
+    """An expression for the cost of a session by these prices, for this connection and until the
+    next call. What nobody knows counts as 0 in it: an order has no place for it."""
+    of_model: dict[str | None, Price | None] = {}
+
+    def priced(model: str | None, tokens_in: int, tokens_out: int, cached: int) -> float:
+        if model not in of_model:
+            of_model[model] = prices.of(model)
+        price = of_model[model]
+        tokens = Tokens(input=tokens_in, output=tokens_out, cached=cached)
+        return 0.0 if price is None else price.cost_of(tokens)
+
+    db.create_function("priced", 4, priced)
+    unpriced = "s.unpriced_in, s.unpriced_out, s.unpriced_cached"
+    any_of_it = unpriced.replace(",", " +")
+    return f"(s.cost + CASE WHEN {any_of_it} = 0 THEN 0 ELSE priced(s.model, {unpriced}) END)"
+
+
+def order(by: SessionOrder, cost: str | None = None) -> str:
+    """`cost` is an expression of `set_prices`."""
+    column = cost if cost and by is SessionOrder.COST else _ORDERS[by]
+    return f"{column} DESC, s.number DESC"
 
 
 def where(wanted: SessionFilter) -> tuple[str, list[Any]]:
@@ -67,9 +94,16 @@ def where(wanted: SessionFilter) -> tuple[str, list[Any]]:
     return condition, [value for _, values in parts for value in values]
 
 
-def uses_joins(wanted: SessionFilter) -> bool:
-    """Whether the condition speaks of parents or routes, and not of sessions alone."""
-    return wanted.routing_key is not None or wanted.parent_id is not None
+def tables(wanted: SessionFilter) -> str:
+    """What a condition speaks of: parents and routes are looked up only if they are asked for."""
+    if wanted.routing_key is not None or wanted.parent_id is not None:
+        return TABLES
+    # SQLite would go by activity, through all that have ended.
+    return "sessions s INDEXED BY sessions_open" if _is_for_open(wanted) else "sessions s"
+
+
+def _is_for_open(wanted: SessionFilter) -> bool:
+    return wanted.ended is False and wanted.ids is None
 
 
 _Part = tuple[str, Sequence[Any]]
@@ -114,7 +148,11 @@ def _bounds(wanted: SessionFilter) -> Iterator[_Part]:
         ("s.tokens_in + s.tokens_out >= ?", wanted.min_tokens),
         ("s.tokens_in + s.tokens_out <= ?", wanted.max_tokens),
         ("s.cost >= ?", wanted.min_cost),
-        ("s.cost <= ?", wanted.max_cost),
+        # What cost an unknown amount did not cost at most anything.
+        (
+            "s.cost <= ? AND s.unpriced_in + s.unpriced_out + s.unpriced_cached = 0",
+            wanted.max_cost,
+        ),
     ):
         if bound is not None:
             yield condition, [bound]

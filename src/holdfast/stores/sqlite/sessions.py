@@ -6,7 +6,9 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from holdfast.errors import (
     HoldfastError,
@@ -21,16 +23,14 @@ from holdfast.model.lease import Holder, Lease
 from holdfast.model.search import Search
 from holdfast.model.session import Addition, Hit, Message, Session, SessionFilter, SessionOrder
 from holdfast.model.stats import Share, StoreStats
-from holdfast.model.usage import UsageTotals
+from holdfast.model.usage import UsageEntry, UsageTotals
+from holdfast.policy.prices import Prices
 from holdfast.stores.sqlite import (
     appending,
     content,
     leases,
     ledger,
-    removing,
-    search,
     search_index,
-    statistics,
     survey,
 )
 from holdfast.stores.sqlite.content import storable
@@ -40,7 +40,8 @@ from holdfast.stores.sqlite.session_rows import (
     TABLES,
     order,
     session,
-    uses_joins,
+    set_prices,
+    tables,
     where,
 )
 
@@ -205,17 +206,19 @@ class SqliteSessionStore:
         order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
         limit: int | None = None,
         offset: int = 0,
+        prices: Prices | None = None,
     ) -> Sequence[Session]:
         condition, parameters = where(wanted)
         with self.database.read() as db:
+            by = order(order_by, set_prices(db, prices) if prices else None)
             # The numbers first: what is joined to a session is looked up for its page only.
             chosen = (
-                f"SELECT s.number FROM {TABLES if uses_joins(wanted) else 'sessions s'} "  # noqa: S608 - no user text
-                f"WHERE {condition} ORDER BY {order(order_by)} LIMIT ? OFFSET ?"
+                f"SELECT s.number FROM {tables(wanted)} "  # noqa: S608 - no user text
+                f"WHERE {condition} ORDER BY {by} LIMIT ? OFFSET ?"
             )
             rows = db.execute(
                 f"SELECT {COLUMNS} FROM {TABLES} WHERE s.number IN ({chosen}) "  # noqa: S608 - no user text
-                f"ORDER BY {order(order_by)}",
+                f"ORDER BY {by}",
                 [*parameters, -1 if limit is None else limit, offset],
             )
             return [session(row) for row in rows]
@@ -224,7 +227,7 @@ class SqliteSessionStore:
         condition, parameters = where(wanted)
         with self.database.read() as db:
             [number] = db.execute(
-                f"SELECT count(*) FROM {TABLES} WHERE {condition}",  # noqa: S608 - no user text
+                f"SELECT count(*) FROM {tables(wanted)} WHERE {condition}",  # noqa: S608 - no user text
                 parameters,
             ).fetchone()
             return int(number)
@@ -288,10 +291,12 @@ class SqliteSessionStore:
             remaining = None if remaining is None else remaining - len(rows)
 
     def search(self, asked: Search) -> Sequence[Hit]:
-        return search.search(self.database, asked)
+        found: Sequence[Hit] = _late("search").search(self.database, asked)
+        return found
 
     def close_words(self, text: str) -> Sequence[str]:
-        return search.suggestion(self.database, text)
+        words: Sequence[str] = _late("search").suggestion(self.database, text)
+        return words
 
     def hold(self, session_id: str, holder: Holder, *, now: float) -> None:
         leases.hold(self.database, session_id, holder, now=now)
@@ -312,7 +317,7 @@ class SqliteSessionStore:
         """
         with self.database.write() as db:
             number, _, _ = self._row(db, session_id)
-            removing.delete(db, [number])
+            _late("removing").delete(db, [number])
 
     def adopt(self, session_id: str, children: Sequence[str], last_active_at: float) -> None:
         """Give a session that came back its children, those that have no other parent by now."""
@@ -335,8 +340,13 @@ class SqliteSessionStore:
         with self.database.read() as db:
             return ledger.usage(db)
 
+    def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
+        with self.database.read() as db:
+            return ledger.entries(db, None if on is None else ledger.day(on))
+
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
-        return statistics.statistics(self.database, now=now, ages=ages)
+        counted: StoreStats = _late("statistics").statistics(self.database, now=now, ages=ages)
+        return counted
 
     def _set(self, session_id: str, column: str, value: object) -> Session:
         with self.database.write() as db:
@@ -386,3 +396,8 @@ def _exists(wanted: str, taken: str) -> SessionExistsError:
     return SessionExistsError(
         f"There is a session {taken} already, which differs from {wanted} only in case."
     )
+
+
+def _late(part: str) -> ModuleType:
+    """A part of this package that is loaded on first use: most commands do without it."""
+    return import_module(f"{__package__}.{part}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.model.item import SESSION, SPACE, Item
@@ -17,11 +17,12 @@ from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.stats import Share
 from holdfast.policy.lifecycle import SessionLife, session_life
 from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.session_rows import TABLES, where
+from holdfast.stores.sqlite.session_rows import TABLES, tables, where
 
 #: What a session takes beside its messages: its row, its places in indexes.
 _ROW_WEIGHT = 512
 _DEAD = SessionLife()
+_PARENTS = "sessions s LEFT JOIN sessions p ON p.number = s.parent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,23 +59,29 @@ def sessions(
             SELECT s.number, s.id, s.source, s.bytes, s.last_active_at, s.message_count,
                    s.ended_at, s.title, s.pinned, p.id, s.relation,
                    s.ended_at IS NULL AND EXISTS (SELECT 1 FROM leases WHERE session = s.number)
-            FROM {TABLES} WHERE {condition}
+            FROM {_with_parents(wanted)} WHERE {condition}
             """,  # noqa: S608 - no user text
             parameters,
         )
         sources: dict[str, str] = {}
-        return [_item(row, share, holders, sources, now, life) for row in rows]
+        items = [_item(row, share, holders, sources, now, life) for row in rows]
+        return _with_fixed(items, db)
 
 
 def weigh(database: Database, wanted: SessionFilter) -> Share:
     """How many sessions these are, and their share of the database file."""
     condition, parameters = where(wanted)
     with database.read() as db:
-        count, size = db.execute(
-            f"SELECT count(*), coalesce(sum(s.bytes), 0) FROM {TABLES} WHERE {condition}",  # noqa: S608 - no user text
+        count, size, latest = db.execute(
+            f"""
+            SELECT count(*), coalesce(sum(s.bytes), 0), max(s.last_active_at)
+            FROM {tables(wanted)} WHERE {condition}
+            """,  # noqa: S608 - no user text
             parameters,
         ).fetchone()
         weight = (size + count * _ROW_WEIGHT) * _share(db)
+        if count and latest == _newest(db):
+            weight += fixed_bytes(db)
     return Share(name="", count=count, bytes=round(weight))
 
 
@@ -96,10 +103,12 @@ def log_bytes(database: Database) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What the files of a session need to know of it."""
+    """What the files of a session need to know of it. `session` is its id where the names of its
+    files do not have that."""
 
     ended: bool
     source: str
+    session: str = ""
 
 
 def owners(database: Database, ids: Sequence[str]) -> Mapping[str, Owner]:
@@ -148,11 +157,38 @@ def _item(
     )
 
 
+def _with_parents(wanted: SessionFilter) -> str:
+    return TABLES if tables(wanted) == TABLES else _PARENTS
+
+
+def _with_fixed(items: list[Item], db: sqlite3.Connection) -> list[Item]:
+    """What stays whichever sessions go is the newest one's to hold, since that is the last to go:
+    so the size of every other is what its removal frees, and a cap is reached exactly."""
+    newest = _newest(db)
+    place = next((n for n, item in enumerate(items) if item.last_active_at == newest), None)
+    if place is not None:
+        holder = items[place]
+        items[place] = replace(holder, bytes=holder.bytes + fixed_bytes(db))
+    return items
+
+
+def _newest(db: sqlite3.Connection) -> float | None:
+    newest: float | None = db.execute("SELECT max(last_active_at) FROM sessions").fetchone()[0]
+    return newest
+
+
+def fixed_bytes(db: sqlite3.Connection) -> int:
+    """The first page of every table and index: there, however little they hold."""
+    [trees] = db.execute("SELECT count(*) FROM sqlite_schema WHERE rootpage > 0").fetchone()
+    return int(trees + 1) * _pragma(db, "page_size")
+
+
 def _share(db: sqlite3.Connection) -> float:
-    """Bytes on the disk for each byte of messages: shares add up to the pages in use."""
+    """Bytes on the disk for each byte of messages: shares and what is fixed add up to the pages in
+    use."""
     count, size = db.execute("SELECT count(*), coalesce(sum(bytes), 0) FROM sessions").fetchone()
     weight: int = max(1, size + count * _ROW_WEIGHT)
-    return used_bytes(db) / weight
+    return max(0, used_bytes(db) - fixed_bytes(db)) / weight
 
 
 def used_bytes(db: sqlite3.Connection) -> int:

@@ -1,4 +1,4 @@
-"""The totals of sessions, made anew from their messages, and the messages that cannot be read.
+"""The totals of sessions, counted anew, and the messages that cannot be read.
 
 One walk over all messages, in memory that does not grow with them: what was counted lies in
 temporary tables of the connection.
@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.model.session import Message
-from holdfast.stores.sqlite import content
+from holdfast.model.session import Message, Tokens
+from holdfast.stores.sqlite import content, guarded_rows
 
 #: What decoding a message that is no longer what was written may raise.
 _UNREADABLE = (HoldfastError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 _MOST_IN_MEMORY = 2_000
 _TELL_EVERY = 500
+UNPRICED = ("unpriced_in", "unpriced_out", "unpriced_cached")
 COLUMNS = (
     "message_count",
     "tool_call_count",
@@ -27,8 +28,11 @@ COLUMNS = (
     "tokens_out",
     "tokens_cached",
     "cost",
+    *UNPRICED,
     "bytes",
 )
+#: The fact that says up to which message these follow from the sums of sessions, see schema_3.sql.
+UNPRICED_BY_SESSION_TO = "unpriced_by_session_to"
 _TORN = object()
 
 _MAKE = f"""
@@ -38,18 +42,11 @@ _MAKE = f"""
     CREATE TEMP TABLE tally (session INTEGER PRIMARY KEY, {", ".join(COLUMNS)});
 """
 _ADD = f"""
-    INSERT INTO temp.tally (session, {", ".join(COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO temp.tally (session, {", ".join(COLUMNS)})
+    VALUES (?, {", ".join("?" * len(COLUMNS))})
     ON CONFLICT (session) DO UPDATE SET
     {", ".join(f"{column} = {column} + excluded.{column}" for column in COLUMNS)}
 """  # noqa: S608 - our own names
-# Sums of fractions differ in their last digits with the order in which they are made.
-_DIFFERS = " OR ".join(
-    "abs(s.cost - t.cost) > 1e-6 * max(1, abs(t.cost))"
-    if column == "cost"
-    else f"s.{column} IS NOT t.{column}"
-    for column in COLUMNS
-)
-_WRONG = f"FROM sessions s JOIN temp.tally t ON t.session = s.number WHERE {_DIFFERS}"
 
 
 def tally(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
@@ -59,6 +56,7 @@ def tally(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
     db.execute(
         f"INSERT INTO temp.tally SELECT number, {', '.join('0' * len(COLUMNS))} FROM sessions"  # noqa: S608 - our own names
     )
+    _add_booked(db)
     before, db.text_factory = db.text_factory, text_or_torn
     try:
         _walk(db, tell)
@@ -74,7 +72,7 @@ def unreadable(db: sqlite3.Connection) -> tuple[int, int | None]:
 
 def wrong(db: sqlite3.Connection) -> tuple[int, str | None]:
     """How many sessions have totals that are not those of their messages, and the first's id."""
-    count, first = db.execute(f"SELECT count(*), min(s.id) {_WRONG}").fetchone()
+    count, first = db.execute(f"SELECT count(*), min(s.id) {_wrong(db)}").fetchone()
     return count, first
 
 
@@ -85,9 +83,32 @@ def correct(db: sqlite3.Connection) -> int:
         f"""
         UPDATE sessions SET ({columns}) =
             (SELECT {columns} FROM temp.tally WHERE session = sessions.number)
-        WHERE number IN (SELECT s.number {_WRONG})
+        WHERE number IN (SELECT s.number {_wrong(db)})
         """  # noqa: S608 - our own names
     ).rowcount
+
+
+def _wrong(db: sqlite3.Connection) -> str:
+    """Of a store of an older version, only the totals that it has."""
+    there = {row[1] for row in db.execute("PRAGMA table_info(sessions)")}
+    differs = " OR ".join(_differs(db, column) for column in COLUMNS if column in there)
+    return f"FROM sessions s JOIN temp.tally t ON t.session = s.number WHERE {differs}"
+
+
+def _differs(db: sqlite3.Connection, column: str) -> str:
+    if column == "cost":
+        # Sums of fractions differ in their last digits with the order in which they are made.
+        return "abs(s.cost - t.cost) > 1e-6 * max(1, abs(t.cost))"
+    differs = f"s.{column} IS NOT t.{column}"
+    if column not in UNPRICED:
+        return differs
+    [to] = db.execute(
+        "SELECT max(value) FROM facts WHERE name = ?", (UNPRICED_BY_SESSION_TO,)
+    ).fetchone()
+    if not isinstance(to, int):
+        return differs
+    older = f"SELECT 1 FROM messages m WHERE m.session = s.number AND m.number <= {to}"  # noqa: S608 - a number
+    return f"({differs} AND NOT EXISTS ({older}))"
 
 
 def text_or_torn(raw: bytes) -> Any:
@@ -136,6 +157,12 @@ def _walk(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
     _flush(db, sums)
 
 
+def _add_booked(db: sqlite3.Connection) -> None:
+    """What guards booked beside the messages is a part of the totals."""
+    for session, _, each in guarded_rows.all_booked(db):
+        db.execute(_ADD, (session, 0, 0, *guarded_rows.counts(each.usage), 0))
+
+
 def _flush(db: sqlite3.Connection, sums: dict[int, list[float]]) -> None:
     db.executemany(_ADD, ((session, *counts) for session, counts in sums.items()))
     sums.clear()
@@ -143,9 +170,12 @@ def _flush(db: sqlite3.Connection, sums: dict[int, list[float]]) -> None:
 
 def _counts(message: Message) -> tuple[float, ...]:
     """In the order of the columns; raises for a count that is no number, which adding finds."""
-    usage = message.usage
     cost = message.cost or 0.0
-    return 1, message.tool_call_count, usage.input + 0, usage.output + 0, usage.cached + 0, cost + 0
+    return 1, message.tool_call_count, *_each(message.usage), cost + 0, *_each(message.unpriced)
+
+
+def _each(tokens: Tokens) -> tuple[int, int, int]:
+    return tokens.input + 0, tokens.output + 0, tokens.cached + 0
 
 
 def _size(form: int, body: content.Stored, fields: content.Stored) -> int:

@@ -1,0 +1,174 @@
+"""What is measured of checkpoints in time: a turn, the first one, many in a row, a restore.
+
+Everybody looks at the same tree and sees the same change, and who goes first changes with every
+round.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from checkpoint_results import BORG, GIT, HERMES, KNOWN, OURS, RESTIC, Size
+from contenders import Backup, BareGit, Hermes, Holdfast, is_installed
+from trees import Tree
+
+PROGRAMS = (RESTIC, BORG)
+#: Whoever takes longer than this many seconds has fewer rounds.
+_SLOW = 0.5
+_SLOW_ROUNDS = 3
+#: These rounds make the stores and warm the caches.
+_WARMING = 2
+HERMES_LAST = 21
+RESTORED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How often something is measured, and how far."""
+
+    rounds: int = 11
+    first_rounds: int = 3
+    #: So many series, each up to this checkpoint.
+    series: int = 3
+    last: int = 200
+    restores: int = 3
+    #: Whether Hermes takes part, and the backup programs in a turn.
+    hermes: bool = True
+    programs: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One size: the tree that everybody looks at, and a folder for what they make of it."""
+
+    scratch: Path
+    tree: Tree
+    ours: Holdfast
+    effort: Effort
+    size: Size
+
+
+Take = Callable[[str, bool], float | None]
+
+
+def in_turn(everyone: Iterable[str], number: int) -> Sequence[str]:
+    """All of them, and another one first in every round."""
+    names = list(everyone)
+    start = number % len(names)
+    return [*names[start:], *names[:start]]
+
+
+def turn(bench: Bench) -> None:
+    """One file changed, or none, at the beginning of a turn."""
+    scratch, root, ours = bench.scratch, bench.tree.root, bench.ours
+    git = BareGit(scratch / "git", root)
+    ways: dict[str, Take] = {
+        OURS: lambda _, changed: ours.take(scratch / "full", root, changed=changed),
+        KNOWN: lambda path, changed: ours.take(scratch / "known", root, [path], changed=changed),
+        GIT: lambda _, __: git.add(),
+    }
+    with ExitStack() as cleanup:
+        if bench.effort.hermes:
+            hermes = cleanup.enter_context(Hermes(scratch / "hermes"))
+            ways[HERMES] = lambda _, changed: hermes.take(root, changed=changed)
+        for program in filter(is_installed, PROGRAMS if bench.effort.programs else ()):
+            backup = Backup(program, scratch / program, root)
+            ways[program] = lambda _, __, backup=backup: backup.take()  # type: ignore[misc]
+        _measure_turns(bench, ways)
+
+
+def _measure_turns(bench: Bench, ways: dict[str, Take]) -> None:
+    rounds = dict.fromkeys(ways, bench.effort.rounds)
+    for number in range(-_WARMING, bench.effort.rounds):
+        path = bench.tree.edit()
+        for changed, figures in ((True, bench.size.changed), (False, bench.size.unchanged)):
+            for name in in_turn(ways, number):
+                if number >= rounds[name]:
+                    continue
+                seconds = ways[name](path, changed)
+                if seconds is None:
+                    rounds[name] = -_WARMING  # it refuses this tree
+                elif number >= 0:
+                    figures.setdefault(name, []).append(seconds)
+                elif number == -1 and changed and seconds > _SLOW:
+                    rounds[name] = min(_SLOW_ROUNDS, bench.effort.rounds)
+
+
+def first(bench: Bench) -> None:
+    """Each round in new stores; what they wrote reaches the disk before the next one's turn."""
+    everyone = [OURS, GIT, *filter(is_installed, PROGRAMS), HERMES]
+    for number in range(bench.effort.first_rounds):
+        for name in in_turn(everyone, number):
+            if name == HERMES and (number or not bench.effort.hermes):
+                continue
+            folder = bench.scratch / "first"
+            os.sync()
+            seconds = _take_first(bench, name, folder)
+            if seconds is not None:
+                bench.size.first.setdefault(name, []).append(seconds)
+            shutil.rmtree(folder)
+
+
+def _take_first(bench: Bench, name: str, folder: Path) -> float | None:
+    root = bench.tree.root
+    if name == OURS:
+        folder.mkdir()
+        # Another name every time: the library may remember a home.
+        return bench.ours.take(Path(tempfile.mkdtemp(dir=folder)), root)
+    if name == GIT:
+        return BareGit(folder, root).add()
+    if name == HERMES:
+        with Hermes(folder) as hermes:
+            return hermes.take(root)
+    return Backup(name, folder, root).take()
+
+
+def series(bench: Bench) -> None:
+    """One changed file each. Hermes joins the first series until it has pruned once."""
+    size = bench.size
+    with ExitStack() as cleanup:
+        hermes = None
+        if bench.effort.hermes:
+            hermes = cleanup.enter_context(Hermes(bench.scratch / "hermes-series"))
+        for number in range(bench.effort.series):
+            home = bench.scratch / f"series-{number}"
+            for position in range(1, bench.effort.last + 1):
+                bench.tree.edit()
+                seconds = bench.ours.take(home, bench.tree.root)
+                size.series.setdefault(position, []).append(seconds)
+                if hermes is None or number or position > HERMES_LAST or hermes.refused:
+                    continue
+                theirs = hermes.take(bench.tree.root)
+                if theirs is not None:
+                    size.hermes_series[position] = theirs
+
+
+def restore(bench: Bench) -> None:
+    """The safety checkpoint and the receipt are part of it; git only writes the files."""
+    tree, root, home = bench.tree, bench.tree.root, bench.scratch / "restore"
+    git = BareGit(bench.scratch / "git-restore", root)
+    target = bench.ours.ask("take", home, root)["id"]
+    git.add()
+    written = git.said("write-tree")
+    for number in range(bench.effort.restores):
+        for what, spoil, count in (
+            ("some", lambda: tree.edit_some(RESTORED), min(RESTORED, bench.size.files)),
+            ("all", tree.empty, bench.size.files),
+        ):
+            for name in in_turn((OURS, GIT), number):
+                spoil()
+                os.sync()
+                if name == GIT:
+                    seconds = git.timed("read-tree", "--reset", "-u", written)
+                else:
+                    done = bench.ours.ask("restore", home, root, target)
+                    if done["written"] != count:
+                        raise SystemExit(f"Not all of {count:,} files came back: {done}")
+                    seconds = done["seconds"]
+                bench.size.restore.setdefault(f"{name} {what}", []).append(seconds)

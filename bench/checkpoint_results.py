@@ -1,0 +1,275 @@
+"""What the benchmark of checkpoints found: kept as plain values, shown as tables of ratios."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from baselines import HERMES as HERMES_VERSION
+from plotting import Plot
+
+OURS, KNOWN, GIT = "Holdfast", "Holdfast, path known", "`git add -A`"
+HERMES, RESTIC, BORG = f"Hermes {HERMES_VERSION}", "restic", "borg"
+EVERYONE = (OURS, KNOWN, GIT, HERMES, RESTIC, BORG)
+
+#: The size that the targets speak of, unless it was not measured.
+_TARGET_FILES = 10_000
+_SECOND, _LAST_UNPRUNED = 2, 20
+#: What a median of a few rounds may be off on a machine with other work.
+_NOISE = 1.1
+_MB = 1e6
+
+Times = Mapping[str, Sequence[float]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Size:
+    """All that was measured with a tree of so many files, in seconds and bytes."""
+
+    files: int
+    bytes: int = 0
+    memory: float = 0
+    changed: dict[str, list[float]] = field(default_factory=dict)
+    unchanged: dict[str, list[float]] = field(default_factory=dict)
+    first: dict[str, list[float]] = field(default_factory=dict)
+    #: By the number of the checkpoint in a row.
+    series: dict[int, list[float]] = field(default_factory=dict)
+    hermes_series: dict[int, float] = field(default_factory=dict)
+    restore: dict[str, list[float]] = field(default_factory=dict)
+    #: By the number of checkpoints: as they were left, after maintenance, and git in one pack.
+    disk: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    #: Of the last of these, what the indexes take: Holdfast's and git's.
+    indexes: tuple[int, int] = (0, 0)
+    packing: float = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Results:
+    """Everything. `status` has seconds and megabytes by command."""
+
+    durable_write: float = 0
+    load: tuple[float, float] = (0, 0)
+    sizes: list[Size] = field(default_factory=list)
+    projects: int = 0
+    status: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+
+def span(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.1f} ms"
+
+
+def median(times: Times, who: str) -> float:
+    """0 for one that was not measured."""
+    return statistics.median(times[who]) if times.get(who) else 0
+
+
+def shown(seconds: float) -> str:
+    return span(seconds) if seconds else ""
+
+
+def ratio(value: float) -> str:
+    return f"{value:.0f} x" if value >= 10 else f"{value:.2f} x"
+
+
+def turns(results: Results) -> Iterator[str]:
+    yield "| 1 file changed | " + " | ".join(EVERYONE) + " |"
+    yield "|---|" + "---:|" * len(EVERYONE)
+    for size in results.sizes:
+        yield _times(f"of {size.files:,}", size.changed)
+    for size in results.sizes:
+        yield _times(f"none of {size.files:,}", size.unchanged)
+
+
+def firsts(results: Results) -> Iterator[str]:
+    everyone = (OURS, GIT, RESTIC, BORG, HERMES)
+    yield "| first checkpoint | " + " | ".join(everyone) + " | memory |"
+    yield "|---|" + "---:|" * (len(everyone) + 1)
+    for size in results.sizes:
+        line = _times(f"of {size.files:,} files, {size.bytes / _MB:,.0f} MB", size.first, everyone)
+        yield f"{line} {size.memory:.0f} MB |"
+
+
+def _times(what: str, times: Times, everyone: Sequence[str] = EVERYONE) -> str:
+    cells = (shown(median(times, who)) for who in everyone)
+    return f"| {what} | " + " | ".join(cells) + " |"
+
+
+def in_a_row(size: Size, positions: Sequence[int]) -> Iterator[str]:
+    yield f"| checkpoint, {size.files:,} files | {OURS} | to its 2nd | {HERMES} | to its 2nd |"
+    yield "|---|---:|---:|---:|---:|"
+    second, theirs = statistics.median(size.series[_SECOND]), size.hermes_series
+    for position in positions:
+        if position not in size.series:
+            continue
+        mine = statistics.median(size.series[position])
+        beside = theirs.get(position, 0)
+        other = f"{span(beside)} | {ratio(beside / theirs[_SECOND])}" if beside else " | "
+        yield f"| {position}. | {span(mine)} | {ratio(mine / second)} | {other} |"
+    before, after, slowest = _flatness(size)
+    yield ""
+    yield (
+        f"The 2nd to the 20th together: {span(before)}. The 21st to the {max(size.series)}th:"
+        f" {span(after)}, the slowest {span(slowest)}."
+    )
+
+
+def _flatness(size: Size) -> tuple[float, float, float]:
+    """The median of those before the first is rotated out, of those after, and the slowest."""
+    before = [x for n, xs in size.series.items() if _SECOND <= n <= _LAST_UNPRUNED for x in xs]
+    after = [x for n, xs in size.series.items() if n > _LAST_UNPRUNED for x in xs]
+    return statistics.median(before), statistics.median(after or before), max(after or before)
+
+
+def disks(size: Size) -> Iterator[str]:
+    yield f"| checkpoints of {size.files:,} files | as left | after maintenance | git | ratio |"
+    yield "|---|---:|---:|---:|---:|"
+    for count, (left, packed, git) in size.disk.items():
+        cells = " | ".join(f"{each / _MB:.2f} MB" for each in (left, packed, git))
+        yield f"| {count} | {cells} | {ratio(packed / git)} |"
+    _, packed, git = _last(size)
+    ours, theirs = size.indexes
+    yield ""
+    yield (
+        f"Of the last line, the private folders take {ours / _MB:.2f} MB, and git's indexes"
+        f" {theirs / _MB:.2f} MB. To git's without any index it is"
+        f" {ratio(packed / (git - theirs))}. The last maintenance took {span(size.packing)}."
+    )
+
+
+def _last(size: Size) -> tuple[int, int, int]:
+    return list(size.disk.values())[-1]
+
+
+def restores(results: Results) -> Iterator[str]:
+    yield "| restore | Holdfast | `git read-tree --reset -u` | ratio |"
+    yield "|---|---:|---:|---:|"
+    for size in results.sizes:
+        for what, words in (("some", "changed files of"), ("all", "into an empty directory, of")):
+            if size.restore:
+                mine, git = (median(size.restore, f"{who} {what}") for who in (OURS, GIT))
+                cells = f"{span(mine)} | {span(git)} | {ratio(mine / git)}"
+                yield f"| {words} {size.files:,} | {cells} |"
+
+
+def statuses(results: Results) -> Iterator[str]:
+    yield f"| {results.projects:,} projects | takes | memory |"
+    yield "|---|---:|---:|"
+    for words, (seconds, memory) in results.status.items():
+        yield f"| {words} | {span(seconds)} | {f'{memory:.0f} MB' if memory else ''} |"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A row of what must be reached. `most` is a limit from above, otherwise it is from below."""
+
+    work: str
+    measured: float
+    wanted: float
+    most: bool
+    unit: str = "x"
+
+    def line(self) -> str:
+        reached = self.measured <= self.wanted if self.most else self.measured >= self.wanted
+        digits = 0 if self.measured >= 10 else 2
+        cells = f"{self.measured:.{digits}f} {self.unit} | {'≤' if self.most else '≥'}"
+        wanted = f"{self.wanted:g} {self.unit}"
+        return f"| {self.work} | {cells} {wanted} | {'yes' if reached else '**no**'} |"
+
+
+def targets(results: Results) -> Iterator[str]:
+    yield "| work | measured | wanted | reached |"
+    yield "|---|---:|---:|---|"
+    for target in _targets(results):
+        yield target.line()
+
+
+def _targets(results: Results) -> Iterator[Target]:
+    by_files = {size.files: size for size in results.sizes}
+    size = by_files.get(_TARGET_FILES) or (results.sizes[-1] if results.sizes else Size(files=0))
+    of = f"of {size.files:,}"
+    changed, first = size.changed, size.first
+    for work, ours, theirs, wanted, most in (
+        (f"1 file {of} changed, to Hermes", (changed, OURS), (changed, HERMES), 15, False),
+        ("the same, to a warm `git add -A`", (changed, OURS), (changed, GIT), 1.5, True),
+        ("its path known, to Hermes", (changed, KNOWN), (changed, HERMES), 100, False),
+        (f"first {of} files, to `git add -A`", (first, OURS), (first, GIT), 0.6, True),
+        ("the same, to restic", (first, OURS), (first, RESTIC), 1.2, True),
+    ):
+        mine, other = median(*ours), median(*theirs)
+        if mine and other:
+            measured = mine / other if most else other / mine
+            yield Target(work=work, measured=measured, wanted=wanted, most=most)
+    if len(size.series) > _LAST_UNPRUNED:
+        before, after, _ = _flatness(size)
+        yield Target(
+            work="the 21st and later, to those before",
+            measured=after / before,
+            wanted=_NOISE,
+            most=True,
+        )
+    if size.disk:
+        _, packed, git = _last(size)
+        yield Target(
+            work="disk, all worktrees, to one packed git",
+            measured=packed / git,
+            wanted=1.2,
+            most=True,
+        )
+    for words, (seconds, memory) in results.status.items():
+        work = f"{words}, {results.projects:,} projects"
+        yield Target(work=work, measured=seconds, wanted=1, most=True, unit="s")
+        if memory:
+            yield Target(work="its memory", measured=memory, wanted=200, most=True, unit="MB")
+
+
+def plots(results: Results) -> Iterator[Plot]:
+    by_size = Plot(
+        name="checkpoint-size",
+        title="Checkpoint, one file changed",
+        x="files in the tree",
+        y="seconds",
+        log_x=True,
+        log_y=True,
+    )
+    for size in results.sizes:
+        for who in EVERYONE:
+            if size.changed.get(who):
+                by_size.add(who.strip("`"), size.files, median(size.changed, who))
+    yield by_size
+    measured = [size for size in results.sizes if size.files <= _TARGET_FILES]
+    if measured and measured[-1].series:
+        yield _nth(measured[-1])
+    if measured and measured[-1].disk:
+        yield _disk(measured[-1])
+
+
+def _nth(size: Size) -> Plot:
+    plot = Plot(
+        name="checkpoint-nth",
+        title=f"The n-th checkpoint in a row, one of {size.files:,} files changed",
+        x="number of the checkpoint",
+        y="seconds",
+        log_y=True,
+    )
+    for position, seconds in size.series.items():
+        if position >= _SECOND:
+            plot.add(OURS, position, statistics.median(seconds))
+    for position, each in size.hermes_series.items():
+        if position >= _SECOND:
+            plot.add(HERMES, position, each)
+    return plot
+
+
+def _disk(size: Size) -> Plot:
+    plot = Plot(
+        name="checkpoint-disk",
+        title=f"Disk for checkpoints of worktrees with {size.files:,} files",
+        x="checkpoints",
+        y="MB",
+    )
+    for count, (left, packed, git) in size.disk.items():
+        plot.add(f"{OURS}, before maintenance", count, left / _MB)
+        plot.add(OURS, count, packed / _MB)
+        plot.add("git, one pack", count, git / _MB)
+    return plot

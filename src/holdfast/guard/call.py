@@ -1,0 +1,71 @@
+"""One call of the model, from before it is made to what it used."""
+
+from __future__ import annotations
+
+import logging
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.session import Tokens
+from holdfast.model.usage import Usage
+from holdfast.policy.usage_figures import checked_cost, checked_tokens
+
+if TYPE_CHECKING:
+    from holdfast.guard.guard import Guard
+    from holdfast.model.guarded import Estimate
+
+_log = logging.getLogger("holdfast")
+
+
+class Call:
+    """A call that is let through when its block is entered, and over when that is left."""
+
+    def __init__(self, guard: Guard, estimate: Estimate) -> None:
+        self._guard = guard
+        self._estimate = estimate
+        self._reservation: int | None = None
+        self._entered = False
+
+    def __enter__(self) -> Self:
+        if self._entered:
+            raise UsageError("A call is made once.", hint="Ask the guard for another one.")
+        self._reservation = self._guard.begin(self._estimate)
+        self._entered = True
+        return self
+
+    def used(
+        self, tokens: Tokens | None = None, *, cost: float | None = None, model: str | None = None
+    ) -> None:
+        """Book what the call used, at once and for good, in the session's totals and the ledger.
+
+        For what no message carries: tokens of a message are counted when that is stored. Without
+        a `cost` the price of the model holds, if there is one. More can be booked later; the
+        first time ends the reservation.
+        """
+        if not self._entered:
+            raise UsageError("This call was not let through: nothing can have been used.")
+        counted = checked_tokens(tokens or Tokens())
+        usage = Usage(
+            tokens=counted,
+            cost=0.0 if cost is None else checked_cost(cost),
+            unpriced=counted if cost is None else Tokens(),
+        )
+        self._guard.settle(self._reservation, usage, model)
+        self._reservation = None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._reservation is None:
+            return
+        try:
+            self._guard.settle(self._reservation, None, None)
+        except HoldfastError as failure:
+            if error is None:
+                raise
+            _log.error("a call could not be given up: %s", failure.message)  # the other says more
+        self._reservation = None

@@ -1,0 +1,249 @@
+"""One object around the loop of an agent, for one session.
+
+Whether a call may be made is decided, and written down, in one transaction of the store: of two
+threads or two processes one is first, and the other sees what the first was allowed. What is never
+left to memory cannot be begun again by a restart.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.guard import refusals
+from holdfast.guard.call import Call
+from holdfast.model.alert import Alert
+from holdfast.model.guard import Advice, Reservation, Standing
+from holdfast.model.guarded import Estimate
+from holdfast.model.session import Session, Tokens
+from holdfast.model.usage import Usage
+from holdfast.policy import breaker, fixation, spending, work_time
+from holdfast.policy.budget_warnings import warnings
+from holdfast.policy.budgets import MINUTE, Budgets, GuardOptions
+from holdfast.policy.prices import Prices
+from holdfast.policy.spending import Measure
+from holdfast.policy.usage_figures import checked_cost, checked_tokens
+from holdfast.ports import Clock, GuardBook, Processes
+
+#: Longer than any call. Only for those of another machine or container, of which nobody here can
+#: say whether they live.
+_FOREIGN_SECONDS = 60 * MINUTE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardRules:
+    """What a guard holds a session to. `own` are limits of this one session, in place of those
+    that its source has."""
+
+    options: GuardOptions
+    prices: Prices
+    own: Budgets | None = None
+
+    def __post_init__(self) -> None:
+        if self.own is not None and (self.own.daily_tokens or self.own.daily_cost):
+            raise UsageError(
+                "The budget of a day is for many sessions; it cannot be that of a single one.",
+                hint="Set it in the configuration, or in `GuardOptions`.",
+            )
+
+    def bounds_days(self, source: str) -> bool:
+        sources = (self.options.everywhere, self.options.budgets_of(source))
+        return any(budgets.daily_tokens or budgets.daily_cost for budgets in sources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decided:
+    """What became of a call: its reservation, or why it was refused."""
+
+    reservation: int = 0
+    refusal: HoldfastError | None = None
+    ended: bool = False
+    alerts: Sequence[Alert] = ()
+
+
+class Guard:
+    """The guard of one session. Safe to share between threads; other processes have their own."""
+
+    def __init__(
+        self,
+        book: GuardBook,
+        processes: Processes,
+        session: Session,
+        *,
+        rules: GuardRules,
+        clock: Clock,
+        monotonic: Clock,
+        tell: Callable[[Alert], None],
+        on_end: Callable[[str], None],
+    ) -> None:
+        self.session_id = session.id
+        self._bounds_days = rules.bounds_days(session.source)
+        self._book = book
+        self._processes = processes
+        self._rules = rules
+        self._clock = clock
+        self._monotonic = monotonic
+        self._tell = tell
+        self._on_end = on_end
+        self._lock = threading.Lock()
+        self._errors = 0
+        self._run = fixation.Run()
+
+    def call(self, *, tokens: Tokens | None = None, cost: float = 0.0) -> Call:
+        """One call of the model, or one turn of the loop: `with guard.call() as call:`.
+
+        Entering raises `BudgetExceededError` when the call would pass a budget; the session has
+        ended then. `tokens` and `cost` are what it may use at most, where that is known: they
+        count against the budgets until it is over.
+        """
+        estimate = Estimate(tokens=checked_tokens(tokens or Tokens()), cost=checked_cost(cost))
+        return Call(self, estimate)
+
+    def measures(self) -> Sequence[Measure]:
+        """How the session stands to each of its budgets that is set. Changes nothing."""
+        now = self._clock()
+        standing = self._seen(now)
+        return self._measured(self._ticked(standing))
+
+    def tool_result(self, tool: str, arguments: object = None, *, failed: bool) -> Advice:
+        """To be told of every tool call when it is over, in whatever order they end.
+
+        The advice of the breaker and of the look for fixation, whichever is stronger: `text` is
+        for the model, `level` for you. A success ends a row of errors, another tool a fixation.
+        """
+        arguments_seen = fixation.fingerprint(arguments)
+        options = self._rules.options
+        with self._lock:
+            self._errors = breaker.errors_after(self._errors, failed=failed)
+            self._run = self._run.after(tool, arguments_seen)
+            errors, run = self._errors, self._run
+        broken = breaker.advice(errors, tool, options.breaker)
+        fixed = fixation.advice(run, same_call=options.same_call, same_tool=options.same_tool)
+        return broken if broken.level >= fixed.level else fixed
+
+    # --- For `Call` -------------------------------------------------------------------------------
+
+    def begin(self, estimate: Estimate) -> int:
+        """Reserve a call, or refuse it; the number of its reservation."""
+        now = self._clock()
+        with self._book.transaction():
+            decided = self._decide(estimate, now)
+        self._tell_all(decided.alerts)
+        if decided.ended:
+            self._on_end(self.session_id)
+        if decided.refusal is not None:
+            raise decided.refusal
+        return decided.reservation
+
+    def settle(self, reservation: int | None, usage: Usage | None, model: str | None) -> None:
+        """End a call and book what it used. What was used is booked in an ended session too: it
+        was let through while that was open, and was paid for."""
+        now = self._clock()
+        with self._book.transaction():
+            standing = self._ticked(self._swept(self._seen(now), now))
+            work = standing.work
+            if reservation is not None:
+                self._book.give_up([reservation])
+            if usage is not None:
+                of = model or standing.session.model or ""
+                priced = self._priced(usage, standing.session.model or "", of)
+                work = self._book.book(standing.session, work, priced, model=of, now=now)
+            after = replace(self._seen(now), work=work)
+            alerts = self._warned(after, self._measured(after), now)
+        self._tell_all(alerts)
+
+    # --- Inside a transaction ---------------------------------------------------------------------
+
+    def _decide(self, estimate: Estimate, now: float) -> _Decided:
+        standing = self._ticked(self._swept(self._seen(now), now))
+        found = self._measured(standing)
+        if standing.session.ended:
+            return _Decided(refusal=refusals.ended(standing, found), ended=True)
+        passed = spending.refusal(found, estimate)
+        if passed is not None:
+            alerts = self._warned(standing, found, now, passed=passed)
+            self._book.end(self.session_id, spending.end_reason(passed.budget), at=now)
+            return _Decided(refusal=refusals.passed(standing, passed), ended=True, alerts=alerts)
+        unknown = spending.unknown_cost(found)
+        if unknown is not None:
+            return _Decided(refusal=refusals.unknown_cost(standing, unknown))
+        holder = self._processes.this_process()
+        reservation = self._book.reserve(self.session_id, holder, estimate, now=now)
+        begun = replace(standing, work=standing.work.with_iteration())
+        alerts = self._warned(begun, self._measured(begun), now)
+        return _Decided(reservation=reservation, alerts=alerts)
+
+    def _seen(self, now: float) -> Standing:
+        return self._book.standing(self.session_id, today=now if self._bounds_days else None)
+
+    def _swept(self, standing: Standing, now: float) -> Standing:
+        """Without the calls of processes that are gone: those must not count for ever."""
+        dead = [each.number for each in standing.in_flight if self._is_over(each, now)]
+        if not dead:
+            return standing
+        self._book.give_up(dead)
+        alive = tuple(each for each in standing.in_flight if each.number not in set(dead))
+        return replace(standing, in_flight=alive)
+
+    def _is_over(self, reservation: Reservation, now: float) -> bool:
+        here = self._processes.this_process()
+        if reservation.holder == here:
+            return False
+        if reservation.holder.host != here.host:
+            # From a clock that was set back since, or never agreed with ours, it is over too.
+            return abs(now - reservation.made_at) > _FOREIGN_SECONDS
+        return self._processes.is_dead(reservation.holder)
+
+    def _ticked(self, standing: Standing) -> Standing:
+        mine = [each for each in standing.in_flight if each.session_id == self.session_id]
+        work = work_time.ticked(
+            standing.work,
+            boot=self._processes.this_process().boot,
+            at=self._monotonic(),
+            messages=standing.session.message_count,
+            in_flight=bool(mine),
+            idle_after=self._rules.options.idle_after,
+        )
+        return replace(standing, work=work)
+
+    def _measured(self, standing: Standing) -> tuple[Measure, ...]:
+        rules = self._rules
+        return spending.measures(
+            rules.options, standing, rules.prices, own=rules.own, at=standing.work.ticked or 0.0
+        )
+
+    def _warned(
+        self,
+        standing: Standing,
+        found: Sequence[Measure],
+        now: float,
+        *,
+        passed: Measure | None = None,
+    ) -> Sequence[Alert]:
+        """What to tell, and that it was told; keeps what is remembered."""
+        daily = [each for each in found if each.is_daily]
+        own = [each for each in found if not each.is_daily]
+        of_session = warnings(self.session_id, own, standing.work.warned, passed=passed)
+        self._book.keep(self.session_id, replace(standing.work, warned=of_session.told))
+        if not daily:
+            return of_session.alerts
+        told = self._book.warned_on(now)
+        of_day = warnings(self.session_id, daily, told, passed=passed)
+        fresh = [key for key in of_day.told if key not in told]
+        if fresh:  # those of other sources stay: they are not measured here
+            self._book.warn_on(now, [*told, *fresh])
+        return (*of_session.alerts, *of_day.alerts)
+
+    def _priced(self, usage: Usage, usual: str, model: str) -> Usage:
+        """A session's tokens without a cost have the price of its model. Those of another model
+        get theirs now, where it is known."""
+        if usage.unpriced == Tokens() or model == usual:
+            return usage
+        cost = self._rules.prices.cost_of(model or None, usage.unpriced)
+        return usage if cost is None else Usage(tokens=usage.tokens, cost=usage.cost + cost)
+
+    def _tell_all(self, alerts: Sequence[Alert]) -> None:
+        for alert in alerts:
+            self._tell(alert)

@@ -1,0 +1,1 @@
+"""The home of Hermes, an agent that Holdfast did not make."""

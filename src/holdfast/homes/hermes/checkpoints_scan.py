@@ -1,0 +1,196 @@
+"""The checkpoints of a Hermes home: what is there, what it weighs, and how it is looked after.
+
+Two folders are bounded together: that of Hermes, and that of Holdfast in the same home, which holds
+safety checkpoints and what was brought in to be restored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from holdfast.homes.checkpoint_scan import CheckpointFolder
+from holdfast.model.checkpoint_inventory import CheckpointInventory
+from holdfast.model.inventory import Problem
+from holdfast.model.item import CHECKPOINT_SPACE, LEGACY, SPACE, Item
+from holdfast.model.operation import LogView
+from holdfast.model.verification import Verification
+from holdfast.ports import Clock
+from holdfast.stores.files import version_of
+from holdfast.stores.hermesgit import listing, reclaiming, verifying
+from holdfast.stores.hermesgit.chains import Chains
+from holdfast.stores.hermesgit.changing import changing
+from holdfast.stores.hermesgit.items import items, marks
+from holdfast.stores.hermesgit.known import doubt
+from holdfast.stores.hermesgit.layout import REFS, HermesLayout
+from holdfast.stores.hermesgit.notes import Notes, read_notes, write_notes
+from holdfast.stores.hermesgit.quarantine import Quarantine
+from holdfast.stores.hermesgit.records import read_record, read_records
+from holdfast.stores.hermesgit.references import unreadable
+from holdfast.stores.shadowgit import legacy
+from holdfast.stores.shadowgit.legacy import LegacyShelf
+from holdfast.stores.shadowgit.object_files import allocated_below
+from holdfast.stores.shadowgit.projects import whereabouts
+from holdfast.stores.shadowgit.sizes import Measured, measure
+from holdfast.stores.shadowgit.store import ShadowGitStore
+
+_HOLDER = "checkpoints prune"
+_OURS = "Holdfast"
+#: What a run may leave beyond what objects weigh: the file of cuts, the last block of a new pack
+#: and that of its index.
+_ROUNDING = 3 * 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """Hermes's store at one moment."""
+
+    chains: Chains
+    measured: Measured
+
+
+class HermesCheckpointFolder:
+    """The bounds of both folders. Looking at them creates nothing."""
+
+    def __init__(
+        self,
+        layout: HermesLayout,
+        own: CheckpointFolder,
+        store: ShadowGitStore,
+        log: Callable[[], LogView],
+        clock: Clock,
+    ) -> None:
+        self._layout = layout
+        self._own = own
+        self._store = store
+        self._log = log
+        self._clock = clock
+        self._reserved = 0
+
+    def scan(self, now: float) -> CheckpointInventory:
+        own = self._own.scan(now)
+        copies = Counter(each.project for each in self._store.list() if each.origin is not None)
+        beside = replace(
+            own,
+            projects={
+                # What was brought in to be compared or restored is Hermes's, and listed as such.
+                key: replace(each, by=_OURS, checkpoints=each.checkpoints - copies[key])
+                for key, each in own.projects.items()
+            },
+            legacy=(*own.legacy, *self._legacy()),
+            total_bytes=own.total_bytes + allocated_below(self._layout.folder) + self._reserved,
+        )
+        return self._with_store(beside, now) if self._layout.exists() else beside
+
+    def set_aside(self, now: float) -> str | None:
+        """Nothing is moved: Hermes does that by itself, in its own time. Noted is what a later run
+        wants to know: which disk each project lies on, and what its record says."""
+        if self._layout.exists() and doubt(self._layout) is None:
+            self._reserved = _ROUNDING
+            if Quarantine(self._layout.store).is_left:
+                with changing(self._layout, holder=_HOLDER):
+                    pass  # it has brought back what a killed run had moved aside
+            seen = {project: self._seen(project, now) for project in read_records(self._layout)}
+            if any(notes != read_notes(self._layout, each) for each, notes in seen.items()):
+                with changing(self._layout, holder=_HOLDER):
+                    for project in seen:
+                        write_notes(self._layout, project, self._seen(project, now))
+        return None
+
+    def pack(self) -> int:
+        """Bring both stores into their smallest form without dropping anything."""
+        freed = self._own.pack()
+        if self._layout.exists() and doubt(self._layout) is None:
+            done = reclaiming.reclaim(
+                self._layout, now=self._clock(), holder=_HOLDER, thorough=True
+            )
+            freed += done.freed
+        return freed
+
+    def tidy(self) -> bool:
+        return self._own.tidy()
+
+    def verify(self) -> Verification:
+        theirs, ours = verifying.verify(self._layout), self._own.verify()
+        return Verification(
+            checkpoints=theirs.checkpoints + ours.checkpoints,
+            problems=(*theirs.problems, *ours.problems),
+        )
+
+    def _with_store(self, own: CheckpointInventory, now: float) -> CheckpointInventory:
+        found = self._look()
+        projects = listing.projects(self._layout, found.chains, stale_before=None)
+        named = marks(self._layout, found.chains)
+        weights = own.weights.beside(found.measured.weights)
+        return replace(
+            own,
+            projects={**own.projects, **{each.id: each for each in projects}},
+            checkpoints=(*own.checkpoints, *items(self._layout, found.chains, weights)),
+            space=(_space(own.space, found.measured, now),),
+            names={**own.names, **{key: each.name for key, each in named.items() if each.name}},
+            weights=weights,
+            problems=(*own.problems, *self._problems(found)),
+        )
+
+    def _look(self) -> _Found:
+        chains = Chains.look(self._layout)
+        refs = list(chains.refs())
+        return _Found(
+            chains=chains, measured=measure(self._layout.shape, chains.trees.repository, refs)
+        )
+
+    def _seen(self, project: str, now: float) -> Notes:
+        """The notes on a project, with what can be seen of it now."""
+        notes, record = read_notes(self._layout, project), read_record(self._layout, project)
+        if record is None or record.last_touch > now or not Path(record.workdir).is_dir():
+            return notes
+        mount, disk = whereabouts(Path(record.workdir).resolve())
+        return replace(notes, record=record, mount=mount, disk=disk)
+
+    def _legacy(self) -> Iterator[Item]:
+        """Archives of the older layout, and single repositories that nobody moved aside yet."""
+        for archive in legacy.archives(self._layout.shape):
+            yield _legacy_item(archive.path, archive.bytes, archive.moved_at)
+        for each in legacy.repositories(self._layout.shape):
+            if not each.archive:
+                taken = LegacyShelf([each]).list()
+                used = taken[0].time if taken else each.path.lstat().st_mtime
+                yield _legacy_item(each.path, allocated_below(each.path), used)
+
+    def _problems(self, found: _Found) -> Iterator[Problem]:
+        why = doubt(self._layout)
+        if why is not None:
+            reason = f"{why}; it is read, and never changed"
+            yield Problem(path=str(self._layout.store), reason=reason)
+        for project in unreadable(self._layout):
+            yield Problem(path=f"{REFS}{project}", reason="this reference cannot be read")
+        known = {(each.removal.operation, each.removal.number) for each in self._log().trash}
+        for ref in found.chains.trash:
+            if (ref.operation, ref.number) not in known:
+                reason = "in the trash of an operation that the log lacks"
+                yield Problem(path=ref.path, reason=reason)
+        for oid in found.measured.damaged:
+            reason = "missing from Hermes's checkpoint store, or damaged"
+            yield Problem(path=oid, reason=reason)
+
+
+def _legacy_item(path: Path, size: int, used: float) -> Item:
+    return Item(
+        kind=LEGACY,
+        id=path.name,
+        bytes=size,
+        last_active_at=used,
+        version=version_of(path.lstat()),
+    )
+
+
+def _space(own: Sequence[Item], measured: Measured, now: float) -> Item:
+    return Item(
+        kind=SPACE,
+        id=CHECKPOINT_SPACE,
+        bytes=measured.garbage + sum(item.bytes for item in own),
+        last_active_at=now,
+        version=CHECKPOINT_SPACE,
+    )

@@ -1,0 +1,60 @@
+"""Looking a home of Hermes over: its database, and all that is ours beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from holdfast.homes.checkup import HomeCheckup
+from holdfast.homes.hermes import signs
+from holdfast.homes.hermes.engine import HermesEngine
+from holdfast.homes.permissions import is_private
+from holdfast.model.finding import Finding, Severity
+from holdfast.model.repair import Repair
+from holdfast.ports import OperationLog, Progress
+from holdfast.stores.files import PRIVATE_DIR, storage_errors
+from holdfast.stores.hermes import checkup, usage
+from holdfast.stores.trash_folder import TrashFolder
+
+
+class HermesCheckup(HomeCheckup):
+    """Mends what is ours. Of Hermes's, only what a killed run of Holdfast left undone."""
+
+    def __init__(
+        self,
+        root: Path,
+        log: OperationLog,
+        trash: TrashFolder,
+        engine: Callable[[], HermesEngine | None],
+    ) -> None:
+        super().__init__(signs.state_folder(root), usage.NAME, log, trash)
+        self._of = root / signs.DATABASE
+        self._engine = engine
+
+    def _look_at_permissions(self) -> Finding:
+        """Of our folder alone: what Hermes lets others read is its own affair, and a copy of it in
+        the trash keeps its mode to come back with."""
+        if is_private(self._root):
+            return Finding(check="permissions")
+        return Finding(
+            check="permissions",
+            severity=Severity.WARNING,
+            message=f"other users of this machine can look into {self._root}",
+            advice="`holdfast doctor --repair` takes that right away from them.",
+            repairable=True,
+        )
+
+    def _tighten(self) -> Repair:
+        with storage_errors(f"change {self._root}"):
+            self._root.chmod(PRIVATE_DIR)
+        return Repair(steps=(f"made {self._root} private",))
+
+    def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
+        progress.step("looking at Hermes's database", 0, None)
+        yield from checkup.check(self._of)
+
+    def _mend_store(self, wanted: set[str], now: float, progress: Progress) -> Iterator[Repair]:
+        engine = self._engine() if checkup.SEARCH in wanted else None
+        if engine is not None:
+            engine.search.complete()
+            yield Repair(steps=("put messages back into Hermes's search tables",))

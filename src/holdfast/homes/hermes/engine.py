@@ -1,0 +1,118 @@
+"""The rows of Hermes, for whoever removes, archives or ends sessions."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from holdfast.model.plan import PlanItem
+from holdfast.model.session import EndReason
+from holdfast.ports import Clock
+from holdfast.stores.hermes import life, removing, space
+from holdfast.stores.hermes.awaited import AwaitedParents
+from holdfast.stores.hermes.copying import HermesBundleFolder
+from holdfast.stores.hermes.database import HermesDatabase
+from holdfast.stores.hermes.life import Signs
+from holdfast.stores.hermes.sessions import HermesSessionStore
+from holdfast.stores.hermes.space import SearchRenewal
+from holdfast.stores.sqlite.bundle import BundleFolder, Copied
+from holdfast.stores.sqlite.removing import Found
+
+#: Messages in one transaction: some tenths of a second where each leaves the search tables.
+_MOST_INDEXED = 400
+#: The same where they left the search tables before. An undo brings them back in such portions, and
+#: then each goes through the triggers: Hermes must not wait longer than it has patience for.
+_MOST_UNINDEXED = 2_000
+#: Hermes asks for the lock in ever longer pauses, up to a tenth of a second: a moment for it.
+_PAUSE = 0.03
+#: A log that grows as it likes takes some megabytes; others want to write too.
+_LITTLE_ROOM = 64 * 1024 * 1024
+
+
+class HermesEngine:
+    """Sessions of one Hermes home, out of its database and back."""
+
+    def __init__(
+        self, store: HermesSessionStore, root: Path, state: Path, clock: Clock, after: float
+    ) -> None:
+        self.database: HermesDatabase = store.database
+        self._store = store
+        self._root = root
+        self._clock = clock
+        self._after = after
+        self._awaited = AwaitedParents(state)
+        self.search = SearchRenewal(store.database, state)
+        self._to_go: Sequence[str] = ()
+
+    def prepare(self, items: Sequence[PlanItem]) -> int:
+        self.finish_search()
+        self.rest()
+        going = [item.id for item in items]
+        if not self.search.is_worth_it(going):
+            return _MOST_INDEXED
+        self._to_go = going
+        return _MOST_UNINDEXED
+
+    def finish_search(self) -> None:
+        """Bring into the search tables what a run, or one that was killed, left out of them."""
+        self._to_go = ()
+        self.search.finish()
+
+    def bundles(self, folder: Path) -> BundleFolder:
+        return HermesBundleFolder(folder, self.database.schema)
+
+    def look(self, db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, Found]:
+        signs = self.signs(db)
+        return removing.look(db, self.database.schema, ids, now=self._clock(), signs=signs)
+
+    def signs(self, db: sqlite3.Connection) -> Signs:
+        return life.look(
+            self._root,
+            self.database.path,
+            db,
+            self.database.schema,
+            now=self._clock(),
+            after=self._after,
+        )
+
+    def delete(self, db: sqlite3.Connection, numbers: Sequence[int]) -> None:
+        schema = self.database.schema
+        if self._to_go:
+            # Not before the first removal: its intent is in the log by now, so that whoever settles
+            # a killed run knows that something is to be finished here.
+            going, self._to_go = self._to_go, ()
+            self.search.renew(db, going)
+        chosen = "s.number IN (SELECT value FROM json_each(?))"
+        self._store.ledger.note(db, schema, chosen, json.dumps(numbers))
+        removing.delete(db, schema, numbers)
+
+    def put_back(
+        self, db: sqlite3.Connection, copies: sqlite3.Connection, ids: Collection[str]
+    ) -> Mapping[str, str]:
+        return removing.put_back(db, self.database.schema, copies, ids, self._awaited)
+
+    def relate(
+        self, db: sqlite3.Connection, parents: Mapping[str, str], children: Mapping[str, list[str]]
+    ) -> None:
+        removing.relate(db, parents, children, self._awaited)
+
+    def is_copied(self, db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
+        return removing.is_same(db, found, started_at=copied.started_at, first=copied.first_message)
+
+    def end_abandoned(self, db: sqlite3.Connection, numbers: Sequence[int]) -> None:
+        removing.end(db, self.database.schema, numbers, EndReason.ABANDONED)
+
+    def rest(self) -> None:
+        """Let Hermes have a turn if it runs, and do not let the log take the last room."""
+        if self.database.is_awaited():
+            time.sleep(_PAUSE)
+        if shutil.disk_usage(self.database.path.parent).free < _LITTLE_ROOM:
+            self.database.truncate_log()
+
+    def give_back(self) -> None:
+        self.finish_search()
+        space.give_back(self.database)

@@ -1,0 +1,86 @@
+"""How Hermes names the files of a session.
+
+Older releases put the id into the name as it is. Newer ones change what could lead out of the
+folder or is too long, and then add a part of its checksum, so that no two ids share a name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+
+from holdfast.homes import artifact_names
+from holdfast.homes.artifact_names import ArtifactName
+from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT
+
+_LONGEST = 96
+_DIGITS = 12
+_UNNAMED = "session"
+_UNSAFE = re.compile(r"[^\w-]")
+#: What Hermes keeps in the folder of session files, and is no session's.
+_STATE_FILES = frozenset({"sessions.json"})
+
+#: What a transcript says of itself near its start.
+_NAMED = re.compile(rb'"session_id"\s*:\s*("(?:[^"\\]|\\.)*")')
+_STEM = r"(\w[\w.-]{0,199}|-[\w-]{0,199})"
+_PATTERNS = (
+    (REQUEST_DUMP, re.compile(rf"request_dump_{_STEM}_\d{{8}}_\d{{6}}(?:_\d{{1,6}})?\.json")),
+    (TRANSCRIPT, re.compile(rf"session_{_STEM}\.json")),
+    (TRANSCRIPT, re.compile(rf"{_STEM}\.jsonl?")),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HermesName(ArtifactName):
+    """A name that is no proof by itself. A file whose session is gone is its file still if it names
+    a session that is called so."""
+
+    def claimed_by(self, head: bytes) -> bool:
+        named = _NAMED.search(head)
+        if named is None:
+            return False
+        try:
+            session = json.loads(named[1])
+        except ValueError:
+            return False
+        return isinstance(session, str) and self.session in stems(session)
+
+
+def stem(session_id: str) -> str:
+    """What newer releases call a session in the names of its files."""
+    safe = _UNSAFE.sub("_", session_id).strip("_")
+    if safe == session_id and len(safe) <= _LONGEST:
+        return safe
+    checksum = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{safe[:_LONGEST] or _UNNAMED}_{checksum[:_DIGITS]}"
+
+
+def stems(session_id: str) -> frozenset[str]:
+    """What releases call a session in the names of its files."""
+    return frozenset({session_id, stem(session_id)})
+
+
+def is_plain(session_id: str) -> bool:
+    """Whether all releases call it by its id."""
+    return stem(session_id) == session_id
+
+
+def parse(name: str) -> ArtifactName | None:
+    """Whose a file is by its name. Where that is no proof, its session must be in the database, or
+    the file itself must name it."""
+    if name in _STATE_FILES:
+        return None
+    known = artifact_names.parse(name)
+    if known is not None:
+        return (
+            known
+            if known.certain
+            else HermesName(kind=known.kind, session=known.session, certain=False)
+        )
+    for kind, pattern in _PATTERNS:
+        match = pattern.fullmatch(name)
+        if match:
+            return HermesName(kind=kind, session=match[1], certain=False)
+    return None

@@ -1,0 +1,249 @@
+"""A home of Hermes: its sessions and their files, bounded and left as Hermes wants them.
+
+state.db             Hermes's sessions
+sessions/            its transcripts and request dumps
+checkpoints/         its checkpoints
+.holdfast/           all that is ours: configuration, operation log, trash, archive
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.errors import UsageError
+from holdfast.homes import artifact_scan
+from holdfast.homes.abandoned_keeper import AbandonedKeeper
+from holdfast.homes.archive import HomeArchive
+from holdfast.homes.archive_files import SessionFolder
+from holdfast.homes.artifact_scan import Life
+from holdfast.homes.artifacts import ArtifactKeeper
+from holdfast.homes.hermes import file_names, signs
+from holdfast.homes.hermes.checkpoints import HermesCheckpoints
+from holdfast.homes.hermes.checkup import HermesCheckup
+from holdfast.homes.hermes.engine import HermesEngine
+from holdfast.homes.hermes.log import HermesLog
+from holdfast.homes.hermes.owners import owners
+from holdfast.homes.hermes.rows import HermesRows
+from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.homes.rollback_keeper import RollbackKeeper
+from holdfast.homes.session_keeper import SessionKeeper, bundles
+from holdfast.homes.space_keeper import SpaceKeeper
+from holdfast.homes.space_keepers import SpaceKeepers
+from holdfast.homes.trash_keeper import TrashKeeper
+from holdfast.model.checkpoint import Capturing
+from holdfast.model.inventory import Inventory, Problem
+from holdfast.model.item import (
+    CHECKPOINT,
+    CHECKPOINT_KINDS,
+    CHECKPOINT_SPACE,
+    PROJECT,
+    REQUEST_DUMP,
+    SESSION,
+    SPACE,
+    TRANSCRIPT,
+    TRASH,
+    Item,
+)
+from holdfast.model.plan import Action
+from holdfast.model.session import SessionFilter
+from holdfast.ports import CheckpointStore, CheckpointUpkeep, Clock, Keeper, Progress
+from holdfast.stores.files import allocated_bytes
+from holdfast.stores.hermes import survey
+from holdfast.stores.hermes.sessions import HermesSessionStore
+from holdfast.stores.hermes.space import is_search_due
+from holdfast.stores.sqlite.survey import Owner
+from holdfast.stores.trash_folder import TrashFolder
+
+
+class HermesHome:
+    """A home of kind `hermes`. Opening and scanning it create nothing in it."""
+
+    kind = signs.KIND
+
+    def __init__(self, root: Path, *, clock: Clock, options: HomeOptions = USUAL) -> None:
+        self.root = root
+        self.state = signs.state_folder(root)
+        self._clock = clock
+        self._abandoned_after = options.abandoned_after
+        self._store: HermesSessionStore | None = None
+        self._made: HermesEngine | None = None
+        self._trash = trash = TrashFolder(self.state / "trash")
+        self.log = HermesLog(self.state / "operations", trash.root, self._finish_search)
+        self._files = Life(idle=options.idle, owners=self._owners, parse=file_names.parse)
+        archive = HomeArchive(
+            SessionFolder(root, file_names.parse, file_names.stems),
+            self.state,
+            options.archive,
+            self._rows,
+            clock,
+        )
+        self.archive = archive.reader
+        self._checkpoints = HermesCheckpoints(root, self.state, trash, self.log.read, clock)
+        self._keepers = {**self._make_keepers(trash), **archive.keepers}
+
+    def _make_keepers(self, trash: TrashFolder) -> Mapping[tuple[str, Action], Keeper]:
+        files = ArtifactKeeper(self.root, trash, self._clock, self._files)
+        space = SpaceKeeper(self._engine, lambda name: bundles(trash, name))
+        return {
+            (SESSION, Action.REMOVE): SessionKeeper(self._engine, trash),
+            (SESSION, Action.END): AbandonedKeeper(self._engine),
+            (SPACE, Action.RECLAIM): SpaceKeepers(
+                {signs.DATABASE: space, CHECKPOINT_SPACE: self._checkpoints.space}
+            ),
+            (PROJECT, Action.ROLL_BACK): RollbackKeeper(self._checkpoints.store, self._clock),
+            **self._checkpoints.keepers,
+            (TRANSCRIPT, Action.REMOVE): files,
+            (REQUEST_DUMP, Action.REMOVE): files,
+            (TRASH, Action.REMOVE): TrashKeeper(lambda: self.log.read().trash, self.keeper),
+        }
+
+    def checkup(self) -> HermesCheckup:
+        """For who wants to know whether all is well."""
+        return HermesCheckup(self.root, self.log, self._trash, self._engine)
+
+    @property
+    def version(self) -> str | None:
+        """The release of Hermes that its database is from, as far as that can be told."""
+        store = self.session_store()
+        return None if store is None else store.database.schema.release
+
+    def keeper(self, kind: str, action: Action = Action.REMOVE) -> Keeper:
+        """Raises `SchemaError` for a home that may only be read."""
+        # Checkpoints know their own format, and need no database.
+        engine = None if kind in (*CHECKPOINT_KINDS, PROJECT) else self._engine()
+        if engine is not None:
+            engine.database.check_writable()
+        if kind == CHECKPOINT:
+            self._checkpoints.check_writable()
+        try:
+            return self._keepers[kind, action]
+        except KeyError:
+            raise UsageError(
+                f"{self.root} has nothing of kind {kind!r} to {action.value}."
+            ) from None
+
+    def scan(
+        self,
+        now: float,
+        progress: Progress | None = None,
+        *,
+        wanted: SessionFilter | None = None,
+    ) -> Inventory:
+        found = artifact_scan.scan(self.root, now, self._files, progress)
+        log = self.log.read()
+        beside, checkpoints, problems = _beside(self.root)
+        store = self.session_store()
+        return Inventory(
+            home=str(self.root),
+            scanned_at=now,
+            items=(*self._stored(wanted, now), *found.items),
+            trash=tuple(
+                entry.as_item()
+                for entry in log.trash
+                if entry.removal.item.kind not in CHECKPOINT_KINDS
+            ),
+            space=() if store is None else (survey.space(store.database, signs.DATABASE),),
+            problems=(*found.problems, *problems, *log.problems, *self._doubts(store)),
+            other_bytes=found.other_bytes + beside + checkpoints,
+            checkpoint_bytes=checkpoints,
+        )
+
+    def has_checkpoints(self) -> bool:
+        return self._checkpoints.exists()
+
+    def checkpoint_store(self, how: Capturing | None = None) -> CheckpointStore | None:
+        return self._checkpoints.store(how)
+
+    @property
+    def checkpoint_upkeep(self) -> CheckpointUpkeep:
+        return self._checkpoints.upkeep
+
+    def session_store(self) -> HermesSessionStore | None:
+        """The sessions, opened once; None when there are none. Creates nothing."""
+        path = self.root / signs.DATABASE
+        if self._store is None and path.exists():
+            opened = HermesSessionStore(path, self.state)
+            if not opened.database.schema.columns:
+                opened.close()  # not one table: Hermes is just being set up
+                return None
+            self._store = opened
+        return self._store
+
+    def _engine(self) -> HermesEngine | None:
+        store = self.session_store()
+        if self._made is None and store is not None:
+            self._made = HermesEngine(
+                store, self.root, self.state, self._clock, self._abandoned_after
+            )
+        return self._made
+
+    def _finish_search(self) -> None:
+        if is_search_due(self.state):
+            engine = self._engine()
+            if engine is not None:
+                engine.finish_search()
+
+    def _rows(self) -> HermesRows | None:
+        store, engine = self.session_store(), self._engine()
+        return None if store is None or engine is None else HermesRows(store, engine)
+
+    def _stored(self, wanted: SessionFilter | None, now: float) -> Sequence[Item]:
+        engine = self._engine()
+        if engine is None:
+            return ()
+        with engine.database.read() as db:
+            alive = engine.signs(db)
+        return survey.sessions(engine.database, wanted or SessionFilter(), now=now, signs=alive)
+
+    def _owners(self, stems: Sequence[str]) -> Mapping[str, Owner]:
+        store = self.session_store()
+        return {} if store is None or not stems else owners(store.database, stems)
+
+    def _doubts(self, store: HermesSessionStore | None) -> Sequence[Problem]:
+        """Why nothing here may be changed, said before anybody tries."""
+        if store is None or store.database.schema.unknown is None:
+            return ()
+        reason = f"{store.database.schema.unknown}; it is read, and never changed"
+        return (Problem(path=str(store.database.path), reason=reason),)
+
+
+def _beside(root: Path) -> tuple[int, int, list[Problem]]:
+    """The bytes of everything that no item stands for, those of checkpoints by themselves."""
+    problems: list[Problem] = []
+    elsewhere = {
+        root / artifact_scan.FOLDER,
+        root / signs.STATE_FOLDER / "trash",
+        *signs.profiles(root),  # homes of their own
+    }
+    checkpoints = (root / signs.CHECKPOINTS, signs.state_folder(root) / signs.CHECKPOINTS)
+    database = {root / signs.DATABASE, root / f"{signs.DATABASE}-wal"}
+    inside = sum(_bytes_below(each, frozenset(), problems) for each in checkpoints)
+    rest = _bytes_below(root, frozenset({*elsewhere, *checkpoints, *database}), problems)
+    return rest, inside, problems
+
+
+def _bytes_below(top: Path, left_out: Collection[Path], problems: list[Problem]) -> int:
+    """By their paths as text: a folder of checkpoints may hold very many files."""
+    skipped = {str(each) for each in left_out}
+    total = 0
+    waiting = [str(top)]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                found = [each for each in entries if each.path not in skipped]
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            problems.append(Problem(path=folder, reason=str(error.strerror)))
+            continue
+        for each in found:
+            if each.is_dir(follow_symlinks=False):
+                waiting.append(each.path)
+                continue
+            with suppress(FileNotFoundError):
+                total += allocated_bytes(each.stat(follow_symlinks=False))
+    return total

@@ -1,0 +1,120 @@
+"""What it takes to move sessions out of a store and back: the part that depends on its format.
+
+Who removes, archives and ends sessions knows order, copies and kills; an engine knows rows. Where
+it is given a connection, it is inside the caller's transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from holdfast.errors import StorageError
+from holdfast.homes.session_runs import MOST_MESSAGES, MOST_UNINDEXED
+from holdfast.model.plan import PlanItem
+from holdfast.model.session import EndReason
+from holdfast.ports import Clock
+from holdfast.services.exchange.fields import AWAITED_PARENT
+from holdfast.stores.sqlite import removing, space
+from holdfast.stores.sqlite.bundle import BundleFolder, Copied
+from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.removing import Found
+from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.survey import LifeSigns
+
+#: The search index is begun anew when more than this share of the messages goes, and what stays
+#: is indexed again in a moment.
+_MOST_GOES = 2 / 3
+_FEW_STAY = 20_000
+
+
+class SessionEngine(Protocol):
+    """The rows of one store."""
+
+    @property
+    def database(self) -> Database: ...
+
+    def prepare(self, items: Sequence[PlanItem]) -> int:
+        """Make ready for a run that removes these; the most messages for one transaction."""
+
+    def bundles(self, folder: Path) -> BundleFolder:
+        """Where undo copies go, in the format of this store."""
+
+    def look(self, db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, Found]:
+        """Those of these sessions that are there, with their life."""
+
+    def delete(self, db: sqlite3.Connection, numbers: Sequence[int]) -> None: ...
+
+    def put_back(
+        self, db: sqlite3.Connection, copies: sqlite3.Connection, ids: Collection[str]
+    ) -> Mapping[str, str]:
+        """Put sessions back from their copies; why some of them could not be, by id."""
+
+    def is_copied(self, db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
+        """Whether a session is the one that was copied, and not another that took its id."""
+
+    def end_abandoned(self, db: sqlite3.Connection, numbers: Sequence[int]) -> None: ...
+
+    def rest(self) -> None:
+        """Between two transactions."""
+
+    def give_back(self) -> None:
+        """Give what the store does not use back to the file system."""
+
+
+#: None when the home has no store.
+Engines = Callable[[], SessionEngine | None]
+
+
+class SqliteEngine:
+    """Holdfast's own store."""
+
+    def __init__(self, store: SqliteSessionStore, clock: Clock, life: LifeSigns) -> None:
+        self._store = store
+        self._clock = clock
+        self._life = life
+        self.database: Database = store.database
+
+    def prepare(self, items: Sequence[PlanItem]) -> int:
+        """Begin the search index anew where nearly everything goes."""
+        most = MOST_MESSAGES
+        messages, used = self._store.extent()
+        share = sum(item.bytes for item in items) / max(1, used)
+        if share > _MOST_GOES and messages * (1 - share) < _FEW_STAY:
+            with suppress(StorageError):  # a full disk has no room for it; it only saves time
+                space.renew_index(self.database)
+                most = MOST_UNINDEXED
+        # What is in the log must be in the file before a transaction can fill the disk: otherwise
+        # the file could not grow, nor the log be emptied.
+        self.rest()
+        return most
+
+    def bundles(self, folder: Path) -> BundleFolder:
+        return BundleFolder(folder)
+
+    def look(self, db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, Found]:
+        return removing.look(db, ids, now=self._clock(), life=self._life)
+
+    def delete(self, db: sqlite3.Connection, numbers: Sequence[int]) -> None:
+        removing.delete(db, numbers)
+
+    def put_back(
+        self, db: sqlite3.Connection, copies: sqlite3.Connection, ids: Collection[str]
+    ) -> Mapping[str, str]:
+        removing.put_back(db, copies, ids, awaiting=AWAITED_PARENT)
+        return {}
+
+    def is_copied(self, db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
+        return removing.is_same(db, found, started_at=copied.started_at, first=copied.first_message)
+
+    def end_abandoned(self, db: sqlite3.Connection, numbers: Sequence[int]) -> None:
+        removing.end_abandoned(db, numbers, EndReason.ABANDONED)
+
+    def rest(self) -> None:
+        space.rest(self.database)
+
+    def give_back(self) -> None:
+        space.give_back(self.database)

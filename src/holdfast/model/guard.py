@@ -1,0 +1,92 @@
+"""What a guard knows when it decides, and what it says of tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from holdfast.model.guarded import Estimate, Guarded
+from holdfast.model.lease import Holder
+from holdfast.model.session import Session
+from holdfast.model.usage import Usage
+
+
+class Level(IntEnum):
+    """How urgent advice is, for the host. `STOP` asks it to leave its loop."""
+
+    NONE = 0
+    NUDGE = 1
+    STRONG_NUDGE = 2
+    STOP = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What to tell the model, and how urgent that is; without text there is nothing to tell."""
+
+    level: Level = Level.NONE
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        return self.level is not Level.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """How many messages a session had at a moment of the machine's own clock."""
+
+    at: float
+    messages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What is remembered of a guarded session from one call to the next.
+
+    `boot` and `ticked` are the machine's own clock at the last call: it counts from the start of
+    the machine, and nobody can set it. `warned` are the warnings that were told.
+    """
+
+    guarded: Guarded = field(default_factory=Guarded)
+    boot: str | None = None
+    ticked: float | None = None
+    samples: tuple[Sample, ...] = ()
+    warned: tuple[str, ...] = ()
+
+    def with_iteration(self) -> Work:
+        more = replace(self.guarded, iterations=self.guarded.iterations + 1)
+        return replace(self, guarded=more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """A call in flight: who makes it, for a session of which source, and what it may use."""
+
+    number: int
+    session_id: str
+    source: str
+    holder: Holder
+    made_at: float
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayShare:
+    """What sessions of one source used with one model on the day in question."""
+
+    source: str
+    model: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Everything that a decision about one session rests on, at one moment of the store.
+
+    `in_flight` are the calls of this session, or of all of them when `day` was asked for.
+    """
+
+    session: Session
+    work: Work = field(default_factory=Work)
+    in_flight: tuple[Reservation, ...] = ()
+    day: tuple[DayShare, ...] = ()

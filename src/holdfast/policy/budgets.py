@@ -1,0 +1,123 @@
+"""What a session may use: the limits that a guard holds it to. 0 turns a limit off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+
+from holdfast.errors import UsageError
+
+#: Beyond this a figure is a mistake, and sums of them would leave what the store can hold.
+MOST_TOKENS = 10**12
+MOST_COST = 1e9
+MINUTE = 60.0
+
+
+class Budget(StrEnum):
+    """The budgets, by the names that they have in `Budgets`, in errors, alerts and end reasons."""
+
+    TOKENS_IN = "tokens_in"
+    TOKENS_OUT = "tokens_out"
+    TOKENS = "tokens"
+    COST = "cost"
+    ITERATIONS = "iterations"
+    WALL_SECONDS = "wall_seconds"
+    MESSAGES_PER_MINUTE = "messages_per_minute"
+    DAILY_TOKENS = "daily_tokens"
+    DAILY_COST = "daily_cost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """Limits for one session, and for one UTC day over all sessions; 0 is no limit.
+
+    `tokens` is what was read and written together. `wall_seconds` is time in which the session was
+    at work. `warn_shares` are the shares of each limit at which a warning comes, once each.
+    """
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    iterations: int = 0
+    wall_seconds: float = 0.0
+    messages_per_minute: int = 0
+    daily_tokens: int = 0
+    daily_cost: float = 0.0
+    warn_shares: tuple[float, ...] = (0.8,)
+
+    def __post_init__(self) -> None:
+        for budget in Budget:
+            _check_limit(budget, getattr(self, budget))
+        for share in self.warn_shares:
+            if not _is_number(share) or not 0 < share < 1:
+                raise UsageError(f"A warning comes at a share between 0 and 1, not at {share!r}.")
+
+    def limits(self) -> Iterator[tuple[Budget, float]]:
+        """The limits that are set."""
+        for budget in Budget:
+            limit: float = getattr(self, budget)
+            if limit:
+                yield budget, limit
+
+    @property
+    def bounds_cost(self) -> bool:
+        return bool(self.cost or self.daily_cost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """After how many in a row advice comes, and of what level; 0 is never."""
+
+    nudge: int = 3
+    strong_nudge: int = 6
+    stop: int = 9
+
+    def __post_init__(self) -> None:
+        given = [getattr(self, each.name) for each in fields(self)]
+        if any(not isinstance(each, int) or each < 0 for each in given):
+            raise UsageError(f"Advice comes after a whole number of calls: not {given}.")
+        rising = [each for each in given if each]
+        if rising != sorted(set(rising)):
+            raise UsageError(f"Advice gets stronger with the number of calls: not {given}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardOptions:
+    """How a guard behaves. A source in `by_source` has its own limits for a session in place of
+    those of `everywhere`, and what it says of a day bounds that source alone, beside what
+    `everywhere` says of a day for all sources together.
+
+    `breaker` counts tool errors in a row, `same_call` calls of one tool with the same arguments
+    in a row, `same_tool` those with any. Between two calls at most `idle_after` seconds count as
+    wall time: a session that waits for its user is not at work.
+    """
+
+    everywhere: Budgets = field(default_factory=Budgets)
+    by_source: Mapping[str, Budgets] = field(default_factory=dict)
+    breaker: Thresholds = field(default_factory=Thresholds)
+    same_call: Thresholds = field(default_factory=Thresholds)
+    same_tool: Thresholds = field(
+        default_factory=lambda: Thresholds(nudge=20, strong_nudge=40, stop=0)
+    )
+    idle_after: float = 300.0
+
+    def __post_init__(self) -> None:
+        if not _is_number(self.idle_after) or self.idle_after < 0:
+            raise UsageError(f"A session is idle after some seconds, not after {self.idle_after}.")
+
+    def budgets_of(self, source: str) -> Budgets:
+        """The limits of a session of this source."""
+        return self.by_source.get(source, self.everywhere)
+
+
+def _check_limit(budget: Budget, limit: float) -> None:
+    most = MOST_COST if budget in (Budget.COST, Budget.DAILY_COST) else MOST_TOKENS
+    if not _is_number(limit) or not 0 <= limit <= most:
+        raise UsageError(f"{limit!r} cannot be the budget {budget}.", hint="0 turns a budget off.")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

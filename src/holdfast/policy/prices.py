@@ -1,0 +1,82 @@
+"""What tokens cost, by a table that the user sets.
+
+There is no list of prices in here: it would be wrong tomorrow. A model without a price costs an
+unknown amount, which is None and never 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from holdfast.errors import UsageError
+from holdfast.model.session import Session, Tokens
+from holdfast.model.usage import Usage
+
+#: At the end of a name: any model whose name begins so.
+ANY = "*"
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a million tokens cost. Without a price of its own, `cached` costs as `input` does."""
+
+    input: float
+    output: float
+    cached: float | None = None
+
+    def __post_init__(self) -> None:
+        for price in (self.input, self.output, self.cached):
+            # Written so that NaN, which compares false with everything, fails it.
+            if price is not None and not 0 <= price < math.inf:
+                raise UsageError(f"A price cannot be {price}; it is a number from 0 on.")
+
+    def cost_of(self, tokens: Tokens) -> float:
+        """Cached tokens are counted beside those of the input, not among them."""
+        cached = self.input if self.cached is None else self.cached
+        cost = tokens.input * self.input + tokens.output * self.output + tokens.cached * cached
+        return cost / _MILLION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """Prices by the names of models. A name that ends in * stands for all that begin so.
+
+    The very name counts first, then the longest beginning. A session without a model has only
+    the price of "*".
+    """
+
+    by_model: Mapping[str, Price] = field(default_factory=dict)
+
+    def of(self, model: str | None) -> Price | None:
+        name = model or ""
+        if name in self.by_model and not name.endswith(ANY):
+            return self.by_model[name]
+        beginnings = (
+            pattern
+            for pattern in self.by_model
+            if pattern.endswith(ANY) and name.startswith(pattern.removesuffix(ANY))
+        )
+        longest = max(beginnings, key=len, default=None)
+        return None if longest is None else self.by_model[longest]
+
+    def cost_of(self, model: str | None, tokens: Tokens) -> float | None:
+        """What these tokens cost; None where nobody knows."""
+        price = self.of(model)
+        return None if price is None else price.cost_of(tokens)
+
+    def cost_of_session(self, session: Session) -> float | None:
+        """What was told of its cost, and the price of what was told without; None where a part of
+        that has none."""
+        return self._whole(session.model, session.cost, session.unpriced)
+
+    def cost_of_usage(self, model: str | None, usage: Usage) -> float | None:
+        return self._whole(model, usage.cost, usage.unpriced)
+
+    def _whole(self, model: str | None, cost: float, unpriced: Tokens) -> float | None:
+        if unpriced == Tokens():
+            return cost
+        rest = self.cost_of(model, unpriced)
+        return None if rest is None else cost + rest

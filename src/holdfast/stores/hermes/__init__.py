@@ -1,0 +1,1 @@
+"""Hermes's own session store, `state.db`, read and bounded in its own format."""

@@ -1,0 +1,98 @@
+"""Hermes's sessions under our names, in SQL: what filters of our own store ask for works on them.
+
+The releases differ in their columns: what one does not have reads as empty. A release that is not
+known yet may lack any but those by which its database was recognised.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.model.item import UNKNOWN_SOURCE
+from holdfast.stores.hermes.schema import Schema
+
+Row = Mapping[str, Any]
+
+_LAST_SAID = "(SELECT max(m.timestamp) FROM messages m WHERE m.session_id = h.id)"
+_LAST_ACTIVE = f"max(h.started_at, coalesce({_LAST_SAID}, h.started_at))"
+#: Counted, and not taken from the row: the row counts what Hermes made of them.
+_COUNT = "(SELECT count(*) FROM messages m WHERE m.session_id = h.id)"
+_PARENT_REASON = "(SELECT {} FROM sessions q WHERE q.id = h.parent_session_id)"
+
+
+def sessions_table(schema: Schema) -> str:
+    """The sessions `s`, their parents `p` and their routes `r`. What of it is not asked for costs
+    nothing."""
+    columns = ", ".join(f"{sql} AS {name}" for name, sql in _columns(schema).items())
+    return f"""
+        (SELECT {columns} FROM sessions h) s
+        LEFT JOIN sessions p ON p.id = s.parent_id
+        LEFT JOIN (SELECT rowid AS session, {_optional(schema, "session_key", "")} AS key
+                   FROM sessions) r ON r.session = s.number
+    """  # noqa: S608 - our own names
+
+
+def message_bytes(schema: Schema) -> str:
+    """The size of a message `m`, nearly: what of it is text, in characters."""
+    columns = ("content", "tool_calls", "reasoning")
+    there = [column for column in columns if schema.has("messages", column)]
+    return " + ".join(f"length(coalesce(m.{column}, ''))" for column in there) or "0"
+
+
+def dicts(cursor: sqlite3.Cursor) -> list[Row]:
+    """Rows by the names of their columns."""
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def quoted(name: str) -> str:
+    """A name that Hermes gave, as a name of SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def names(columns: Sequence[str]) -> str:
+    return ", ".join(quoted(column) for column in columns)
+
+
+def _columns(schema: Schema) -> Mapping[str, str]:
+    size = f"""(SELECT coalesce(sum({message_bytes(schema)}), 0) FROM messages m
+                WHERE m.session_id = h.id)"""  # noqa: S608 - our own names
+    costs = [_optional(schema, name) for name in ("actual_cost_usd", "estimated_cost_usd")]
+    tokens = {
+        "in": _counted(schema, "input_tokens"),
+        "out": _counted(schema, "output_tokens"),
+        "cached": _counted(schema, "cache_read_tokens"),
+    }
+    unpriced = f"coalesce({costs[0]}, {costs[1]}) IS NULL"
+    return {
+        "number": "h.rowid",
+        "id": "h.id",
+        "source": f"coalesce({_optional(schema, 'source')}, '{UNKNOWN_SOURCE}')",
+        "parent_id": "h.parent_session_id",
+        "parent_reason": _PARENT_REASON.format(_optional(schema, "end_reason", "q.")),
+        "title": _optional(schema, "title"),
+        "cwd": _optional(schema, "cwd"),
+        "model": _optional(schema, "model"),
+        "model_config": _optional(schema, "model_config"),
+        "started_at": "h.started_at",
+        "last_active_at": _LAST_ACTIVE if schema.has("messages", "timestamp") else "h.started_at",
+        "ended_at": _optional(schema, "ended_at"),
+        "end_reason": _optional(schema, "end_reason"),
+        "pinned": "0",
+        "message_count": _COUNT,
+        "tool_call_count": _counted(schema, "tool_call_count"),
+        **{f"tokens_{what}": sql for what, sql in tokens.items()},
+        "cost": f"coalesce(nullif({costs[0]}, 0), {costs[1]}, 0.0)",
+        **{f"unpriced_{what}": f"({unpriced}) * {sql}" for what, sql in tokens.items()},
+        "bytes": size,
+    }
+
+
+def _counted(schema: Schema, column: str) -> str:
+    return f"coalesce({_optional(schema, column)}, 0)"
+
+
+def _optional(schema: Schema, column: str, table: str = "h.") -> str:
+    return table + column if schema.has("sessions", column) else "NULL"

@@ -1,0 +1,226 @@
+"""What Holdfast knows of Hermes's database, and whether a given one is what it knows.
+
+A database is known when all of this holds:
+
+- its table `schema_version` says a number between those of the releases 0.13.0 and 0.19.0, and
+  nobody uses `user_version`;
+- `sessions` and `messages` have the columns that every one of these releases has;
+- no table that refers to sessions, or has a column `session_id`, is unknown;
+- no trigger on a table that is written to is unknown, and each one known does what it did.
+
+Columns nobody knows are fine: rows are copied by the columns that are there. Everything else that
+is unknown may mean that a removal leaves something behind which Hermes trips over: such a database
+is read, never written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Numbers of schemas, and the first and last release that made them.
+RELEASES = {
+    11: "0.13 to 0.14",
+    13: "0.15",
+    14: "0.16",
+    16: "0.17",
+    17: "0.18.0",
+    19: "0.18.1 to 0.18.2",
+    22: "0.19",
+}
+OLDEST, NEWEST = min(RELEASES), max(RELEASES)
+
+#: Tables whose rows belong to one session and go with it.
+BELONGING = ("messages", "session_model_usage", "compression_locks", "telegram_dm_topic_bindings")
+#: Tables that name sessions and outlive them; Hermes's own removal leaves them alone as well.
+OUTLIVING = ("gateway_routing", "async_delegations", "delivery_obligations")
+
+_NEEDED = {
+    "sessions": [
+        "id",
+        "source",
+        "model",
+        "parent_session_id",
+        "started_at",
+        "ended_at",
+        "end_reason",
+        "message_count",
+        "tool_call_count",
+        "input_tokens",
+        "output_tokens",
+        "cache_read_tokens",
+        "title",
+    ],
+    "messages": [
+        "id",
+        "session_id",
+        "role",
+        "content",
+        "tool_call_id",
+        "tool_calls",
+        "tool_name",
+        "timestamp",
+        "token_count",
+    ],
+}
+_SEARCHED = (
+    "coalesce(new.content,'')||' '||coalesce(new.tool_name,'')||' '||coalesce(new.tool_calls,'')"
+)
+_SEARCH_TABLES = ("messages_fts", "messages_fts_trigram")
+_EVENTS = ("insert", "delete", "update")
+_BUSY_MILLISECONDS = 5_000
+
+
+def _known_triggers() -> dict[str, str]:
+    """What the triggers of the known releases do, by name, without spaces and case."""
+    known = {}
+    for table in _SEARCH_TABLES:
+        gone = f"deletefrom{table}whererowid=old.id;"
+        there = f"insertinto{table}(rowid,content)values(new.id,{_SEARCHED.replace(' ', '')});"
+        for event, does in zip(_EVENTS, (there, gone, gone + there), strict=True):
+            known[f"{table}_{event}"] = f"after{event}onmessagesbegin{does}end"
+    return known
+
+
+_TRIGGERS = _known_triggers()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """What a database is. `unknown` says why it must not be written to; None when it may be."""
+
+    version: int | None
+    unknown: str | None
+    columns: dict[str, tuple[str, ...]]
+    search_tables: tuple[str, ...]
+
+    @property
+    def release(self) -> str | None:
+        """The releases that make such a database, as far as that is known."""
+        if self.version is None or self.version > NEWEST or self.version < OLDEST:
+            return None
+        return RELEASES[max(number for number in RELEASES if number <= self.version)]
+
+    def has(self, table: str, column: str) -> bool:
+        return column in self.columns.get(table, ())
+
+    @property
+    def belonging(self) -> tuple[str, ...]:
+        """Those tables here whose rows go with their session."""
+        return tuple(name for name in BELONGING if self.has(name, "session_id"))
+
+
+def is_hermes(path: Path) -> bool | None:
+    """Whether this is the database of Hermes; None when there is none, or none that can be read."""
+    if not path.is_file():
+        return None
+    uri = path.absolute().as_uri() + "?mode=rw"
+    try:
+        with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as db:
+            db.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+            found = read(db)
+    except (sqlite3.Error, OSError):
+        return None
+    if not found.columns:
+        return None  # empty: Hermes is just being set up, or it is nobody's yet
+    return all(
+        found.has(table, column)
+        for table, column in (
+            ("schema_version", "version"),
+            ("sessions", "parent_session_id"),
+            ("sessions", "started_at"),
+            ("messages", "session_id"),
+        )
+    )
+
+
+def read(db: sqlite3.Connection) -> Schema:
+    """What a database is, from its own schema."""
+    entries = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
+    tables = [name for kind, name, _, _ in entries if kind == "table"]
+    columns = {name: _columns(db, name) for name in tables}
+    version = _version(db, columns)
+    search = tuple(
+        name
+        for kind, name, _, sql in entries
+        if kind == "table" and name in _SEARCH_TABLES and _is_own_index(sql)
+    )
+    triggers = {
+        name: (table, sql) for kind, name, table, sql in entries if kind == "trigger" and sql
+    }
+    unknown = (
+        _unknown_version(db, version)
+        or _unknown_tables(db, columns)
+        or _unknown_triggers(triggers, columns)
+    )
+    return Schema(version=version, unknown=unknown, columns=columns, search_tables=search)
+
+
+def _columns(db: sqlite3.Connection, table: str) -> tuple[str, ...]:
+    rows = db.execute("SELECT name FROM pragma_table_info(?)", (table,))
+    return tuple(name for (name,) in rows)
+
+
+def _version(db: sqlite3.Connection, columns: dict[str, tuple[str, ...]]) -> int | None:
+    if "version" not in columns.get("schema_version", ()):
+        return None
+    rows = db.execute("SELECT version FROM schema_version").fetchall()
+    number = rows[0][0] if len(rows) == 1 else None
+    return number if isinstance(number, int) else None
+
+
+def _unknown_version(db: sqlite3.Connection, version: int | None) -> str | None:
+    if version is None:
+        return "it does not say the version of its schema"
+    if version > NEWEST:
+        return f"its schema has the version {version}, and this Holdfast knows those up to {NEWEST}"
+    if version < OLDEST:
+        return f"its schema has the version {version}, older than every release that is known"
+    [used] = db.execute("PRAGMA user_version").fetchone()
+    return f"somebody set its user_version to {used}" if used else None
+
+
+def _unknown_tables(db: sqlite3.Connection, columns: dict[str, tuple[str, ...]]) -> str | None:
+    for table, needed in _NEEDED.items():
+        missing = [column for column in needed if column not in columns.get(table, ())]
+        if missing:
+            return f"its table {table} has no column {missing[0]}"
+    known = {"sessions", *BELONGING, *OUTLIVING}
+    for table, found in columns.items():
+        if table in known or table.startswith(_SEARCH_TABLES):
+            continue
+        refers = db.execute(
+            "SELECT 1 FROM pragma_foreign_key_list(?) WHERE \"table\" IN ('sessions', 'messages')",
+            (table,),
+        ).fetchone()
+        if refers or "session_id" in found:
+            return f"it has a table {table}, which refers to sessions and is not known"
+    return None
+
+
+def _unknown_triggers(
+    triggers: dict[str, tuple[str, str]], columns: dict[str, tuple[str, ...]]
+) -> str | None:
+    written = {"sessions", *(name for name in BELONGING if name in columns)}
+    for name, (table, sql) in triggers.items():
+        if table in written and _TRIGGERS.get(name) != _does(name, sql):
+            return f"it has a trigger {name} on {table}, which is not known"
+    for table in _SEARCH_TABLES:
+        there = [event for event in _EVENTS if f"{table}_{event}" in triggers]
+        if there and (len(there) != len(_EVENTS) or table not in columns):
+            return f"the triggers of {table} are not all there; let Hermes start once to mend it"
+    return None
+
+
+def _does(name: str, sql: str) -> str:
+    """The text of a trigger behind its name, without spaces and case."""
+    text = re.sub(r"\s+", "", sql).casefold()
+    return text.removeprefix(f"createtrigger{name.casefold()}").removesuffix(";")
+
+
+def _is_own_index(sql: str) -> bool:
+    """Whether a search table holds its own copy of the text: only then may rows be missing."""
+    return "content=" not in re.sub(r"\s+", "", sql).casefold()

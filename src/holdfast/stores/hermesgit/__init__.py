@@ -1,0 +1,1 @@
+"""The checkpoints of Hermes: one bare git repository, a chain of commits for each project."""

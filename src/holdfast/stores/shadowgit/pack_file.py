@@ -1,0 +1,93 @@
+"""A pack and its index as bytes: git's formats, of which both have not changed since 2007.
+
+Every object is stored whole. Differences between objects are for maintenance to find.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pygit2.enums import ObjectType
+
+OID_BYTES = 20
+HEADER = struct.Struct(">4sII")
+
+_VERSION = 2
+_INDEX_MAGIC = b"\377tOc"
+_FOLDERS = 256
+#: And how many objects there are with a first byte up to this one, for every byte.
+_INDEX_START = f">4sI{_FOLDERS}I"
+#: Quick: reading and hashing a file takes as long, and maintenance compresses anew.
+_COMPRESSION = 1
+_SIZE_BITS, _FIRST_SIZE_BITS = 7, 4
+_MORE = 0x80
+#: An offset above it stands in a table of its own, and this bit says so.
+_LARGE = 0x80000000
+_LARGEST_SMALL = _LARGE - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Where an object begins in its pack, and the checksum of what it is there."""
+
+    offset: int
+    checksum: int
+
+
+def header(objects: int) -> bytes:
+    return HEADER.pack(b"PACK", _VERSION, objects)
+
+
+def entry(kind: ObjectType, data: bytes) -> bytes:
+    """An object as a pack has it: kind and size, seven bits a byte, and its compressed bytes."""
+    size, first = len(data) >> _FIRST_SIZE_BITS, len(data) & ((1 << _FIRST_SIZE_BITS) - 1)
+    head = bytearray([kind << _FIRST_SIZE_BITS | first])
+    while size:
+        head[-1] |= _MORE
+        head.append(size & (_MORE - 1))
+        size >>= _SIZE_BITS
+    return bytes(head) + zlib.compress(data, _COMPRESSION)
+
+
+def index_oids(data: bytes) -> Iterator[bytes]:
+    """The objects that an index names; fewer when it was cut short."""
+    place = struct.calcsize(_INDEX_START)
+    if len(data) < place or not data.startswith(_INDEX_MAGIC):
+        return
+    (count,) = struct.unpack_from(">I", data, place - struct.calcsize(">I"))
+    last = min(place + count * OID_BYTES, len(data) - OID_BYTES)
+    for start in range(place, last, OID_BYTES):
+        yield data[start : start + OID_BYTES]
+
+
+def index(
+    packed: Mapping[bytes, Packed], checksum: bytes, *, largest_small: int = _LARGEST_SMALL
+) -> bytes:
+    """The index of a pack that ends with this checksum."""
+    oids = sorted(packed)
+    counts = Counter(oid[0] for oid in oids)
+    fan = itertools.accumulate(counts[first] for first in range(_FOLDERS))
+    offsets, large = [], []
+    for oid in oids:
+        offset = packed[oid].offset
+        if offset > largest_small:
+            large.append(offset)
+            offset = _LARGE | (len(large) - 1)
+        offsets.append(offset)
+    body = b"".join(
+        [
+            struct.pack(_INDEX_START, _INDEX_MAGIC, _VERSION, *fan),
+            *oids,
+            struct.pack(f">{len(oids)}I", *(packed[oid].checksum for oid in oids)),
+            struct.pack(f">{len(oids)}I", *offsets),
+            struct.pack(f">{len(large)}Q", *large),
+            checksum,
+        ]
+    )
+    return body + hashlib.sha1(body, usedforsecurity=False).digest()

@@ -1,0 +1,62 @@
+"""Make the reference that makes a checkpoint.
+
+libgit2 writes and names one before its bytes are on the disk: a power cut leaves an empty one.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, storage_errors, write_all
+from holdfast.stores.shadowgit.flushing import flush_folders
+
+
+class NewReference:
+    """Written under the name that git gives to its lock, and flushed by whoever has `fd`; then
+    `publish` names it. Whoever leaves without that leaves nothing."""
+
+    def __init__(self, store: Path, ref: str, commit: str) -> None:
+        self._path = store / ref
+        self._lock = store / f"{ref}.lock"
+        self._commit = commit
+        self._new_folder = False
+        self.fd = -1
+
+    def __enter__(self) -> Self:
+        with storage_errors(f"write {self._path}"):
+            if not self._path.parent.is_dir():
+                self._path.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
+                self._new_folder = True
+            # We hold the project's lock, so one that is there was left by a killed process.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+            self.fd = os.open(self._lock, flags, PRIVATE_FILE)
+            try:
+                write_all(self.fd, f"{self._commit}\n".encode("ascii"))
+            except BaseException:
+                self._close()
+                raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        os.close(self.fd)
+        self._lock.unlink(missing_ok=True)
+
+    def publish(self) -> None:
+        """Name it, durably."""
+        with storage_errors(f"write {self._path}"):
+            self._lock.replace(self._path)
+            folders = [self._path.parent]
+            if self._new_folder:
+                folders += [folders[0].parent, folders[0].parent.parent]
+            flush_folders(folders)

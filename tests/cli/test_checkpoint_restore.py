@@ -1,0 +1,224 @@
+"""holdfast checkpoints diff and restore."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.cli.checkpoint_bench import (
+    ODD_TEXT,
+    change,
+    contents,
+    listed,
+    odd,
+    ok,
+    run,
+    taken,
+)
+from tests.cli.machine import Machine, entries
+from tests.cli.runner import COMMAND, PATIENCE
+
+# --- diff -------------------------------------------------------------------------------------
+
+
+def test_diff_reads_like_git_and_can_be_applied(
+    machine: Machine, project: Path, first: str, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(project, copy)
+    change(project)
+    odd(project).write_bytes(b"caf\xe9\r\n")
+    result = subprocess.run(
+        [*COMMAND, "checkpoints", "diff", first],
+        check=True,
+        env=machine.env(),
+        capture_output=True,
+    )
+    assert b"\x1b" not in result.stdout, "an odd name is quoted, and there are no colours"
+    assert b"+++ b/src/main.py\n" in result.stdout
+    assert b"-two\n+2\n+three\n" in result.stdout
+    assert b"+caf\xe9\r\n" in result.stdout
+    subprocess.run(["git", "apply"], check=True, cwd=copy, input=result.stdout)
+    assert contents(copy) == contents(project)
+
+
+def test_diff_is_coloured_on_a_terminal_and_nothing_steers_it(
+    machine: Machine, project: Path, first: str
+) -> None:
+    (project / "src" / "main.py").write_text("one\n\x1b]0;gotcha\x07\n")
+    with machine.terminal("checkpoints", "diff", first) as terminal:
+        result = terminal.end()
+    assert result.code == 0
+    assert "\x1b[31m-two" in result.out
+    assert "\x1b[32m+" in result.out
+    assert "\x1b]0;" not in result.out
+    assert r"\x1b]0;gotcha\x07" in result.out
+    with machine.terminal("checkpoints", "diff", first, env={"NO_COLOR": "1"}) as terminal:
+        assert "\x1b[31m" not in terminal.end().out
+
+
+def test_diff_of_two_checkpoints_and_of_paths(machine: Machine, project: Path, first: str) -> None:
+    change(project)
+    second = taken(machine, project)
+    (project / "later").write_text("x")
+    both = ok(machine, "diff", first[:8], second[:8])
+    assert "b/new.txt" in both.out
+    assert "later" not in both.out
+    part = ok(machine, "diff", first, second, "src")
+    assert "new.txt" not in part.out
+    assert part.out.startswith("diff --git a/src/main.py b/src/main.py")
+    assert ok(machine, "diff", first, "main.py", cwd=project / "src").out == part.out
+    assert ok(machine, "diff", second, first, "--stat").words.endswith(
+        "3 files changed, 2 insertions(+), 3 deletions(-) delete mode 100644 new.txt "
+        "create mode 100644 with space"
+    )
+    document = machine.json("checkpoints", "diff", first, second)
+    kinds = {each["path"]: each["kind"] for each in document["changes"]}
+    assert kinds == {"src/main.py": "modified", "new.txt": "added", "with space": "deleted"}
+    assert (document["from"], document["to"]) == (first, second)
+
+
+def test_diff_says_what_git_has_no_words_for(machine: Machine, project: Path) -> None:
+    (project / "empty").mkdir()
+    first = taken(machine, project)
+    (project / "empty").rmdir()
+    (project / "ä").mkdir()
+    (project / "with space").chmod(0o600)
+    lines = ok(machine, "diff", first).lines
+    assert " delete directory empty" in lines
+    assert r' create directory 040755 "\303\244"' in lines
+    assert " mode change 100644 => 100600 with space" in lines
+    assert ok(machine, "diff", first, "src").out == ""
+
+
+def test_diff_takes_a_path_for_a_path_where_there_is_no_such_checkpoint(
+    machine: Machine, project: Path, first: str
+) -> None:
+    (project / "beef").write_text("x\n")
+    assert "b/beef" in ok(machine, "diff", first, "beef", cwd=project).out
+    assert "b/beef" in ok(machine, "diff", first, "./beef").out
+    unknown = run(machine, "diff", first, "dead" if not first.startswith("dead") else "feed")
+    assert unknown.code == 2
+
+
+def test_a_long_diff_may_be_cut_by_its_reader(machine: Machine, project: Path, first: str) -> None:
+    (project / "long").write_text("".join(f"line {n}\n" for n in range(100_000)))
+    with subprocess.Popen(
+        [*COMMAND, "checkpoints", "diff", first],
+        env=machine.env(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+        assert process.wait(PATIENCE) == 141
+
+
+# --- restore ----------------------------------------------------------------------------------
+
+
+def test_restore_previews_then_restores_and_undo_takes_it_back(
+    machine: Machine, project: Path
+) -> None:
+    odd(project).write_text("x")
+    (project / "src" / "main.py").chmod(0o750)
+    before = contents(project)
+    first = taken(machine, project)
+    change(project)
+    odd(project).unlink()
+    changed = entries(project)
+
+    preview = ok(machine, "restore", first, "--dry-run")
+    assert entries(project) == changed
+    assert "Come back (2)" in preview.words
+    assert "Change (1) src/main.py" in preview.words
+    assert "Go (1) new.txt" in preview.words
+
+    done = ok(machine, "restore", first, "--yes")
+    assert contents(project) == before
+    assert "3 written, 1 deleted." in done.words
+    assert "  holdfast undo 1" in done.lines
+
+    machine.ok("undo", "1")
+    assert contents(project) == {name: each.content for name, each in changed.items()}
+    assert "checkpoints restore" in machine.ok("log").words
+
+
+def test_the_document_of_a_restore(machine: Machine, project: Path, first: str) -> None:
+    change(project)
+    odd(project).write_text("x")
+    preview = machine.json("checkpoints", "restore", first, "--dry-run")
+    assert preview["applied"] is False
+    assert preview["safety_checkpoint"] is None
+    done = machine.json("checkpoints", "restore", first, "--yes")
+    assert done["applied"] is True
+    assert sorted(done["written"]) == preview["written"] == ["src/main.py", "with space"]
+    assert done["deleted"] == preview["deleted"] == ["new.txt", ODD_TEXT]
+    assert done["safety_checkpoint"] == listed(machine, project)[0].id
+    assert done["operation"] == "1"
+    again = machine.json("checkpoints", "restore", first, "--yes")
+    assert (again["applied"], again["written"], again["deleted"]) == (False, [], [])
+
+
+def test_restore_of_paths_leaves_the_rest(machine: Machine, project: Path, first: str) -> None:
+    change(project)
+    ok(machine, "restore", first, "main.py", "--yes", cwd=project / "src")
+    assert (project / "src" / "main.py").read_text() == "one\ntwo\n"
+    assert (project / "new.txt").exists()
+    assert not (project / "with space").exists()
+    unknown = run(machine, "restore", first, "never was", "--yes")
+    assert unknown.code == 2
+    assert "never was" in unknown.words
+
+
+def test_restore_asks_and_takes_no_for_an_answer(
+    machine: Machine, project: Path, first: str
+) -> None:
+    change(project)
+    changed = entries(project)
+    silent = run(machine, "restore", first)
+    assert silent.code == 3
+    assert "there is no terminal to ask on" in silent.words
+    with machine.terminal("checkpoints", "restore", first) as terminal:
+        terminal.wait_for("[y/N]")
+        terminal.type("n\n")
+        result = terminal.end()
+    assert result.code == 3
+    assert "1 of them deleted? It can be undone." in result.words
+    assert entries(project) == changed
+    with machine.terminal("checkpoints", "restore", first) as terminal:
+        terminal.wait_for("[y/N]")
+        terminal.type("y\n")
+        assert terminal.end().code == 0
+    assert not (project / "new.txt").exists()
+
+
+def test_restore_names_a_few_paths_and_all_of_them_on_request(
+    machine: Machine, project: Path, first: str
+) -> None:
+    for number in range(30):
+        (project / f"file{number:02}").write_text("x")
+    some = ok(machine, "restore", first, "--dry-run")
+    assert "Go (30)" in some.words
+    assert "… and 20 more; --all lists them." in some.words
+    assert "file29" in ok(machine, "restore", first, "--dry-run", "--all").out
+
+
+def test_restore_when_nothing_differs_does_nothing(
+    machine: Machine, project: Path, first: str
+) -> None:
+    assert "There is nothing to restore" in ok(machine, "restore", first).words
+    assert len(listed(machine, project)) == 1
+
+
+def test_restore_leaves_what_was_not_covered(machine: Machine, project: Path) -> None:
+    (project / ".gitignore").write_text("*.secret\n")
+    first = taken(machine, project)
+    (project / "mine.secret").write_text("x")
+    change(project)
+    ok(machine, "restore", first, "--yes")
+    assert (project / "mine.secret").read_text() == "x"

@@ -1,0 +1,197 @@
+"""Whether sessions of Hermes live: any one sign protects, and so does a sign that fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from holdfast.model.item import SESSION
+from holdfast.model.plan import Action
+from holdfast.policy.rules import DAY
+from tests.compat.hermes_sessions import (
+    ABANDONED,
+    LIVING,
+    NOW,
+    applied,
+    check,
+    database,
+    opened,
+    prune_plan,
+    pruned,
+    recorded,
+    session_ids,
+)
+
+FIRST = "20260101_101010_aaaaaa"
+ROUTED, OPEN = "20260108_000000_routed", "20260502_000000_open00"
+_HOLD = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.execute("SELECT 1 FROM sessions").fetchone()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return recorded(tmp_path)
+
+
+def lives(root: Path, now: float = NOW) -> dict[str, str | None]:
+    items = opened(root, now).scan(now).items
+    return {item.id: item.alive for item in items if item.kind == SESSION}
+
+
+def register(root: Path, session: str, process: int, started: float | None) -> None:
+    folder = root / "runtime"
+    folder.mkdir(exist_ok=True)
+    entry = {"session_id": session, "pid": process, "process_start_time": started}
+    (folder / "active_sessions.json").write_text(json.dumps({"entries": [entry]}))
+
+
+@contextmanager
+def held_open(root: Path) -> Iterator[int]:
+    """Another process that has the database open."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(root / "state.db")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process.pid
+        process.communicate()
+
+
+def gone_process() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_a_session_without_an_end_lives_while_it_was_active_of_late(root: Path) -> None:
+    assert "has not ended" in (lives(root)[OPEN] or "")
+    later = lives(root, NOW + 2 * DAY)
+    assert later[OPEN] is None
+
+
+def test_a_session_that_a_running_process_holds_is_alive(root: Path) -> None:
+    me = psutil.Process()
+    register(root, FIRST, me.pid, me.create_time())
+    assert lives(root)[FIRST] == "Hermes holds it open"
+    pruned(root)
+    assert FIRST in session_ids(root)
+
+
+@pytest.mark.parametrize("reused", [True, False])
+def test_a_process_that_is_gone_holds_nothing(root: Path, reused: bool) -> None:
+    process = os.getpid() if reused else gone_process()
+    register(root, FIRST, process, psutil.Process().create_time() - 1000)
+    assert lives(root)[FIRST] is None
+
+
+@pytest.mark.parametrize(
+    ("process", "started"),
+    [(0, 1.0), (-1, 1.0), (True, 1.0), (None, 1.0), pytest.param(os.getpid(), None, id="itself")],
+)
+def test_what_cannot_be_proved_protects(root: Path, process: int, started: float | None) -> None:
+    register(root, FIRST, process, started)
+    assert lives(root)[FIRST] is not None
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"entries": 3}', '{"entries": [{"pid": 1}]}'])
+def test_a_registry_that_cannot_be_read_protects_everything(root: Path, text: str) -> None:
+    (root / "runtime").mkdir()
+    (root / "runtime" / "active_sessions.json").write_text(text)
+    assert all("active_sessions.json" in (why or "") for why in lives(root).values())
+    before = session_ids(root)
+    pruned(root)
+    assert session_ids(root) == before
+
+
+def test_a_fifo_in_the_place_of_the_registry_keeps_nobody_waiting(root: Path) -> None:
+    (root / "runtime").mkdir()
+    os.mkfifo(root / "runtime" / "active_sessions.json")
+    assert all(why is not None for why in lives(root).values())
+
+
+def test_the_current_session_of_a_chat_stays_though_nobody_runs(root: Path) -> None:
+    assert lives(root, NOW + 300 * DAY)[ROUTED] == "a chat goes on with it"
+
+
+def test_a_running_gateway_protects_what_it_routes_to_though_it_has_ended(root: Path) -> None:
+    with database(root) as db:
+        db.execute("UPDATE sessions SET ended_at = ? WHERE id = ?", (NOW - 99 * DAY, ROUTED))
+    assert lives(root)[ROUTED] is None
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    record = {"pid": os.getpid(), "kind": "hermes-gateway", "start_time": ticks}
+    (root / "gateway.pid").write_text(json.dumps(record))
+    assert lives(root)[ROUTED] == "the gateway routes to it"
+    (root / "gateway.pid").write_text(json.dumps({**record, "start_time": ticks - 500}))
+    assert lives(root)[ROUTED] is None
+    (root / "gateway.pid").write_text("nonsense")
+    assert lives(root)[ROUTED] == "the gateway routes to it"
+
+
+def test_a_session_that_is_being_compressed_or_waits_for_a_delegate_is_alive(root: Path) -> None:
+    with database(root) as db:
+        db.execute("UPDATE compression_locks SET expires_at = ?", (NOW + 10,))
+        db.execute(
+            """
+            INSERT INTO async_delegations (delegation_id, origin_session, state, dispatched_at,
+                                           updated_at, owner_pid)
+            VALUES ('d', ?, 'running', 1, 1, ?)
+            """,
+            (FIRST, os.getpid()),
+        )
+    found = lives(root)
+    assert found["20260104_000000_parent"] == "it is being compressed"
+    assert found[FIRST] == "a delegate of it is at work"
+
+
+def test_an_abandoned_session_goes_only_while_nobody_has_the_database_open(root: Path) -> None:
+    with held_open(root):
+        assert lives(root)[ABANDONED] == "it has not ended, and Hermes may be running"
+        pruned(root)
+        assert ABANDONED in session_ids(root)
+    assert lives(root)[ABANDONED] is None
+    pruned(root)
+    assert session_ids(root) == LIVING
+
+
+def test_an_abandoned_session_that_is_young_is_given_its_end(root: Path) -> None:
+    made = prune_plan(root, days=115)
+    assert [item.id for item in made.items if item.action is Action.END] == [ABANDONED]
+    assert applied(root, made).ended == 1
+    with database(root) as db:
+        [ended, reason, last] = db.execute(
+            """
+            SELECT ended_at, end_reason, (SELECT max(timestamp) FROM messages m
+                                          WHERE m.session_id = s.id)
+            FROM sessions s WHERE id = ?
+            """,
+            (ABANDONED,),
+        ).fetchone()
+    assert (ended, reason) == (last, "abandoned")
+    check(root)
+
+
+def test_a_session_that_comes_to_life_between_plan_and_removal_is_left_alone(root: Path) -> None:
+    made = prune_plan(root)
+    me = psutil.Process()
+    register(root, FIRST, me.pid, me.create_time())
+    report = applied(root, made)
+    assert FIRST in session_ids(root)
+    reasons = {each.id: each.reason for each in report.outcomes}
+    assert reasons[FIRST] == "in use: Hermes holds it open"
+    assert (root / "sessions" / f"session_{FIRST}.json").exists()

@@ -1,0 +1,65 @@
+"""One process of an agent in a guarded session: calls until it is refused, or killed.
+
+`python -m tests.crash.guarded_worker HOME SESSION THREADS EACH LIMITS` prints one line for each
+thing it did: `began`, `used N`, `refused BUDGET`. LIMITS is JSON; each call uses EACH tokens.
+`hold` as EACH begins a call with an estimate and never ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+import time
+
+from holdfast import BudgetExceededError, Budgets, Tokens, open_sessions
+from holdfast.guard.guard import Guard
+
+_print = threading.Lock()
+
+
+def say(text: str) -> None:
+    with _print:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+
+def run(guard: Guard, each: int, barrier: threading.Barrier) -> None:
+    barrier.wait()
+    while True:
+        try:
+            with guard.call() as call:
+                say("began")
+                call.used(Tokens(input=each))
+                say(f"used {each}")
+        except BudgetExceededError as error:
+            say(f"refused {error.budget}")
+            return
+
+
+def hold(guard: Guard) -> None:
+    with guard.call(tokens=Tokens(input=60)):
+        say("began")
+        time.sleep(600)
+
+
+def main(home: str, session: str, threads: str, each: str, limits: str) -> None:
+    logging.getLogger("holdfast").addHandler(logging.NullHandler())
+    with open_sessions(home) as sessions:
+        guard = sessions.guard(session, budgets=Budgets(**json.loads(limits)))
+        if each == "hold":
+            hold(guard)
+        barrier = threading.Barrier(int(threads))
+        running = [
+            threading.Thread(target=run, args=(guard, int(each), barrier))
+            for _ in range(int(threads))
+        ]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
