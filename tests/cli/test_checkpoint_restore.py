@@ -58,6 +58,18 @@ def test_diff_is_coloured_on_a_terminal_and_nothing_steers_it(
         assert "\x1b[31m" not in terminal.end().out
 
 
+def test_diff_without_an_id_is_that_of_the_newest(
+    machine: Machine, project: Path, first: str
+) -> None:
+    change(project)
+    assert ok(machine, "diff", cwd=project / "src").out == ok(machine, "diff", first).out
+    taken(machine, project)
+    assert ok(machine, "diff", cwd=project).out == ""
+    elsewhere = run(machine, "diff", cwd=machine.root)
+    assert elsewhere.code == 2
+    assert "There is no checkpoint of" in elsewhere.err
+
+
 def test_diff_of_two_checkpoints_and_of_paths(machine: Machine, project: Path, first: str) -> None:
     change(project)
     second = taken(machine, project)

@@ -171,6 +171,19 @@ def chosen(store: CheckpointStore, text: str) -> Checkpoint:
         raise UnknownCheckpointError(error.message, hint=hint) from None
 
 
+def newest_here(store: CheckpointStore) -> Checkpoint:
+    """The newest checkpoint of the project that the current directory is in."""
+    here = resolved(None)
+    for place in (here, *here.parents):
+        found = store.list(place)
+        if found:
+            return found[0]
+    raise UnknownCheckpointError(
+        f"There is no checkpoint of {here} yet.",
+        hint="Take one with `holdfast checkpoints take`, or name the id of another.",
+    )
+
+
 def _adopted(store: CheckpointStore, prefix: str) -> Checkpoint | None:
     from holdfast.cli.output import note
 

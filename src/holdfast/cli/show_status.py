@@ -139,6 +139,9 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
     elif status.inventory.items:
         say("Everything here is within the policy. To see the policy:")
         suggest(f"holdfast {home_flag}config show")
+    elif status.inventory.checkpoint_bytes:
+        say("There are no sessions here yet. To see the checkpoints:")
+        suggest(f"holdfast {home_flag}checkpoints")
     else:
         say("There are no sessions here yet. To see how Holdfast works:")
         suggest("holdfast demo")

@@ -12,6 +12,7 @@ from holdfast.homes.archive_return import Returner
 from holdfast.homes.archive_rows import Rows
 from holdfast.homes.archived_keeper import ArchivedKeeper, RestoreKeeper
 from holdfast.homes.options import ArchiveOptions
+from holdfast.model.ids import check_id
 from holdfast.model.item import ARCHIVED, SESSION
 from holdfast.model.plan import Action
 from holdfast.ports import Clock, Keeper
@@ -31,10 +32,12 @@ class HomeArchive:
         options: ArchiveOptions,
         rows: Callable[[], Rows | None],
         clock: Clock,
+        check: Callable[[str], str] = check_id,
     ) -> None:
+        """`check` is for the ids of this home's agent."""
         folder = state / (options.folder or USUAL_FOLDER)
         archive = SessionArchive(folder, is_usual=not options.folder)
-        self.reader = ArchiveReader(archive)
+        self.reader = ArchiveReader(archive, check)
         self.keepers: Mapping[tuple[str, Action], Keeper] = {
             (SESSION, Action.ARCHIVE): ArchiveKeeper(
                 archive, rows, files, codec=Codec(options.codec), clock=clock

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from holdfast.errors import DamageError, UnknownSessionError, UsageError
 from holdfast.homes import archive_search
 from holdfast.model.archived import ArchivedSession, ArchiveHits
-from holdfast.model.ids import check_foreign_id
+from holdfast.model.ids import check_id
 from holdfast.model.inventory import Problem
 from holdfast.model.item import Item
 from holdfast.model.search import Search
@@ -27,8 +27,10 @@ _MOST_NAMED = 10
 class ArchiveReader:
     """The archive, to be read. It creates nothing, and waits for nobody."""
 
-    def __init__(self, archive: SessionArchive) -> None:
+    def __init__(self, archive: SessionArchive, check: Callable[[str], str] = check_id) -> None:
+        """`check` is for the ids of this home's agent."""
         self._archive = archive
+        self._check_id = check
 
     def check(self) -> None:
         """Raise `StorageError` when nothing can be archived here: its folder is not to be had."""
@@ -59,7 +61,7 @@ class ArchiveReader:
 
     def resolve(self, prefix: str) -> str:
         """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
-        check_foreign_id(prefix)
+        self._check_id(prefix)
         ids = sorted({each.session.id for each in self._archive.look().entries})
         found = [each for each in ids if each.startswith(prefix)]
         if prefix in found or len(found) == 1:

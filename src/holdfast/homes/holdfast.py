@@ -8,9 +8,7 @@ trash/               undo copies, by operation
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -20,13 +18,13 @@ from holdfast.errors import UsageError
 from holdfast.homes import artifact_scan, checkpoints
 from holdfast.homes.artifact_scan import Life
 from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.folder_bytes import bytes_below
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.item import CHECKPOINT_KINDS, Item
 from holdfast.model.plan import Action
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Archive, CheckpointStore, CheckpointUpkeep, Clock, Keeper, Progress
-from holdfast.stores.files import allocated_bytes
 from holdfast.stores.sqlite import survey
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.sqlite.survey import LifeSigns, Owner
@@ -133,7 +131,7 @@ class HoldfastHome:
         life = Life(idle=self._idle, owners=self._owners)
         found = artifact_scan.scan(self.root, now, life, progress)
         log = self.log.read()
-        beside, problems = _beside(self.root)
+        beside, kept, problems = _beside(self.root)
         store = self.session_store()
         return Inventory(
             home=str(self.root),
@@ -148,6 +146,7 @@ class HoldfastHome:
             space=() if store is None else (survey.space(store.database, DATABASE),),
             problems=(*found.problems, *problems, *log.problems),
             other_bytes=found.other_bytes + beside,
+            checkpoint_bytes=kept,
         )
 
     def has_checkpoints(self) -> bool:
@@ -208,26 +207,11 @@ def _is_dead(holder: Holder) -> bool:
     return gone
 
 
-def _beside(root: Path) -> tuple[int, list[Problem]]:
-    """The bytes of everything that no item stands for. Counted by their own scans: sessions and
-    the trash, of which a link of that name is not followed, and the database with its log."""
-    counted = {artifact_scan.FOLDER, "trash", DATABASE, f"{DATABASE}-wal"}
-    total = 0
+def _beside(root: Path) -> tuple[int, int, list[Problem]]:
+    """The bytes of everything that no item stands for, and those of the checkpoints among them.
+    Sessions, the trash, and the database with its log are counted by scans of their own."""
     problems: list[Problem] = []
-    waiting = [str(root)]
-    while waiting:
-        folder = waiting.pop()
-        try:
-            with os.scandir(folder) as entries:
-                found = [each for each in entries if each.name not in counted]
-        except OSError as error:
-            problems.append(Problem(path=folder, reason=str(error.strerror)))
-            continue
-        counted = set()  # only in the root do these names mean anything
-        for each in found:
-            if each.is_dir(follow_symlinks=False):
-                waiting.append(each.path)
-                continue
-            with suppress(FileNotFoundError):
-                total += allocated_bytes(each.stat(follow_symlinks=False))
-    return total, problems
+    names = (artifact_scan.FOLDER, "trash", checkpoints.FOLDER, DATABASE, f"{DATABASE}-wal")
+    other = bytes_below(root, [root / name for name in names], problems)
+    kept = bytes_below(root / checkpoints.FOLDER, (), problems)
+    return other + kept, kept, problems

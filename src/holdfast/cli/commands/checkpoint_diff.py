@@ -10,8 +10,8 @@ import click
 
 from holdfast.cli.checkpoint_options import (
     chosen,
-    id_argument,
     need_store,
+    newest_here,
     paths_argument,
     second_id,
     within,
@@ -27,22 +27,26 @@ if TYPE_CHECKING:
 @click.command(
     "diff",
     cls=Command,
-    example="holdfast checkpoints diff 3f2a1b9c\n"
+    example="holdfast checkpoints diff\n"
+    "holdfast checkpoints diff 3f2a1b9c\n"
     "holdfast checkpoints diff 3f2a1b9c 77e0d2aa src --stat\n"
     "holdfast checkpoints diff 3f2a1b9c src/main.py | git apply --reverse",
 )
-@id_argument
+@click.argument("checkpoint", metavar="[ID]", required=False)
 @paths_argument
 @click.option("--stat", is_flag=True, help="Only how much changed, file by file.")
 @click.pass_obj
-def command(invocation: Invocation, checkpoint: str, paths: tuple[str, ...], *, stat: bool) -> int:
+def command(
+    invocation: Invocation, checkpoint: str | None, paths: tuple[str, ...], *, stat: bool
+) -> int:
     """Show what changed since a checkpoint: until now, or until another one.
 
-    Usage: diff ID [ID2] [PATH]...  It reads like git's, and `git apply` understands it. A path
-    that looks like an id is one if there is such a checkpoint; write ./path otherwise.
+    Usage: diff [ID] [ID2] [PATH]...  Without an id it is the newest of the current directory. It
+    reads like git's, and `git apply` understands it. A path that looks like an id is one if there
+    is such a checkpoint; write ./path otherwise.
     """
     store = need_store(invocation)
-    old = store.ready(chosen(store, checkpoint))
+    old = store.ready(newest_here(store) if checkpoint is None else chosen(store, checkpoint))
     other, rest = second_id(store, paths)
     other = None if other is None else store.ready(other)
     wanted = within(old, rest)

@@ -34,6 +34,7 @@ from holdfast.homes.space_keeper import SpaceKeeper
 from holdfast.homes.space_keepers import SpaceKeepers
 from holdfast.homes.trash_keeper import TrashKeeper
 from holdfast.model.checkpoint import Capturing
+from holdfast.model.ids import check_foreign_id
 from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.item import (
     CHECKPOINT,
@@ -79,6 +80,7 @@ class HermesHome:
             options.archive,
             self._rows,
             clock,
+            check_foreign_id,
         )
         self.archive = archive.reader
         self._checkpoints = HermesCheckpoints(root, self.state, trash, self.log.read, clock)
