@@ -26,12 +26,13 @@ from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo
-from holdfast.stores.shadowgit import reclaiming, restore_record
+from holdfast.stores.shadowgit import reclaiming, restore_record, tidying
 from holdfast.stores.shadowgit.dropping import ROTATED, all_refs, project_refs
 from holdfast.stores.shadowgit.projects import read_record, write_record
-from holdfast.stores.shadowgit.reclaiming import reclaim, tidy
+from holdfast.stores.shadowgit.reclaiming import reclaim
 from holdfast.stores.shadowgit.repository import project_of, used
 from holdfast.stores.shadowgit.restore_record import Restoration
+from holdfast.stores.shadowgit.tidying import tidy
 from tests.checkpointing import DAY, Bench, contents, facts, file_bytes, fsck
 
 NOW = CheckpointPolicy(use_trash=False)
@@ -392,11 +393,15 @@ def _lock(bench: Bench) -> Path:
     return bench.folder / "store" / "packed-refs.lock"
 
 
+def _crash(bench: Bench) -> Path:
+    return bench.folder / "store" / "fast_import_crash_4711"
+
+
 def _mark(bench: Bench) -> Path:
     return bench.objects / "pack" / f"pack-{'0' * 40}.keep"
 
 
-@pytest.mark.parametrize("left", [_tmp_pack, _tmp_object, _lock])
+@pytest.mark.parametrize("left", [_tmp_pack, _tmp_object, _lock, _crash])
 def test_what_killed_processes_left_is_cleared(bench: Bench, left: Callable[[Bench], Path]) -> None:
     workdir = bench.project()
     bench.takes(workdir, 2)
@@ -444,7 +449,7 @@ def test_many_single_objects_are_put_into_a_pack(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workdir = bench.project()
-    monkeypatch.setattr(reclaiming, "MOST_LOOSE", 0)
+    monkeypatch.setattr(tidying, "MOST_LOOSE", 0)
     ids = bench.takes(workdir, 60)
     loose = sum(1 for _ in bench.objects.glob("??/*"))
     assert loose < 200  # of 300: whenever there is one in the folder that is looked at
@@ -456,7 +461,7 @@ def test_nothing_is_packed_while_the_store_is_in_use(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.takes(bench.project(), 20)
-    monkeypatch.setattr(reclaiming, "MOST_PACKS", -1)
+    monkeypatch.setattr(tidying, "MOST_PACKS", -1)
     with used(bench.store.layout):
         assert not tidy(bench.store.layout)
     assert tidy(bench.store.layout)

@@ -13,7 +13,9 @@ from threading import Event, Thread
 import pytest
 
 from holdfast.errors import BusyError
+from holdfast.stores.shadowgit import tidying
 from holdfast.stores.shadowgit.dropping import all_refs
+from holdfast.stores.shadowgit.joining import join
 from holdfast.stores.shadowgit.reclaiming import reclaim
 from holdfast.stores.shadowgit.repository import alone, project_of, used
 from tests.checkpointing import Bench, contents, fsck
@@ -144,6 +146,57 @@ def test_readers_never_miss_what_is_there_while_space_is_given_back(tmp_path: Pa
     assert found
     assert all(each == wanted for each in found)
     assert fsck(bench.folder / "store") == ""
+
+
+# --- Between two of them --------------------------------------------------------------------------
+
+
+def test_the_number_of_packs_stays_bounded_between_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path)
+    workdir = bench.project()
+    monkeypatch.setattr(tidying, "MOST_PACKS", 6)
+    counts = []
+    for _ in range(25):
+        bench.take(workdir, size=100)
+        counts.append(len(list(bench.objects.glob("pack/*.pack"))))
+    assert max(counts) <= 6
+    assert not list(bench.objects.glob("??/*"))
+    assert len(bench.ids()) == 25
+    assert not fsck(bench.folder / "store")
+
+
+def test_a_pack_that_is_damaged_or_has_differences_is_left_out(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    workdir = bench.project()
+    bench.takes(workdir, 3)
+    reclaim(bench.store.layout, holder="test", thorough=True)  # git's, with differences
+    (made,) = bench.objects.glob("pack/*.pack")
+    bench.takes(workdir, 3, size=200)
+    damaged = next(path for path in bench.objects.glob("pack/*.pack") if path != made)
+    content = damaged.read_bytes()
+    damaged.chmod(0o600)
+    damaged.write_bytes(content[:40] + b"?" + content[41:])
+    join(bench.store.layout.packs)
+    left = set(bench.objects.glob("pack/*.pack"))
+    assert len(left) == 3
+    assert {made, damaged} < left
+    damaged.write_bytes(content)
+    join(bench.store.layout.packs)
+    assert not fsck(bench.folder / "store")
+    assert len(bench.ids()) == 6
+
+
+@pytest.mark.parametrize("half", [".pack", ".idx"])
+def test_half_a_pack_of_a_killed_process_is_cleared(tmp_path: Path, half: str) -> None:
+    bench = Bench(tmp_path)
+    bench.takes(bench.project(), 2)
+    path = bench.objects / "pack" / f"pack-{'1' * 40}{half}"
+    path.write_bytes(b"x" * 100_000)
+    assert reclaim(bench.store.layout, holder="test").freed >= 100_000
+    assert not path.exists()
+    assert len(bench.ids()) == 2
 
 
 # --- References in git's list ---------------------------------------------------------------------

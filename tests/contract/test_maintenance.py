@@ -317,6 +317,9 @@ def test_of_many_processes_that_start_together_exactly_one_runs(root: Path, tmp_
 
 _DIE = """
 import os, signal, sys, holdfast
+from holdfast.services import carry_out
+
+carry_out.BATCH = 100
 
 class Die:
     def step(self, label, done, total):
@@ -468,7 +471,10 @@ def test_a_wish_to_end_the_process_gets_through(root: Path, error: BaseException
     assert holdfast.maintain(root).ok
 
 
-def test_a_run_that_was_stopped_is_taken_up_again(root: Path) -> None:
+def test_a_run_that_was_stopped_is_taken_up_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.services.carry_out.BATCH", 100)
     a_home(root, PRUNE + "auto_gc = true\n", sessions=300)
     result = holdfast.maintain(root, progress=Watcher())
     assert result.stopped

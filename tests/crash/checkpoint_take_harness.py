@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.model.checkpoint import TakeOutcome
+from holdfast.stores.shadowgit import tidying
 from holdfast.stores.shadowgit.reclaiming import reclaim
 from holdfast.stores.shadowgit.store import ShadowGitStore
 from tests.checkpointing import fsck
@@ -80,6 +81,11 @@ def take_known(world: World) -> None:
     take(world, "changed", "deep/down/changed")
 
 
+def take_and_join(world: World) -> None:
+    tidying.MOST_PACKS = 2
+    take(world)
+
+
 def give_back(world: World) -> None:
     reclaim(world.store().layout, holder="test", thorough=True)
 
@@ -109,7 +115,8 @@ def verify(world: World) -> None:
     give_back(world)
     check(world)
     packs = world.store().layout.packs
-    assert not [path for path in packs.iterdir() if not path.name.startswith("pack-")]
+    assert {path.suffix for path in packs.iterdir()} <= {".pack", ".idx", ".rev"}
+    assert len(list(packs.glob("*.pack"))) == len(list(packs.glob("*.idx")))
     assert take(world, now=NOW + 2) == last
     edit(world.project, 99)
     take(world, now=NOW + 3)
@@ -130,6 +137,7 @@ SCENARIOS = {
     "changed": Scenario(take_all),
     "path-known": Scenario(take_known),
     "after-reclaim": Scenario(take_all, before=give_back),
+    "join": Scenario(take_and_join),
     "reclaim": Scenario(give_back),
 }
 

@@ -26,8 +26,9 @@ from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
 from holdfast.stores.shadowgit.marking import pin
-from holdfast.stores.shadowgit.reclaiming import reclaim, tidy
+from holdfast.stores.shadowgit.reclaiming import reclaim
 from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.shadowgit.tidying import tidy
 from tests.checkpointing import contents, on_disk
 
 MAX_SNAPSHOTS = 12

@@ -12,7 +12,7 @@ from holdfast.model.operation import LogView, TrashEntry
 from holdfast.model.verification import Verification
 from holdfast.model.weights import Weights
 from holdfast.stores.files import version_of
-from holdfast.stores.shadowgit import legacy, overview, reclaiming, verifying
+from holdfast.stores.shadowgit import legacy, overview, reclaiming, tidying, verifying
 from holdfast.stores.shadowgit.checkpoint_items import items
 from holdfast.stores.shadowgit.dropping import Ref, all_refs
 from holdfast.stores.shadowgit.object_files import allocated_below
@@ -76,7 +76,7 @@ class CheckpointFolder:
 
     def tidy(self) -> bool:
         """The cheap part of that, if it is time to."""
-        return self._layout.exists() and reclaiming.tidy(self._layout)
+        return self._layout.exists() and tidying.tidy(self._layout)
 
     def verify(self) -> Verification:
         return verifying.verify(self._layout)

@@ -11,7 +11,8 @@ from holdfast.ports import Clock, Home, Journal, Keeper, Progress
 
 #: Small enough that a stop is quick and a kill leaves little to settle, large enough that the
 #: flushes a batch costs do not matter.
-BATCH = 200
+BATCH = 1_000
+_BATCH_BYTES = 64 * 1024 * 1024
 
 Act = Callable[[Keeper, Sequence[Removal]], Sequence[Outcome]]
 
@@ -48,8 +49,16 @@ def batches(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
     for _, alike in itertools.groupby(
         removals, key=lambda each: (each.item.kind, each.item.action)
     ):
-        while batch := tuple(itertools.islice(alike, BATCH)):
-            yield batch
+        batch: list[Removal] = []
+        size = 0
+        for removal in alike:
+            batch.append(removal)
+            size += removal.item.bytes
+            if len(batch) >= BATCH or size >= _BATCH_BYTES:
+                yield tuple(batch)
+                batch, size = [], 0
+        if batch:
+            yield tuple(batch)
 
 
 def keeper_of(home: Home, batch: Sequence[Removal]) -> Keeper:

@@ -58,9 +58,14 @@ def object_files(objects: Path) -> ObjectFiles:
         if _FAN.fullmatch(entry.name):
             loose.update(_loose(entry, temporary))
         elif entry.name == "pack":
-            parts = [Path(part.path) for part in _entries(entry)]
+            parts = {Path(part.path) for part in _entries(entry)}
             temporary += [part for part in parts if not _PART_OF_PACK.fullmatch(part.name)]
-            packs += [part for part in parts if _PACK.fullmatch(part.name)]
+            found = [part for part in parts if _PACK.fullmatch(part.name)]
+            packs += [pack for pack in found if pack.with_suffix(".idx") in parts]
+            # Whoever named one half and was killed before the other.
+            temporary += [pack for pack in found if pack.with_suffix(".idx") not in parts]
+            indexes = (part for part in parts if part.suffix == ".idx")
+            temporary += [index for index in indexes if index.with_suffix(".pack") not in parts]
         elif entry.is_file(follow_symlinks=False):
             temporary.append(Path(entry.path))  # git writes some of its temporary files here
     return ObjectFiles(

@@ -27,6 +27,8 @@ _INDEX_START = f">4sI{_FOLDERS}I"
 _COMPRESSION = 1
 _SIZE_BITS, _FIRST_SIZE_BITS = 7, 4
 _MORE = 0x80
+_KIND_MASK = 0b111
+_WHOLE = (ObjectType.COMMIT, ObjectType.TREE, ObjectType.BLOB)
 #: An offset above it stands in a table of its own, and this bit says so.
 _LARGE = 0x80000000
 _LARGEST_SMALL = _LARGE - 1
@@ -64,6 +66,29 @@ def index_oids(data: bytes) -> Iterator[bytes]:
     last = min(place + count * OID_BYTES, len(data) - OID_BYTES)
     for start in range(place, last, OID_BYTES):
         yield data[start : start + OID_BYTES]
+
+
+def index_rows(data: bytes) -> list[tuple[bytes, Packed]]:
+    """The objects of an index in the order of their places in the pack.
+
+    Raises `ValueError` for one that was cut short, or that is of a very large pack.
+    """
+    oids = list(index_oids(data))
+    checksums = struct.calcsize(_INDEX_START) + len(oids) * OID_BYTES
+    table = struct.Struct(f">{len(oids)}I")
+    if len(data) < checksums + 2 * table.size + 2 * OID_BYTES:
+        raise ValueError("an index that was cut short")
+    offsets = table.unpack_from(data, checksums + table.size)
+    if any(offset & _LARGE for offset in offsets):
+        raise ValueError("an index of a very large pack")
+    places = zip(offsets, table.unpack_from(data, checksums), strict=True)
+    rows = [(oid, Packed(*place)) for oid, place in zip(oids, places, strict=True)]
+    return sorted(rows, key=lambda row: row[1].offset)
+
+
+def is_whole(stored: bytes) -> bool:
+    """Whether an entry is an object itself, and not what it differs by from another."""
+    return (stored[0] >> _FIRST_SIZE_BITS) & _KIND_MASK in _WHOLE
 
 
 def index(

@@ -14,7 +14,7 @@ import os
 import tempfile
 import zlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -54,7 +54,7 @@ class Pack:
         self._remembered = 0
         self._portion: _Portion = []
         self._bytes = 0
-        self._file: _PackFile | None = None
+        self._file: PackFile | None = None
         self._other_core: ThreadPoolExecutor | None = None
         self._waiting: deque[Future[None]] = deque()
 
@@ -119,9 +119,9 @@ class Pack:
                 flush(also)
             self.discard()
 
-    def _opened(self) -> _PackFile:
+    def _opened(self) -> PackFile:
         if self._file is None:
-            self._file = _PackFile(self._folder)
+            self._file = PackFile(self._folder)
         return self._file
 
     def discard(self) -> None:
@@ -136,7 +136,7 @@ class Pack:
         self._put.clear()
 
 
-class _PackFile:
+class PackFile:
     """A pack that is being written. One thread at a time uses it."""
 
     def __init__(self, folder: Path) -> None:
@@ -150,15 +150,19 @@ class _PackFile:
         os.lseek(self._fd, HEADER.size, os.SEEK_SET)
 
     def write(self, portion: _Portion) -> None:
-        entries = []
-        for oid, kind, data in portion:
-            stored = entry(kind, data)
-            self._packed[oid] = Packed(self._end, zlib.crc32(stored))
-            self._end += len(stored)
-            entries.append(stored)
-        write_all(self._fd, b"".join(entries))
+        self.copy((oid, entry(kind, data)) for oid, kind, data in portion)
 
-    def finish(self, also: Sequence[int]) -> None:
+    def copy(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
+        """Add objects as a pack has them."""
+        added = []
+        for oid, stored in entries:
+            if oid not in self._packed:
+                self._packed[oid] = Packed(self._end, zlib.crc32(stored))
+                self._end += len(stored)
+                added.append(stored)
+        write_all(self._fd, b"".join(added))
+
+    def finish(self, also: Sequence[int] = ()) -> Path:
         """Complete it, flush it, and name it."""
         os.pwrite(self._fd, header(len(self._packed)), 0)
         checksum = self._checksum()
@@ -173,6 +177,7 @@ class _PackFile:
         self._temporary.replace(final)
         Path(name).replace(final.with_suffix(".idx"))
         flush_folders([self._folder])
+        return final
 
     def _checksum(self) -> bytes:
         digest = hashlib.sha1(usedforsecurity=False)

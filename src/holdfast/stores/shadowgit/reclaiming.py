@@ -1,4 +1,4 @@
-"""Giving back what no checkpoint holds, and keeping packs few between runs.
+"""Giving back what no checkpoint holds.
 
 Everybody who uses the store shares its lock; what removes objects has it alone, or writers would
 lose what they just wrote. The long part, packing, removes nothing, so it is done beside them: first
@@ -12,7 +12,6 @@ have in common, which takes long, so it is remembered which packs came of that.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -39,11 +38,8 @@ from holdfast.stores.shadowgit.repository import (
 )
 from holdfast.stores.shadowgit.resting import lay_to_rest
 from holdfast.stores.shadowgit.sizes import Measured, measure
+from holdfast.stores.shadowgit.tidying import PACKING_CONFIG
 from holdfast.stores.shadowgit.trees import Trees
-
-#: Beyond so many, looking for an object takes noticeably longer, and each takes a whole block.
-MOST_LOOSE = 2_000
-MOST_PACKS = 50
 
 #: A pack of everything is worth making for so much garbage, so many single objects or packs.
 _LEAST_GARBAGE = 64 * 1024
@@ -56,11 +52,7 @@ _LEAST_QUICK = 1024 * 1024
 _USUAL_GAIN = 3
 #: Left free on the disk after a pack of everything was made.
 _MARGIN = 16 * 1024 * 1024
-#: git fans objects out by the first byte of their id, evenly: one folder tells of all.
-_FOLDERS = 256
-_SAMPLED = "17"
 _OUR_MARK = b"Holdfast is packing\n"
-_PACKING_CONFIG = {"repack.writeBitmaps": "false", "pack.compression": "-1"}
 _NO_ROOM = "too little room on the disk to pack again; only single objects were given back"
 _LITTLE_ROOM = "too little room on the disk to pack the largest pack again"
 _CRASHES = "fast_import_crash_*"
@@ -100,22 +92,6 @@ def unlock(layout: Layout, *, holder: str) -> None:
     """Remove locks of git's that killed processes left: git itself waits for them for ever."""
     with alone(layout, holder=holder):
         _remove(layout, _locks(layout))
-
-
-def tidy(layout: Layout) -> bool:
-    """Put single objects into a pack when they have become many, and small packs into larger ones;
-    says whether that was done.
-
-    Cheap enough for the end of a checkpoint, whose lock must be released by then. Whoever finds
-    the store in use leaves it to the next.
-    """
-    loose = _count(layout.store / "objects" / _SAMPLED) * _FOLDERS
-    if loose <= MOST_LOOSE and _count(layout.packs, ".pack") <= MOST_PACKS:
-        return False
-    with contextlib.suppress(BusyError), alone(layout, holder="checkpoints", wait=0.0):
-        layout.git().run("repack", "-d", "-q", "--geometric=2", config=_PACKING_CONFIG)
-        return True
-    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +175,7 @@ def _pack_everything(layout: Layout, *, anew: bool) -> Path | None:
         # Otherwise what lies whole in the same pack is never compared.
         *(["--no-reuse-object"] if anew else []),
         str(layout.packs / "pack"),
-        config=_PACKING_CONFIG,
+        config=PACKING_CONFIG,
     )
     name = said.output.decode("ascii").strip()
     return _marked(layout.packs / f"pack-{name}.pack") if name else None
@@ -222,7 +198,7 @@ def _prune(layout: Layout, packed: _Packed | None) -> None:
             raise
     if packed is not None:
         # Also what was written since the pack was made; packs without a mark go.
-        git.run("repack", "-a", "-d", "-q", config=_PACKING_CONFIG)
+        git.run("repack", "-a", "-d", "-q", config=PACKING_CONFIG)
         _remove(layout, _our_marks(layout))
         if packed.well:
             with storage_errors(f"write to {layout.store}"):
@@ -288,12 +264,5 @@ def _largest_pack(layout: Layout) -> Path | None:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:
-        return 0
-
-
-def _count(folder: Path, suffix: str = "") -> int:
-    try:
-        return sum(name.endswith(suffix) for name in os.listdir(folder))  # noqa: PTH208 - no paths
     except FileNotFoundError:
         return 0

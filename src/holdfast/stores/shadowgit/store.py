@@ -39,7 +39,6 @@ from holdfast.stores.shadowgit.dropping import rotate
 from holdfast.stores.shadowgit.legacy import LegacyShelf, set_aside
 from holdfast.stores.shadowgit.lines import git_lines
 from holdfast.stores.shadowgit.paths import relative
-from holdfast.stores.shadowgit.reclaiming import tidy
 from holdfast.stores.shadowgit.refusing import refused, unreachable
 from holdfast.stores.shadowgit.repository import (
     Layout,
@@ -52,6 +51,7 @@ from holdfast.stores.shadowgit.repository import (
 from holdfast.stores.shadowgit.seen import Order
 from holdfast.stores.shadowgit.state import Listings
 from holdfast.stores.shadowgit.taking import Taker
+from holdfast.stores.shadowgit.tidying import tidy
 from holdfast.stores.shadowgit.trees import EMPTY, Trees
 
 #: How far a project's record may lag behind a take that found nothing new.
