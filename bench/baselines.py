@@ -1,7 +1,11 @@
-"""The programs that Holdfast is measured against, each in an environment of its own."""
+"""The programs that Holdfast is measured and tested against, each in an environment of its own.
+
+Kept between runs in `.bench`, which git does not look at. Standard library only.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 import venv
@@ -11,8 +15,12 @@ HERMES = "0.19.0"
 _FOLDER = Path(__file__).parents[1] / ".bench"
 
 
-def hermes_python() -> Path:
-    return _python(f"hermes-{HERMES}", f"hermes-agent=={HERMES}")
+class NotInstallableError(Exception):
+    """There is no way to get this package here, most likely because there is no network."""
+
+
+def hermes_python(version: str = HERMES) -> Path:
+    return _python(f"hermes-{version}", f"hermes-agent=={version}")
 
 
 def plotting_python() -> Path:
@@ -20,14 +28,21 @@ def plotting_python() -> Path:
 
 
 def _python(name: str, wanted: str) -> Path:
-    """The interpreter of an environment with one package; made on first use, then kept."""
+    """The interpreter of an environment with one package; made on first use, then kept.
+
+    Many may ask at once: one makes it, the others wait.
+    """
     folder = _FOLDER / name
-    python = folder / "bin" / "python"
-    done = folder / ".installed"
-    if not done.exists():
-        print(f"Installing {wanted} …", file=sys.stderr)
-        venv.create(folder, with_pip=True, clear=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", wanted]
-        subprocess.run(pip, check=True, stdout=subprocess.DEVNULL)
-        done.touch()
+    python, done = folder / "bin" / "python", folder / ".installed"
+    _FOLDER.mkdir(exist_ok=True)
+    with (_FOLDER / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            sys.stderr.write(f"Installing {wanted} into {folder.name} …\n")
+            venv.create(folder, with_pip=True, clear=True)
+            words = [str(python), "-m", "pip", "install", "--quiet", wanted]
+            installed = subprocess.run(words, capture_output=True, text=True, check=False)
+            if installed.returncode:
+                raise NotInstallableError(installed.stderr.strip()[-300:])
+            done.touch()
     return python

@@ -4,32 +4,41 @@ The home is made by Hermes's own `SessionDB`, with its schema, its triggers and 
 `session_{id}.json` for every session; it is built once and copied for every round. Whole processes
 are timed, the start of the interpreter included: `holdfast sessions prune --yes` on one side,
 Hermes's own `prune_sessions` with files and its `vacuum` on the other. Rounds alternate; Holdfast
-has three, and Hermes one, because that takes minutes. Each time Hermes itself looks at what
+has two, and Hermes one, because that takes minutes. Each time Hermes itself looks at what
 Holdfast left.
 
     .venv/bin/python bench/hermes.py                   10 minutes, 4 GB
     .venv/bin/python bench/hermes.py --quick           whether it works, a few seconds
-    .venv/bin/python bench/hermes.py --json FILE       the raw figures as well
+    .venv/bin/python bench/hermes.py --undo            how long it takes to take it back, too
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from baselines import HERMES, hermes_python
+from plotting import common_options
 from prune import Figures, Run, holdfast, on_a_copy, on_disk, run
 
 _WORKER = Path(__file__).parent / "workers" / "hermes_home.py"
 _PER_SESSION = 20
-_ROUNDS = 3
+_ROUNDS = 2
 _MB = 1e6
 _WANTED = 5
+_TEXT = """\
+## A home of Hermes
+
+A home that Hermes {hermes} itself made, with its schema, its triggers and a
+`session_{{id}}.json` for every session of {each} messages. `holdfast --home … sessions prune --yes`
+beside Hermes's own `prune_sessions` with files and its `vacuum`, as whole processes. Every round
+works on a fresh copy; medians of {rounds} rounds, and one round for Hermes. After each, Hermes
+itself looks at what Holdfast left, finds its database whole and its search tables in step.
+"""
 _QUICK = 60
 
 
@@ -105,26 +114,25 @@ def check(home: Path, sessions: int) -> None:
         raise SystemExit(f"Hermes sees {seen}, and not {wanted}.")
 
 
-def measure(scratch: Path, case: Case, rounds: int) -> Measured:
+def measure(scratch: Path, case: Case, rounds: int, *, undo: bool) -> Measured:
     home = scratch / "hermes"
     home.mkdir()
     hermes(home, "build", case.old, case.recent, _PER_SESSION)
     ours, theirs = Figures(), Figures()
     for number in range(rounds):
         first = number == 0
-        on_a_copy(home, lambda copy, undo=first: measure_trash(copy, case, ours, undo=undo))
+        on_a_copy(
+            home, lambda copy, back=undo and first: measure_trash(copy, case, ours, undo=back)
+        )
         if first:
             on_a_copy(home, lambda copy: measure_hermes(copy, case, theirs))
         on_a_copy(home, lambda copy: measure_now(copy, case, ours))
     return Measured(case=case, before=on_disk(home), ours=ours, theirs=theirs)
 
 
-def show(measured: Measured, rounds: int) -> None:
+def show(measured: Measured) -> None:
     case, ours, theirs = measured.case, measured.ours, measured.theirs
-    print(
-        f"{case.name}: {case.old:,} sessions of {_PER_SESSION} messages with a file each go, "
-        f"{case.recent:,} stay; rounds of Holdfast: {rounds}, medians; of Hermes: 1"
-    )
+    print(f"{case.name}: {case.old:,} sessions go, {case.recent:,} stay.")
     print()
     print(f"| work, whole processes | Holdfast | Hermes {HERMES} | ratio | wanted |")
     print("|---|---:|---:|---:|---:|")
@@ -135,7 +143,8 @@ def show(measured: Measured, rounds: int) -> None:
     ):
         ratio = slow / ours[name]
         print(f"| {what} | {ours[name]:.2f} s | {slow:.1f} s | {ratio:.1f} x | ≥ {_WANTED} x |")
-    print(f"| undo of it | {ours['undo']:.2f} s | none |  |  |")
+    if "undo" in ours.values:
+        print(f"| undo of it | {ours['undo']:.2f} s | none |  |  |")
     print()
     print(f"| left behind | Holdfast | Hermes {HERMES} |")
     print("|---|---:|---:|")
@@ -152,42 +161,19 @@ def cases(old: int) -> Iterator[Case]:
     yield Case(name="Some stay", old=old, recent=old // 5)
 
 
-def raw(measured: Measured) -> dict[str, object]:
-    case = measured.case
-    return {
-        "case": case.name,
-        "sessions_that_go": case.old,
-        "sessions_that_stay": case.recent,
-        "messages_each": _PER_SESSION,
-        "home_bytes_before": measured.before,
-        "holdfast": measured.ours.values,
-        "hermes": measured.theirs.values,
-        "wanted_ratio": _WANTED,
-        "ratio": measured.theirs["prune"] / measured.ours["now"],
-        "ratio_with_undo": measured.theirs["prune"] / measured.ours["prune"],
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sessions", type=int, default=5_000, help="how many to prune [5000]")
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help=f"of Holdfast [{_ROUNDS}]")
-    parser.add_argument("--quick", action="store_true", help="few sessions, one round")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw figures there")
+    parser.add_argument("--undo", action="store_true", help="also take a prune back: minutes")
+    common_options(parser)
     arguments = parser.parse_args()
     count = _QUICK if arguments.quick else arguments.sessions
     rounds = 1 if arguments.quick else arguments.rounds
-    print(f"{platform.python_implementation()} {platform.python_version()}, Hermes {HERMES}")
-    if arguments.quick:
-        print("Few sessions: this shows whether it works. What takes time is starting up.")
-    done = []
+    print(_TEXT.format(each=_PER_SESSION, rounds=rounds, hermes=HERMES))
     for case in cases(count):
         with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as scratch:
-            done.append(measure(Path(scratch), case, rounds))
-        show(done[-1], rounds)
-    if arguments.json:
-        document = {"hermes": HERMES, "rounds": rounds, "cases": [raw(each) for each in done]}
-        arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+            show(measure(Path(scratch), case, rounds, undo=arguments.undo))
 
 
 if __name__ == "__main__":

@@ -8,9 +8,7 @@ checkpoints/         its checkpoints
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.errors import UsageError
@@ -20,6 +18,7 @@ from holdfast.homes.archive import HomeArchive
 from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.artifact_scan import Life
 from holdfast.homes.artifacts import ArtifactKeeper
+from holdfast.homes.folder_bytes import bytes_below
 from holdfast.homes.hermes import file_names, signs
 from holdfast.homes.hermes.checkpoints import HermesCheckpoints
 from holdfast.homes.hermes.checkup import HermesCheckup
@@ -51,7 +50,6 @@ from holdfast.model.item import (
 from holdfast.model.plan import Action
 from holdfast.model.session import SessionFilter
 from holdfast.ports import CheckpointStore, CheckpointUpkeep, Clock, Keeper, Progress
-from holdfast.stores.files import allocated_bytes
 from holdfast.stores.hermes import survey
 from holdfast.stores.hermes.sessions import HermesSessionStore
 from holdfast.stores.hermes.space import is_search_due
@@ -222,30 +220,6 @@ def _beside(root: Path) -> tuple[int, int, list[Problem]]:
     }
     checkpoints = (root / signs.CHECKPOINTS, signs.state_folder(root) / signs.CHECKPOINTS)
     database = {root / signs.DATABASE, root / f"{signs.DATABASE}-wal"}
-    inside = sum(_bytes_below(each, frozenset(), problems) for each in checkpoints)
-    rest = _bytes_below(root, frozenset({*elsewhere, *checkpoints, *database}), problems)
+    inside = sum(bytes_below(each, frozenset(), problems) for each in checkpoints)
+    rest = bytes_below(root, frozenset({*elsewhere, *checkpoints, *database}), problems)
     return rest, inside, problems
-
-
-def _bytes_below(top: Path, left_out: Collection[Path], problems: list[Problem]) -> int:
-    """By their paths as text: a folder of checkpoints may hold very many files."""
-    skipped = {str(each) for each in left_out}
-    total = 0
-    waiting = [str(top)]
-    while waiting:
-        folder = waiting.pop()
-        try:
-            with os.scandir(folder) as entries:
-                found = [each for each in entries if each.path not in skipped]
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            problems.append(Problem(path=folder, reason=str(error.strerror)))
-            continue
-        for each in found:
-            if each.is_dir(follow_symlinks=False):
-                waiting.append(each.path)
-                continue
-            with suppress(FileNotFoundError):
-                total += allocated_bytes(each.stat(follow_symlinks=False))
-    return total
