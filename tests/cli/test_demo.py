@@ -24,8 +24,12 @@ STEPS = (
     "sessions search sourdough --archived",
     "sessions restore ID",
     "sessions stats",
+    "checkpoints take --reason 'before the agent'",
+    "checkpoints diff --stat",
+    "checkpoints restore ID --yes",
 )
-TWO_SCREENS = 130
+TWO_SCREENS = 160
+_ID = re.compile(r"\d{8}_\d{6}_\w{6}|\b[0-9a-f]{12}\b")
 WORDS = ("removed", "brought back")
 
 
@@ -43,17 +47,19 @@ def test_the_demo_for_people(used: Machine) -> None:
         result = terminal.end()
     assert result.code == 0
     assert "\x1b[32m" not in result.out
-    [home] = temporary.iterdir()
+    home, project = sorted(temporary.iterdir())
     text = "\n".join(result.lines)
     shown = re.findall(rf"^\$ holdfast --home {home} (.*)$", text, re.MULTILINE)
-    assert [re.sub(r"\d{8}_\d{6}_\w{6}", "ID", each) for each in shown] == list(STEPS)
+    assert [_ID.sub("ID", each) for each in shown] == list(STEPS)
     assert len(result.lines) < TWO_SCREENS
     removed, back = (re.findall(rf"^([\d,]+) {word}\b", text, re.MULTILINE) for word in WORDS)
     assert removed[0] == back[0], "undo brings back what the prune removed"
     assert back[1] == "1", "restore brings back the one that was looked for"
     assert "It ends " in text
     assert "[sourdough]" in text
-    assert f"rm -r {home}" in text
+    assert f"rm -r {home} {project}" in text
+    assert sorted(path.name for path in project.iterdir()) == ["notes.md", "shop.py"]
+    assert "sum(prices)" in (project / "shop.py").read_text()
     shutil.rmtree(home)
     assert len(used.names()) == 7
     assert not (used.home / "operations").exists()
@@ -82,7 +88,8 @@ def test_the_demo_as_json(machine: Machine) -> None:
     def ask(*words: str) -> Any:
         return machine.json("--home", str(home), *words)
 
-    restore, archive, undo, prune = ask("log")["operations"]
+    rollback, restore, archive, undo, prune = ask("log")["operations"]
+    assert rollback["command"].startswith("checkpoints restore")
     assert prune["removed"] == undo["brought_back"] > 300
     assert prune["state"] == "undone"
     assert (archive["state"], restore["brought_back"]) == ("partly undone", 1)
@@ -97,6 +104,7 @@ def test_the_demo_as_json(machine: Machine) -> None:
     ever = now["usage"]["tokens_in"] + now["usage"]["tokens_out"]
     assert ever == now["tokens"] + away, "the ledger has what left the store"
     shutil.rmtree(home)
+    shutil.rmtree(result.document["project"])
 
 
 @pytest.fixture(scope="module")

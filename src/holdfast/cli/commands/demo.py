@@ -1,7 +1,9 @@
-"""`holdfast demo`: see, preview, prune, undo, archive and restore on a sample home."""
+"""`holdfast demo`: see, preview, prune, undo, archive and restore on a sample home; and go back to
+a checkpoint in a sample project."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -21,15 +23,21 @@ from holdfast.cli.streams import colour_wanted
 
 _MOST_LINES = 6
 _LEFT_OUT = "…"
+_PROGRAM = "shop.py"
+_NOTES = "notes.md"
+#: Stands in a command for the checkpoint that was taken last.
+_LATEST = "{checkpoint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """A command, what it is good for, and a pattern: how the parts begin that are shown of it."""
+    """A command, what it is good for, and a pattern: how the parts begin that are shown of it.
+    Before some an agent works in the project."""
 
     about: str
     words: tuple[str, ...]
     shows: str = ""
+    agent_works: bool = False
 
 
 @click.command(cls=Command, example="holdfast demo")
@@ -37,8 +45,9 @@ class _Step:
 def demo(invocation: Invocation) -> int:
     """Build a sample home in a temporary folder and walk through what Holdfast does with it.
 
-    See, preview, prune, undo, archive, search, restore, count. The commands are run for real, and
-    long output is shown shortened; your own homes are not looked at.
+    See, preview, prune, undo, archive, search, restore, count; take a checkpoint of a sample
+    project and go back to it. The commands are run for real, and long output is shown shortened;
+    your own homes are not looked at.
     """
     from holdfast.homes.sample import build
 
@@ -46,14 +55,17 @@ def demo(invocation: Invocation) -> int:
     if not invocation.json:
         _say(f"Building a sample home in {root} …")
     steps = _steps(build(root, invocation.now))
-    results = [_run(invocation, root, number, step) for number, step in enumerate(steps, start=1)]
+    project = _build_project(root)
+    results = [
+        _run(invocation, root, project, number, step) for number, step in enumerate(steps, start=1)
+    ]
     failed = any(result["exit_code"] for result in results)
     if invocation.json:
         from holdfast.cli.output import print_json
 
-        print_json({"home": str(root), "steps": results})
+        print_json({"home": str(root), "project": str(project), "steps": results})
     else:
-        _farewell(root)
+        _farewell(root, project)
     return 1 if failed else 0
 
 
@@ -96,19 +108,68 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
             words=("sessions", "stats"),
             shows="In the store|Ever used|source +tokens",
         ),
+        _Step(
+            about="Another job: before an agent changes files, take a checkpoint of the project.",
+            words=("checkpoints", "take", "--reason", "before the agent"),
+        ),
+        _Step(
+            about="The agent rewrote one file and deleted another. What did it do?",
+            words=("checkpoints", "diff", "--stat"),
+            agent_works=True,
+        ),
+        _Step(
+            about="Go back, exactly. Even that can be undone.",
+            words=("checkpoints", "restore", _LATEST, "--yes"),
+            shows="Come back|Change|[0-9,]+ written",
+        ),
     )
 
 
-def _run(invocation: Invocation, root: Path, number: int, step: _Step) -> dict[str, Any]:
-    """Run a command as a user would, in a process of its own."""
+def _build_project(root: Path) -> Path:
+    """A small project beside the home: no checkpoint is ever taken of the home itself."""
+    project = root.with_name(f"{root.name}-project")
+    project.mkdir(mode=0o700)
+    (project / _PROGRAM).write_text("def total(prices):\n    return sum(prices)\n")
+    (project / _NOTES).write_text("Ask about the tax.\n")
+    return project
+
+
+def _agent_works(project: Path) -> None:
+    (project / _PROGRAM).write_text("def total(prices):\n    return 0  # done\n")
+    (project / _NOTES).unlink()
+
+
+def _latest_checkpoint(root: Path, project: Path) -> str:
+    words = ("--home", str(root), "--json", "checkpoints", "list", str(project))
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", *words],
+        check=False,
+        capture_output=True,
+        env=_environment(),
+    )
+    found = json.loads(done.stdout or "{}").get("checkpoints")
+    return str(found[0]["id"])[:12] if found else ""
+
+
+def _run(
+    invocation: Invocation, root: Path, project: Path, number: int, step: _Step
+) -> dict[str, Any]:
+    """Run a command as a user would, in a process of its own and in the project."""
+    words = step.words
+    if _LATEST in words:
+        latest = _latest_checkpoint(root, project)
+        words = tuple(latest if word == _LATEST else word for word in words)
+    if step.agent_works:
+        _agent_works(project)
     flags = ["--home", str(root), *(["--json"] if invocation.json else [])]
     if not invocation.json:
         _say()
         _say(f"{number}. {step.about}", bold=True)
-        _say(f"$ {shlex.join(['holdfast', *flags, *step.words])}", fg="green")
+        _say(f"$ {shlex.join(['holdfast', *flags, *words])}", fg="green")
     done = subprocess.run(
-        [sys.executable, "-m", "holdfast", *flags, *step.words],
+        [sys.executable, "-m", "holdfast", *flags, *words],
         check=False,
+        cwd=project,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE if invocation.json else None,
         encoding=sys.stdout.encoding,
@@ -117,7 +178,7 @@ def _run(invocation: Invocation, root: Path, number: int, step: _Step) -> dict[s
     )
     if not invocation.json:
         _say(done.stdout.rstrip() if done.returncode else shortened(done.stdout, step.shows))
-    return {"command": shlex.join(step.words), "about": step.about, "exit_code": done.returncode}
+    return {"command": shlex.join(words), "about": step.about, "exit_code": done.returncode}
 
 
 def _environment() -> dict[str, str]:
@@ -143,14 +204,14 @@ def shortened(output: str, shows: str) -> str:
     return "\n".join(lines)
 
 
-def _farewell(root: Path) -> None:
+def _farewell(root: Path, project: Path) -> None:
     quoted = shlex.quote(str(root))
     _say()
     _say("That was all of it.", bold=True)
-    _say(f"The sample home stays for you to play with: {root}")
+    _say(f"The sample home and project stay for you to play with: {root}")
     _say(f"  holdfast --home {quoted} sessions prune --source cron --keep-last 10")
     _say("Remove it when you are done:")
-    _say(f"  rm -r {quoted}")
+    _say(f"  rm -r {quoted} {shlex.quote(str(project))}")
 
 
 def _say(text: str = "", *, bold: bool = False, fg: str | None = None) -> None:
