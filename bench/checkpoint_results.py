@@ -13,7 +13,7 @@ OURS, KNOWN, GIT = "Holdfast", "Holdfast, path known", "`git add -A`"
 HERMES, RESTIC, BORG = f"Hermes {HERMES_VERSION}", "restic", "borg"
 EVERYONE = (OURS, KNOWN, GIT, HERMES, RESTIC, BORG)
 
-#: The size that the targets speak of, unless it was not measured.
+#: The size that the targets speak of.
 _TARGET_FILES = 10_000
 _SECOND, _LAST_UNPRUNED = 2, 20
 #: What a median of a few rounds may be off on a machine with other work.
@@ -186,7 +186,7 @@ def targets(results: Results) -> Iterator[str]:
 
 def _targets(results: Results) -> Iterator[Target]:
     by_files = {size.files: size for size in results.sizes}
-    size = by_files.get(_TARGET_FILES) or (results.sizes[-1] if results.sizes else Size(files=0))
+    size = by_files.get(_TARGET_FILES) or Size(files=0)
     of = f"of {size.files:,}"
     changed, first = size.changed, size.first
     for work, ours, theirs, wanted, most in (

@@ -53,6 +53,7 @@ _QUICK = Effort(rounds=1, first_rounds=1, series=1, last=22, restores=1, program
 _MOST_FOR_ROUNDS = 10_000
 _FEWER = Effort(rounds=5, first_rounds=1, series=1, last=50, restores=1)
 _MOST_FOR_ALL = 50_000
+_LEAST = Effort(rounds=3, first_rounds=1, programs=False)
 _PROJECTS, _QUICK_PROJECTS, _QUICK_WORKTREES = 1_000, 20, 2
 _POSITIONS = (1, 2, 20, 21, 50, 100, 200)
 _FLOOR_ROUNDS = 21
@@ -148,10 +149,9 @@ def efforts(files: int, parts: Sequence[str], quick: bool) -> tuple[Effort, Sequ
         return _QUICK, parts
     if files <= _MOST_FOR_ROUNDS:
         return Effort(), parts
-    fewer = (
-        parts if files <= _MOST_FOR_ALL else [part for part in parts if part in ("turn", "first")]
-    )
-    return _FEWER, fewer
+    if files <= _MOST_FOR_ALL:
+        return _FEWER, parts
+    return _LEAST, [part for part in parts if part in ("turn", "first")]
 
 
 def show(results: Results) -> Iterator[str]:
@@ -192,6 +192,12 @@ def missing() -> Iterator[str]:
             yield f"\n{program} is not installed here, so it is missing."
 
 
+def keep(path: Path | None, results: Results) -> None:
+    """Also after each size: the larger ones take long, and may be cut short."""
+    if path is not None:
+        path.write_text(json.dumps(asdict(results), indent=1) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--files", type=int, nargs="+", help="in the tree [1000 10000]")
@@ -212,6 +218,7 @@ def main() -> None:
         for files in sizes:
             effort, wanted = efforts(files, parts, quick)
             results.sizes.append(measure(scratch, files, wanted, effort, quick))
+            keep(arguments.raw, results)
         if "status" in parts:
             projects = arguments.projects or (_QUICK_PROJECTS if quick else _PROJECTS)
             print(f"  {projects:,} projects: status …", file=sys.stderr, flush=True)
@@ -220,8 +227,7 @@ def main() -> None:
     results.load = load, os.getloadavg()[0]
     print("\n".join(show(results)))
     save(arguments.json, plots(results))
-    if arguments.raw:
-        arguments.raw.write_text(json.dumps(asdict(results), indent=1) + "\n")
+    keep(arguments.raw, results)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +12,17 @@ from tests import tally
 
 _KEY = "holdfast_tally"
 _ALL = tally.Tally()
+
+
+@pytest.fixture
+def bad_day() -> Iterator[None]:
+    """For tests that break one thing each and look at the rest: a fault and a state, unless they
+    count for themselves."""
+    before = replace(tally.HERE)
+    yield
+    if before == tally.HERE:
+        tally.injected()
+        tally.verified()
 
 
 @pytest.hookimpl(trylast=True)

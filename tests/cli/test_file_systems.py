@@ -17,6 +17,8 @@ from tests.cli.machine import Entry, Machine, entries
 from tests.cli.privileges import mounts_of_its_own
 from tests.cli.runner import COMMAND, PATIENCE, Result
 
+pytestmark = pytest.mark.usefixtures("bad_day")
+
 #: $1 the home, $2 the folder for what comes out. Steps come on stdin, one a line.
 _SCRIPT = r"""
 set -e

@@ -9,6 +9,8 @@ import pytest
 
 from tests.cli.machine import Machine, age, entries, item_id, removals
 
+pytestmark = pytest.mark.usefixtures("bad_day")
+
 #: Names that look odd, or nearly like a session's file. None of them is one.
 _BYSTANDERS = [
     b"sessions.json",

@@ -21,6 +21,8 @@ from holdfast.stores.hermesgit.reclaiming import reclaim
 from holdfast.stores.shadowgit.store import ShadowGitStore
 from tests.compat.hermes_store import Home, project, recorded
 
+pytestmark = pytest.mark.usefixtures("bad_day")
+
 KEEP_TWO = CheckpointPolicy(max_count=2)
 
 

@@ -12,7 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import DamageError, StorageError, UnknownSessionError, UsageError
+from holdfast.errors import (
+    CannotUndoError,
+    DamageError,
+    StorageError,
+    UnknownSessionError,
+    UsageError,
+)
 from holdfast.homes import archive_keeper
 from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.holdfast import HoldfastHome
@@ -608,6 +614,23 @@ def test_removed_for_good_is_gone(home: HoldfastHome) -> None:
     assert report.bytes_freed > 0
     assert report.bytes_in_trash == 0
     assert [path.name for path in (home.root / "archive").glob("*.tar*")] == []
+
+
+@pytest.mark.parametrize("undoable", [True, False])
+def test_what_was_archived_cannot_come_back_from_a_bundle_that_was_removed(
+    home: HoldfastHome, undoable: bool
+) -> None:
+    archive(home, "leaf", "middle")
+    bring(home, "middle")
+    assert home.log.read().archived
+    remove_archived(home, undoable=undoable)
+    assert not home.log.read().archived, "that would be called damage"
+    with pytest.raises(CannotUndoError):
+        undo(home, "1", clock=clock)
+    if undoable:
+        undo(home, "3", clock=clock)
+        _, report = undo(home, "1", clock=clock)
+        assert outcomes(report) == [("leaf", "brought_back", "")]
 
 
 def test_a_bundle_that_was_restored_since_the_plan_is_skipped(home: HoldfastHome) -> None:

@@ -20,6 +20,8 @@ from holdfast.policy.rules import DAY
 from holdfast.ports import Home
 from holdfast.stores.trash_folder import TrashFolder
 
+pytestmark = pytest.mark.usefixtures("bad_day")
+
 NOW = 1_800_000_000.0
 OLD = NOW - 100 * DAY
 NAME = "session_20260325_112518_6995d1.json"

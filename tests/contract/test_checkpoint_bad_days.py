@@ -20,6 +20,8 @@ from tests.checkpointing import loosen
 from tests.contract.checkpoint_bench import Bench
 from tests.small_disk import with_a_disk
 
+pytestmark = pytest.mark.usefixtures("bad_day")
+
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
@@ -56,13 +58,14 @@ def test_a_lock_that_a_killed_git_left_is_no_obstacle(bench: Bench) -> None:
     assert bench.take().outcome is TakeOutcome.UNCHANGED
 
 
-def test_a_damaged_last_checkpoint_does_not_stop_the_next(bench: Bench) -> None:
+@pytest.mark.parametrize("damage", ["a", "a/b"])
+def test_a_damaged_last_checkpoint_does_not_stop_the_next(bench: Bench, damage: str) -> None:
     bench.write("a/b", "one")
     first = bench.taken()
     bench.write("a/b", "two")
     bench.taken()
     loosen(bench.store.layout.store)
-    tree = bench.git("rev-parse", f"{bench.store.list()[0].id}:files/a").strip()
+    tree = bench.git("rev-parse", f"{bench.store.list()[0].id}:files/{damage}").strip()
     damaged = bench.store.layout.store / "objects" / tree[:2] / tree[2:]
     damaged.chmod(0o600)
     damaged.write_bytes(b"broken")
@@ -189,6 +192,14 @@ def test_a_clock_that_was_set_back_changes_no_order(bench: Bench) -> None:
     assert (newest.id, newest.time) == (second, 11.0)
     bench.write("a", "one")
     bench.taken()
+
+
+def test_a_clock_before_1970_makes_no_damage(bench: Bench) -> None:
+    bench.write("a", "one")
+    bench.now = -86_400.0
+    taken = bench.taken()
+    assert (bench.store.list()[0].id, bench.store.list()[0].time) == (taken, bench.now)
+    assert bench.git("fsck", "--full", "--strict") == ""
 
 
 def test_a_store_that_is_being_reclaimed_is_waited_for(

@@ -28,6 +28,8 @@ from tests.contract.restore_bench import (
 from tests.small_disk import with_a_disk
 from tests.trees import everything
 
+pytestmark = pytest.mark.usefixtures("bad_day")
+
 # --- Bad days -------------------------------------------------------------------------------------
 
 LOCKED = """

@@ -16,6 +16,8 @@ from holdfast.services.prune_checkpoints import plan_drop
 from holdfast.stores.shadowgit.repository import project_of
 from tests.checkpointing import Bench, contents
 
+pytestmark = pytest.mark.usefixtures("bad_day")
+
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:

@@ -26,6 +26,8 @@ from holdfast.stores.sqlite.repair import fold_log, repair
 from holdfast.stores.sqlite.search_text import search_text
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
+pytestmark = pytest.mark.usefixtures("bad_day")
+
 ROOT = Path(__file__).parents[2]
 NOW = 1_800_000_000.0
 PAGE = 4096

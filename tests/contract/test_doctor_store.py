@@ -19,6 +19,8 @@ from holdfast.stores.sqlite import checkup, migrations
 from holdfast.stores.sqlite.search_text import search_text
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
+pytestmark = pytest.mark.usefixtures("bad_day")
+
 NOW = 1_800_000_000.0
 LONG = "the quick brown fox " * 40
 

@@ -37,6 +37,8 @@ from tests.cli.runner import COMMAND
 from tests.cli.runner import Result as Ran
 from tests.stored import a_dead_holder, a_line, an_open_line, bring_in, check_whole, opened, see
 
+pytestmark = pytest.mark.usefixtures("bad_day")
+
 ROOT = Path(__file__).parents[2]
 NOBODY = 65_534
 OLD = "20250101_000000_00000a"

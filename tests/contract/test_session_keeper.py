@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.homes.session_keeper import as_item
+from holdfast.homes.session_keeper import SessionKeeper, as_item
 from holdfast.model.operation import OperationState
 from holdfast.model.report import Report, Result
 from holdfast.model.search import Search
@@ -23,6 +25,7 @@ from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from tests import tally
 
 NOW = 1_800_000_000.0
 
@@ -189,6 +192,33 @@ def test_what_changed_or_lives_is_skipped(
     assert [outcome.result for outcome in report.outcomes] == [Result.SKIPPED]
     assert everything(home) == before
     assert not list(home.root.glob("trash/*/*"))
+
+
+@pytest.mark.parametrize("undoable", [True, False])
+@pytest.mark.parametrize("change", [add_message, reopen, rename, pin, delete])
+def test_what_changes_after_the_last_look_is_skipped(
+    home: HoldfastHome,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[SqliteSessionStore], None],
+    undoable: bool,
+) -> None:
+    """The last moment before the transaction that removes is the worst one to change a session."""
+    item = as_item(store_of(home).get("leaf"))
+    plan = plan_all([item], str(home.root), NOW, command="x", reason="y", undoable=undoable)
+    real = SessionKeeper._delete
+
+    def late(*arguments: Any) -> Any:
+        with closing(SqliteSessionStore(home.root / "sessions.db")) as other:
+            change(other)
+        return real(*arguments)
+
+    monkeypatch.setattr(SessionKeeper, "_delete", late)
+    report = apply(plan, home, clock=clock)
+    assert [outcome.result for outcome in report.outcomes] == [Result.SKIPPED]
+    assert ("leaf" in everything(home)) == (change is not delete)
+    assert not [path for path in home.root.glob("trash/**/*") if path.is_file()]
+    tally.injected()
+    tally.verified()
 
 
 def test_an_ended_session_that_a_process_holds_is_skipped(home: HoldfastHome) -> None:

@@ -151,35 +151,45 @@ SCENARIOS = {
 }
 
 
-def kill(scenario: Scenario, scratch: Path, kill_at: int, settle_at: int, tally: Tally) -> int:
-    """One state: killed, perhaps again while that is settled. How many of the two got through."""
+def kill(
+    scenario: Scenario,
+    scratch: Path,
+    kill_at: int,
+    settle_at: int,
+    original: tuple[Everything, Files],
+) -> tuple[bool, bool]:
+    """One state: killed, perhaps again while that is settled. Which of the two got through."""
     root = scratch / "home"
     shutil.rmtree(root, ignore_errors=True)
     shutil.copytree(scratch / "pattern", root, symlinks=True)
     through = run_killed(scenario.killed, root, kill_at)
     settled = through or not settle_at or run_killed(settle_only, root, settle_at)
-    tally.kills += (not through) + (not settled)
-    verify(root, look(scratch / "original"))
-    tally.states += 1
-    return through + settled
+    verify(root, original)
+    return through, settled
 
 
-def main(name: str, times: str = "once") -> None:
+def main(name: str, times: str = "once", every: str = "1") -> None:
+    """With `twice`, killed again at each EVERY-th call of settling: after each first kill another
+    of them is the first, so that every call is met."""
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as made:
         scratch = Path(made)
         (scratch / "original").mkdir()
         make(scratch / "original")
+        original = look(scratch / "original")
         shutil.copytree(scratch / "original", scratch / "pattern", symlinks=True)
         for step in SCENARIOS[name].before:
             step(scratch / "pattern")
-        got_through = 0
+        through = False
         for kill_at in itertools.count(1):
-            for settle_at in itertools.count(1) if times == "twice" else (0,):
-                got_through = kill(SCENARIOS[name], scratch, kill_at, settle_at, tally)
-                if got_through:
+            first = 1 + kill_at % int(every)
+            for settle_at in itertools.count(first, int(every)) if times == "twice" else (0,):
+                through, settled = kill(SCENARIOS[name], scratch, kill_at, settle_at, original)
+                tally.kills += (not through) + (not settled)
+                tally.states += 1
+                if settled:
                     break
-            if got_through == 2:
+            if through:
                 break
     sys.stdout.write(json.dumps({"kills": tally.kills, "states": tally.states}) + "\n")
 

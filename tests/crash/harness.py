@@ -139,7 +139,7 @@ def run_killed(action: Callable[[Path], None], root: Path, kill_at: int) -> bool
     """Run `action` in a child that dies before its `kill_at`-th call; True when it got through."""
     pid = os.fork()
     if pid == 0:
-        _die_at(kill_at)
+        die_at(kill_at)
         try:
             action(root)
         except BaseException as error:  # noqa: BLE001 - told to the parent by the exit code
@@ -154,16 +154,24 @@ def run_killed(action: Callable[[Path], None], root: Path, kill_at: int) -> bool
     return True
 
 
-def _die_at(kill_at: int) -> None:
+def die_at(kill_at: int, first: Callable[[], None] = lambda: None) -> Callable[[], None]:
+    """From here on, this process dies before its `kill_at`-th call, when it has done `first`;
+    unless it calls what is returned before."""
     calls = 0
+    armed = True
+
+    def disarm() -> None:
+        nonlocal armed
+        armed = False
 
     def wrapped(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             nonlocal calls
             calls += 1
-            if calls == kill_at:
+            if calls == kill_at and armed:
                 if name == "write":  # a torn write: half of the bytes got out
                     real(args[0], bytes(args[1])[: len(args[1]) // 2])
+                first()
                 os.kill(os.getpid(), signal.SIGKILL)
             return real(*args, **kwargs)
 
@@ -180,6 +188,7 @@ def _die_at(kill_at: int) -> None:
         executescript = wrapped("executescript", sqlite3.Connection.executescript)
 
     sqlite3.connect = functools.partial(sqlite3.connect, factory=Mortal)  # type: ignore[assignment]
+    return disarm
 
 
 def files_in_trash(root: Path) -> dict[str, Seen]:

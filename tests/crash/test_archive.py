@@ -14,6 +14,9 @@ from tests.crash.archive_harness import SCENARIOS
 from tests.crash.quick import quick
 from tests.crash.test_kill_everywhere import FEWEST_KILLS, ROOT, harness
 
+#: Of the calls of settling: killed twice at each of all calls, it would take half an hour.
+SOME = "11"
+
 FULL_DISK = """
 import json, os, sys
 from pathlib import Path
@@ -51,7 +54,7 @@ def test_killed_at_every_call(scenario: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_killed_again_while_settling(scenario: str) -> None:
-    tally = harness(scenario, "twice", module="archive_harness")
+    tally = harness(scenario, "twice", SOME, module="archive_harness")
     assert tally["kills"] >= FEWEST_KILLS**2 / 2
 
 

@@ -18,6 +18,8 @@ from holdfast.stores.shadowgit.repository import alone, project_of
 from holdfast.stores.shadowgit.store import ShadowGitStore
 from tests.checkpointing import fsck
 
+pytestmark = pytest.mark.usefixtures("bad_day")
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
 WORK = """

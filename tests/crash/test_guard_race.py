@@ -20,6 +20,8 @@ from holdfast.model.guard import Level
 from holdfast.model.session import Tokens
 from holdfast.policy.budgets import Budgets
 
+pytestmark = pytest.mark.usefixtures("bad_day")
+
 ROOT = Path(__file__).parents[2]
 THREADS = 32
 

@@ -19,6 +19,7 @@ from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.archive.catalogue import NAME, Catalogue
 from holdfast.stores.archive.codec import Codec
+from tests import tally
 from tests.archiving import STAMPED, a_stored_session, archive, opened, with_files
 from tests.property.damage import JSON, changed
 
@@ -44,6 +45,8 @@ def whole(codec: Codec) -> Beside:
 
 @given(st.sampled_from(Codec), st.data())
 def test_a_flipped_byte_is_noticed_or_harmless(codec: Codec, data: st.DataObject) -> None:
+    tally.injected()
+    tally.verified()
     raw = bytearray(MADE[codec])
     place = data.draw(st.integers(0, len(raw) - 1))
     raw[place] ^= data.draw(st.integers(1, 255))
@@ -56,6 +59,8 @@ def test_a_flipped_byte_is_noticed_or_harmless(codec: Codec, data: st.DataObject
 
 @given(st.sampled_from(Codec), st.data())
 def test_a_bundle_that_was_cut_off_is_noticed(codec: Codec, data: st.DataObject) -> None:
+    tally.injected()
+    tally.verified()
     end = data.draw(st.integers(0, len(MADE[codec]) - 1))
     with pytest.raises(DamageError):
         bundle.verify(io.BytesIO(MADE[codec][:end]), codec)

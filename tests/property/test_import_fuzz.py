@@ -20,8 +20,24 @@ from tests.stored import a_line, check_whole, opened
 
 NOW = 1_800_000_000.0
 WHOLE = a_line("whole", at=NOW - 100, messages=2)
+#: What a guard had counted, as an export tells it.
+GUARDED = {
+    "iterations": 3,
+    "seconds": 12.5,
+    "booked": [
+        {
+            "day": "2026-03-25",
+            "model": "m",
+            "tokens_in": 5,
+            "tokens_out": 2,
+            "tokens_cached": 0,
+            "cost": 0.5,
+        }
+    ],
+}
 LINES = st.sampled_from(
     [
+        a_line("guarded", at=NOW - 30, messages=1, guarded=GUARDED),
         a_line("first", at=NOW - 50, messages=2, tokens=3, cost=0.25, title="A title", model="m"),
         a_line("child", at=NOW - 40, messages=1, parent_id="whole", relation="branch", pinned=True),
     ]

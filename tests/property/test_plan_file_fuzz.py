@@ -19,6 +19,7 @@ from holdfast.model.plan import Action, Plan, Shortfall
 from holdfast.policy.retention import plan
 from holdfast.policy.rules import Policy
 from holdfast.stores.plan_file import load, save
+from tests import tally
 from tests.builders import NOW, a_plan, a_plan_item
 from tests.property.strategies import inventories, policies
 
@@ -53,6 +54,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def load_or_refuse(path: Path, data: bytes) -> Plan | None:
     """None for what was refused; any other error fails the test."""
     path.write_bytes(data)
+    tally.injected()
+    tally.verified()
     try:
         return load(path)
     except PlanFileError:

@@ -127,7 +127,9 @@ def _check(operation: Operation) -> None:
         raise CannotUndoError(f"Operation {operation.id} was undone already, by operation {by}.")
     if operation.removed_to_trash:
         raise CannotUndoError(
-            f"Operation {operation.id} cannot be undone: its trash was emptied since."
+            f"Operation {operation.id} cannot be undone: what it put into the trash or the archive "
+            "was removed from there since.",
+            hint="`holdfast log` lists what was done; a later removal may have to be undone first.",
         )
     if operation.removed:
         raise CannotUndoError(

@@ -21,6 +21,16 @@ LOCK = "maintenance.lock"
 WATCH_LOCK = "watch.lock"
 _FORMAT = 1
 _LARGEST = 1_000_000
+#: What comes of a file that is not there for us, is no JSON, or says something else than we write.
+_NO_MARKER = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
 _log = logging.getLogger("holdfast")
 
 
@@ -48,7 +58,7 @@ class FileMaintenanceGate:
         try:
             data = _read(path)
             return _marker(json.loads(data)) if data is not None else Marker()
-        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        except _NO_MARKER as error:
             _log.warning("%s cannot be read and counts as never: %s", path, error)
             return Marker()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -11,18 +10,14 @@ from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError
 from holdfast.model.inventory import Problem
-from holdfast.model.item import TRASH
-from holdfast.model.operation import LogView, Operation, OperationAction, Removal, TrashEntry
-from holdfast.model.plan import Action
-from holdfast.model.report import Report, Result
+from holdfast.model.operation import LogView, OperationAction, Removal
 from holdfast.stores import journal
 from holdfast.stores.files import make_private_dir, storage_errors, sync_dir
 from holdfast.stores.lock import exclusive
+from holdfast.stores.log_view import view_of
 
 #: How long a command waits for another one before it says that the home is busy.
 LOCK_WAIT = 5.0
-#: What undo can take back.
-_DONE = (Result.REMOVED, Result.ROLLED_BACK)
 
 
 class FileOperationLog:
@@ -32,7 +27,7 @@ class FileOperationLog:
         self._lock_wait = lock_wait
 
     def read(self) -> LogView:
-        return _view(*self._read_all())
+        return view_of(*self._read_all())
 
     @contextlib.contextmanager
     def writing(self, command: str) -> Iterator[FileLogWriter]:
@@ -80,7 +75,7 @@ class FileLogWriter:
 
     def read(self) -> LogView:
         """The log as it was when the lock was taken."""
-        return _view(self._records, self._problems)
+        return view_of(self._records, self._problems)
 
     def unfinished(self) -> Sequence[UnfinishedRecord]:
         return tuple(
@@ -189,120 +184,3 @@ def _torn_header(path: Path) -> bool:
     """Killed while the first line was written: nothing had begun."""
     with path.open("rb") as lines:
         return not lines.readline().endswith(b"\n")
-
-
-def _view(records: Sequence[journal.Record], problems: Sequence[Problem]) -> LogView:
-    undone = _undone(records) | _restored(records)
-    gone = _emptied(records) | undone.keys()
-    trash = _undoable(records, Action.REMOVE, gone=gone)
-    archived = _undoable(records, Action.ARCHIVE, gone=gone)
-    rolled_back = _undoable(records, Action.ROLL_BACK, gone=gone)
-    copies_of: dict[str, list[TrashEntry]] = defaultdict(list)
-    for entry in (*trash, *archived, *rolled_back):
-        copies_of[entry.removal.operation].append(entry)
-    undoers_of: dict[str, list[str]] = defaultdict(list)
-    for key, undoer in undone.items():
-        undoers_of[key.partition("/")[0]].append(undoer)
-    return LogView(
-        operations=tuple(
-            _summary(record, copies_of[record.operation], undoers_of[record.operation])
-            for record in records
-        ),
-        trash=tuple(trash),
-        archived=tuple(archived),
-        rolled_back=tuple(rolled_back),
-        problems=tuple(problems),
-    )
-
-
-def _summary(
-    record: journal.Record, entries: Sequence[TrashEntry], undoers: Sequence[str]
-) -> Operation:
-    report = Report(operation=record.operation, outcomes=tuple(record.outcomes.values()))
-    removed = [
-        removal
-        for number, removal in record.intended.items()
-        if number in record.outcomes and record.outcomes[number].result in _DONE
-    ]
-    return Operation(
-        id=record.operation,
-        action=record.action,
-        command=record.command,
-        started_at=record.started_at,
-        finished_at=record.finished_at,
-        stopped=record.stopped,
-        undoes=record.undoes,
-        undone_by=tuple(dict.fromkeys(undoers)),
-        removed=report.removed,
-        rolled_back=report.count(Result.ROLLED_BACK),
-        brought_back=report.brought_back,
-        skipped=report.skipped,
-        failed=report.failed,
-        bytes_freed=report.bytes_freed,
-        bytes_in_trash=report.bytes_in_trash,
-        in_trash=len(entries),
-        trash_bytes=sum(entry.bytes for entry in entries),
-        removed_to_trash=sum(removal.item.undoable for removal in removed),
-        removed_for_good=sum(
-            not removal.item.undoable and removal.item.kind != TRASH for removal in removed
-        ),
-        undone=len(undoers),
-    )
-
-
-def _undone(records: Sequence[journal.Record]) -> dict[str, str]:
-    """What was brought back, `operation/number`, and by which operation."""
-    return {
-        f"{record.undoes}/{number}": record.operation
-        for record in records
-        if record.action is OperationAction.UNDO
-        for number, outcome in record.outcomes.items()
-        if outcome.result is Result.BROUGHT_BACK
-    }
-
-
-def _restored(records: Sequence[journal.Record]) -> dict[str, str]:
-    """What was archived and restored since, `operation/number`, and by which operation."""
-    archived: dict[str, str] = {}
-    found: dict[str, str] = {}
-    for record in records:
-        for number, outcome in record.outcomes.items():
-            item = record.intended[number].item
-            if item.action is not Action.ARCHIVE:
-                continue
-            if outcome.result is Result.REMOVED:
-                archived[item.session] = f"{record.operation}/{number}"
-            elif outcome.result is Result.BROUGHT_BACK and item.session in archived:
-                found[archived.pop(item.session)] = record.operation
-    return found
-
-
-def _emptied(records: Sequence[journal.Record]) -> set[str]:
-    """What left the trash for good, `operation/number`: the start of a trash item's id."""
-    return {
-        "/".join(outcome.id.split("/")[:2])
-        for record in records
-        for outcome in record.outcomes.values()
-        if outcome.kind == TRASH and outcome.result is Result.REMOVED
-    }
-
-
-def _undoable(
-    records: Sequence[journal.Record], action: Action, *, gone: set[str]
-) -> list[TrashEntry]:
-    """Removals with an undo copy that nobody has brought back or emptied since."""
-    return [
-        TrashEntry(
-            removal=removal,
-            removed_at=record.finished_at or record.started_at,
-            bytes=record.outcomes[number].bytes_in_trash,
-        )
-        for record in records
-        if record.action is OperationAction.REMOVE
-        for number, removal in record.intended.items()
-        if removal.item.undoable
-        and removal.item.action is action
-        and number in record.outcomes
-        and record.outcomes[number].result in _DONE
-        and removal.key not in gone
-    ]

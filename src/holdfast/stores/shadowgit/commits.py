@@ -20,6 +20,8 @@ _ORDER_DIGITS = 15
 _MILLISECONDS = 1000
 _GAP = "\n\n"
 _WHO = "Holdfast <checkpoint@holdfast.invalid>"
+#: What comes of a message that is not one of ours, or was damaged.
+_NO_DETAILS = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,8 @@ def order_of(ref: str) -> int:
 
 
 def write_commit(trees: Trees, details: Details, tree: bytes) -> str:
-    who = f"{_WHO} {int(details.time)} +0000"
+    # git has no time before 1970, and takes a commit that says one for damaged.
+    who = f"{_WHO} {max(0, int(details.time))} +0000"
     text = f"tree {tree.hex()}\nauthor {who}\ncommitter {who}\n\n{_message(details)}"
     return trees.put(ObjectType.COMMIT, text.encode()).hex()
 
@@ -72,7 +75,7 @@ def parse(
     try:
         data = json.loads(line)
         details = _details(data, reason)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except _NO_DETAILS as error:
         raise DamageError(
             f"The commit {commit} in the checkpoint store is no checkpoint."
         ) from error

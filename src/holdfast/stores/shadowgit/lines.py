@@ -19,7 +19,8 @@ def count_lines(
     changed: Collection[tuple[Node | None, Node | None]],
     new: Callable[[bytes], bytes | None],
 ) -> Lines | None:
-    """Lines of the changed files, counted in process; None when they are too many for that.
+    """Lines of the changed files, counted in process; None when they are too many for that, or when
+    one of them is damaged in the store: that is no reason to go without the next checkpoint.
 
     `new` has the content of what is not in the repository yet.
     """
@@ -27,9 +28,11 @@ def count_lines(
         return None
     insertions = deletions = 0
     for was, now in changed:
-        patch = pygit2.Patch.create_from(
-            _content(repository, was, new), _content(repository, now, new), context_lines=0
-        )
+        try:
+            before, after = _content(repository, was, new), _content(repository, now, new)
+        except (pygit2.GitError, KeyError):
+            return None
+        patch = pygit2.Patch.create_from(before, after, context_lines=0)
         _, added, removed = patch.line_stats
         insertions += added
         deletions += removed

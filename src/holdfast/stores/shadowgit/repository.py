@@ -211,9 +211,16 @@ def _make_private_index_folder(folder: Path, workdir: str) -> None:
         "The private index of a Holdfast project.",
     )
     for name, text in zip(_WORKTREE_FILES, texts, strict=True):
-        path = folder / name
-        path.write_bytes(os.fsencode(f"{text}\n"))
-        path.chmod(PRIVATE_FILE)
+        # Flushed before the last one says that they are there: git takes a folder with an empty
+        # one for no worktree, and the project would have no checkpoints any more.
+        with open(folder / name, "wb", opener=_private) as file:
+            file.write(os.fsencode(f"{text}\n"))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
 
 
 def forget_worktree(folder: Path) -> None:

@@ -12,7 +12,7 @@ from holdfast.stores.shadowgit.repository import Layout, alone
 
 #: Beyond so many, looking for an object takes noticeably longer, and each takes a whole block.
 MOST_LOOSE = 2_000
-MOST_PACKS = 50
+MOST_PACKS = 24
 PACKING_CONFIG = {"repack.writeBitmaps": "false", "pack.compression": "-1"}
 
 #: git fans objects out by the first byte of their id, evenly: one folder tells of all.

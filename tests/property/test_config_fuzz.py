@@ -14,6 +14,7 @@ from holdfast.config.check import check
 from holdfast.config.keys import KEYS, TABLES
 from holdfast.config.settings import build
 from holdfast.errors import ConfigError
+from tests import tally
 
 FLAGS = (
     "sessions.auto_prune",
@@ -95,6 +96,8 @@ def outcome(path: Path | None, environ: dict[str, str]) -> Settings | ConfigErro
 
 
 def sound_or_said(result: Settings | ConfigError) -> None:
+    tally.injected()
+    tally.verified()
     if isinstance(result, Settings):
         sound(result)
     else:

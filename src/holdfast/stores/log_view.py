@@ -1,0 +1,152 @@
+"""What a whole log says: which operations there were, and what of them can be undone by now."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from holdfast.model.inventory import Problem
+from holdfast.model.item import ARCHIVED, TRASH
+from holdfast.model.operation import LogView, Operation, OperationAction, TrashEntry
+from holdfast.model.plan import Action
+from holdfast.model.report import Report, Result
+from holdfast.stores import journal
+
+#: What undo can take back.
+_DONE = (Result.REMOVED, Result.ROLLED_BACK)
+
+
+def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> LogView:
+    undone = _undone(records) | _restored(records)
+    gone = _emptied(records) | undone.keys() | _dropped(records)
+    trash = _undoable(records, Action.REMOVE, gone=gone)
+    archived = _undoable(records, Action.ARCHIVE, gone=gone)
+    rolled_back = _undoable(records, Action.ROLL_BACK, gone=gone)
+    copies_of: dict[str, list[TrashEntry]] = defaultdict(list)
+    for entry in (*trash, *archived, *rolled_back):
+        copies_of[entry.removal.operation].append(entry)
+    undoers_of: dict[str, list[str]] = defaultdict(list)
+    for key, undoer in undone.items():
+        undoers_of[key.partition("/")[0]].append(undoer)
+    return LogView(
+        operations=tuple(
+            _summary(record, copies_of[record.operation], undoers_of[record.operation])
+            for record in records
+        ),
+        trash=tuple(trash),
+        archived=tuple(archived),
+        rolled_back=tuple(rolled_back),
+        problems=tuple(problems),
+    )
+
+
+def _summary(
+    record: journal.Record, entries: Sequence[TrashEntry], undoers: Sequence[str]
+) -> Operation:
+    report = Report(operation=record.operation, outcomes=tuple(record.outcomes.values()))
+    removed = [
+        removal
+        for number, removal in record.intended.items()
+        if number in record.outcomes and record.outcomes[number].result in _DONE
+    ]
+    return Operation(
+        id=record.operation,
+        action=record.action,
+        command=record.command,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
+        stopped=record.stopped,
+        undoes=record.undoes,
+        undone_by=tuple(dict.fromkeys(undoers)),
+        removed=report.removed,
+        rolled_back=report.count(Result.ROLLED_BACK),
+        brought_back=report.brought_back,
+        skipped=report.skipped,
+        failed=report.failed,
+        bytes_freed=report.bytes_freed,
+        bytes_in_trash=report.bytes_in_trash,
+        in_trash=len(entries),
+        trash_bytes=sum(entry.bytes for entry in entries),
+        removed_to_trash=sum(removal.item.undoable for removal in removed),
+        removed_for_good=sum(
+            not removal.item.undoable and removal.item.kind != TRASH for removal in removed
+        ),
+        undone=len(undoers),
+    )
+
+
+def _undone(records: Sequence[journal.Record]) -> dict[str, str]:
+    """What was brought back, `operation/number`, and by which operation."""
+    return {
+        f"{record.undoes}/{number}": record.operation
+        for record in records
+        if record.action is OperationAction.UNDO
+        for number, outcome in record.outcomes.items()
+        if outcome.result is Result.BROUGHT_BACK
+    }
+
+
+def _restored(records: Sequence[journal.Record]) -> dict[str, str]:
+    """What was archived and restored since, `operation/number`, and by which operation."""
+    archived: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for record in records:
+        for number, outcome in record.outcomes.items():
+            item = record.intended[number].item
+            if item.action is not Action.ARCHIVE:
+                continue
+            if outcome.result is Result.REMOVED:
+                archived[item.session] = f"{record.operation}/{number}"
+            elif outcome.result is Result.BROUGHT_BACK and item.session in archived:
+                found[archived.pop(item.session)] = record.operation
+    return found
+
+
+def _dropped(records: Sequence[journal.Record]) -> set[str]:
+    """What was archived and lost its bundle since, `operation/number`. That went by an operation of
+    its own, and comes back by undoing that one."""
+    archived: dict[str, str] = {}
+    dropped: dict[str, str] = {}
+    for record in records:
+        for number, outcome in record.outcomes.items():
+            removal = record.intended[number]
+            item, result = removal.item, outcome.result
+            if item.action is Action.ARCHIVE and result is Result.REMOVED:
+                archived[item.session] = removal.key
+            elif item.kind == ARCHIVED and item.action is Action.REMOVE:
+                if result is Result.REMOVED and item.session in archived:
+                    dropped[removal.key] = archived.pop(item.session)
+                elif result is Result.BROUGHT_BACK and removal.key in dropped:
+                    archived[item.session] = dropped.pop(removal.key)
+    return set(dropped.values())
+
+
+def _emptied(records: Sequence[journal.Record]) -> set[str]:
+    """What left the trash for good, `operation/number`: the start of a trash item's id."""
+    return {
+        "/".join(outcome.id.split("/")[:2])
+        for record in records
+        for outcome in record.outcomes.values()
+        if outcome.kind == TRASH and outcome.result is Result.REMOVED
+    }
+
+
+def _undoable(
+    records: Sequence[journal.Record], action: Action, *, gone: set[str]
+) -> list[TrashEntry]:
+    """Removals with an undo copy that nobody has brought back or emptied since."""
+    return [
+        TrashEntry(
+            removal=removal,
+            removed_at=record.finished_at or record.started_at,
+            bytes=record.outcomes[number].bytes_in_trash,
+        )
+        for record in records
+        if record.action is OperationAction.REMOVE
+        for number, removal in record.intended.items()
+        if removal.item.undoable
+        and removal.item.action is action
+        and number in record.outcomes
+        and record.outcomes[number].result in _DONE
+        and removal.key not in gone
+    ]

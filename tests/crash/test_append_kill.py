@@ -1,0 +1,26 @@
+"""Law 4 for what an agent says: acknowledged is kept, and a batch is there whole or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crash.append_harness import SCENARIOS
+from tests.crash.test_kill_everywhere import FEWEST_KILLS, harness
+
+MODULE = "append_harness"
+#: For every run of the tests; a prime, so that runs of the same calls are met at each of them.
+SOME = "7"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_messages_are_stored_and_killed_at_some_calls(scenario: str) -> None:
+    counts = harness(scenario, SOME, module=MODULE)
+    assert counts["states"] == counts["kills"] + 1 > 2
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_messages_are_stored_and_killed_at_every_call(scenario: str) -> None:
+    counts = harness(scenario, "1", module=MODULE)
+    assert counts["kills"] >= FEWEST_KILLS
+    assert counts["states"] == counts["kills"] + 1
