@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkpoint_results import BORG, GIT, HERMES, KNOWN, OURS, RESTIC, Size
+from checkpoint_results import BORG, GIT, HERMES, KNOWN, LAST_YOUNG, OURS, RESTIC, Size
 from contenders import Backup, BareGit, Hermes, Holdfast, is_installed
 from trees import Tree
 
@@ -140,13 +140,27 @@ def series(bench: Bench) -> None:
             home = bench.scratch / f"series-{number}"
             for position in range(1, bench.effort.last + 1):
                 bench.tree.edit()
+                # Who comes second finds what the first one read: they take turns.
+                young = position > LAST_YOUNG
+                if young and position % 2:
+                    _take_young(bench, number, position)
                 seconds = bench.ours.take(home, bench.tree.root)
                 size.series.setdefault(position, []).append(seconds)
+                if young and not position % 2:
+                    _take_young(bench, number, position)
                 if hermes is None or number or position > HERMES_LAST or hermes.refused:
                     continue
                 theirs = hermes.take(bench.tree.root)
                 if theirs is not None:
                     size.hermes_series[position] = theirs
+
+
+def _take_young(bench: Bench, number: int, position: int) -> None:
+    """One of a store that has no more than 20, beside a later one of the series."""
+    age = (position - 1) % LAST_YOUNG
+    seconds = bench.ours.take(bench.scratch / f"young-{number}-{position - age}", bench.tree.root)
+    if age:
+        bench.size.young.append(seconds)
 
 
 def restore(bench: Bench) -> None:

@@ -15,7 +15,9 @@ EVERYONE = (OURS, KNOWN, GIT, HERMES, RESTIC, BORG)
 
 #: The size that the targets speak of.
 _TARGET_FILES = 10_000
-_SECOND, _LAST_UNPRUNED = 2, 20
+_SECOND = 2
+#: The last one before the oldest has to go.
+LAST_YOUNG = 20
 #: What a median of a few rounds may be off on a machine with other work.
 _NOISE = 1.1
 _MB = 1e6
@@ -35,6 +37,8 @@ class Size:
     first: dict[str, list[float]] = field(default_factory=dict)
     #: By the number of the checkpoint in a row.
     series: dict[int, list[float]] = field(default_factory=dict)
+    #: The 2nd to the 20th of other stores, each beside a later one of the series.
+    young: list[float] = field(default_factory=list)
     hermes_series: dict[int, float] = field(default_factory=dict)
     restore: dict[str, list[float]] = field(default_factory=dict)
     #: By the number of checkpoints: as they were left, after maintenance, and git in one pack.
@@ -109,16 +113,18 @@ def in_a_row(size: Size, positions: Sequence[int]) -> Iterator[str]:
     before, after, slowest = _flatness(size)
     yield ""
     yield (
-        f"The 2nd to the 20th together: {span(before)}. The 21st to the {max(size.series)}th:"
-        f" {span(after)}, the slowest {span(slowest)}."
+        f"The 21st to the {max(size.series)}th: {span(after)}, the slowest {span(slowest)}."
+        f" The 2nd to the 20th of other stores, taken in between: {span(before)}."
     )
 
 
 def _flatness(size: Size) -> tuple[float, float, float]:
-    """The median of those before the first is rotated out, of those after, and the slowest."""
-    before = [x for n, xs in size.series.items() if _SECOND <= n <= _LAST_UNPRUNED for x in xs]
-    after = [x for n, xs in size.series.items() if n > _LAST_UNPRUNED for x in xs]
-    return statistics.median(before), statistics.median(after or before), max(after or before)
+    """The median of those before the first is rotated out, of those after, and the slowest. They
+    are taken side by side, because a machine is busier at one time than at another."""
+    before = [x for n, xs in size.series.items() if _SECOND <= n <= LAST_YOUNG for x in xs]
+    after = [x for n, xs in size.series.items() if n > LAST_YOUNG for x in xs]
+    young = statistics.median(size.young or before)
+    return young, statistics.median(after or before), max(after or before)
 
 
 def disks(size: Size) -> Iterator[str]:
@@ -200,10 +206,10 @@ def _targets(results: Results) -> Iterator[Target]:
         if mine and other:
             measured = mine / other if most else other / mine
             yield Target(work=work, measured=measured, wanted=wanted, most=most)
-    if len(size.series) > _LAST_UNPRUNED:
+    if len(size.series) > LAST_YOUNG:
         before, after, _ = _flatness(size)
         yield Target(
-            work="the 21st and later, to those before",
+            work="the 21st and later, to the 2nd to 20th",
             measured=after / before,
             wanted=_NOISE,
             most=True,

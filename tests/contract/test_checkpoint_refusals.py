@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ from holdfast.errors import (
     StorageError,
     UnknownCheckpointError,
 )
-from holdfast.model.checkpoint import TakeOutcome
+from holdfast.model.checkpoint import Checkpoint, TakeOutcome
 from holdfast.stores.shadowgit import git as git_program
-from holdfast.stores.shadowgit.repository import REFS
+from holdfast.stores.shadowgit import listing
+from holdfast.stores.shadowgit.repository import REFS, Layout
 from tests.contract.checkpoint_bench import Bench, needs_root
 
 
@@ -116,6 +118,22 @@ def test_what_is_no_id_never_meets_git(bench: Bench, bad: str) -> None:
     bench.taken()
     with pytest.raises(UnknownCheckpointError, match="not the id"):
         bench.store.get(bad)
+
+
+def test_one_that_is_dropped_while_it_is_looked_for_is_unknown_and_not_damaged(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write("a")
+    known = bench.taken()
+    real = listing._read
+
+    def late(layout: Layout, *patterns: str) -> Iterator[tuple[str, Checkpoint]]:
+        bench.git("update-ref", "-d", *patterns)
+        return real(layout, *patterns)
+
+    monkeypatch.setattr(listing, "_read", late)
+    with pytest.raises(UnknownCheckpointError):
+        bench.store.get(known)
 
 
 def test_an_ambiguous_beginning_lists_what_it_could_be(bench: Bench) -> None:

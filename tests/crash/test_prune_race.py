@@ -46,7 +46,7 @@ def prune_until_done(home: HoldfastHome, running: list[subprocess.Popen[str]]) -
         now = time.time()
         made = plan(policy, home.scan(now), now, command="sessions prune")
         rounds += 1
-        time.sleep(0.1 if rounds % 2 else 0)
+        time.sleep(OLD if rounds % 2 else 0)
         report = apply(made, home, clock=time.time)
         tally.injected()
         results.update(outcome.result for outcome in report.outcomes)

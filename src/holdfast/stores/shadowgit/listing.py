@@ -99,12 +99,7 @@ def _one_by_one(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str,
 def get(layout: Layout, prefix: str) -> Checkpoint:
     """The one checkpoint whose id begins so."""
     check_prefix(prefix)
-    matches = [one for one in refs(layout) if one.commit.startswith(prefix)]
-    if not matches:
-        raise UnknownCheckpointError(
-            f"No checkpoint has an id that begins with {prefix!r}.",
-            hint="`holdfast checkpoints list` shows the ids.",
-        )
+    matches = _matching(layout, prefix)
     if len({one.commit for one in matches}) > 1:
         shown = ", ".join(one.commit[:12] for one in matches[:_SHOWN_MATCHES])
         more = len(matches) - _SHOWN_MATCHES
@@ -115,10 +110,21 @@ def get(layout: Layout, prefix: str) -> Checkpoint:
         )
     for _, found in _read(layout, matches[0].ref):
         return found
+    _matching(layout, matches[0].commit)  # dropped between the two looks, it is not damaged
     raise DamageError(
         f"The checkpoint {matches[0].commit} is damaged: its commit cannot be read.",
         hint="Run `holdfast checkpoints verify`.",
     )
+
+
+def _matching(layout: Layout, prefix: str) -> Sequence[CheckpointRef]:
+    matches = [one for one in refs(layout) if one.commit.startswith(prefix)]
+    if not matches:
+        raise UnknownCheckpointError(
+            f"No checkpoint has an id that begins with {prefix!r}.",
+            hint="`holdfast checkpoints list` shows the ids.",
+        )
+    return matches
 
 
 def check_prefix(prefix: str) -> None:
