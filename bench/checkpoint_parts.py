@@ -91,6 +91,7 @@ def _measure_turns(bench: Bench, ways: dict[str, Take]) -> None:
             for name in in_turn(ways, number):
                 if number >= rounds[name]:
                     continue
+                os.sync()  # or a durable write would wait for what the one before left
                 seconds = ways[name](path, changed)
                 if seconds is None:
                     rounds[name] = -_WARMING  # it refuses this tree

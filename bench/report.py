@@ -1,7 +1,8 @@
 """Run all benchmarks and write `docs/benchmarks.md` with its plots.
 
 Every script prints its section in Markdown, and keeps what is to be drawn where `--json` says. This
-one only puts them together. With `--quick` each does the least that shows it works, in a minute,
+one puts them together. What was measured is kept in `.bench/results`, so that one of them can be
+repeated without the others. With `--quick` each does the least that shows it works, in a minute,
 and nothing is written: such figures say nothing.
 
     .venv/bin/python bench/report.py            about half an hour, on a machine with nothing else
@@ -12,7 +13,6 @@ and nothing is written: such figures say nothing.
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -21,11 +21,13 @@ from pathlib import Path
 
 from baselines import plotting_python
 from machine import facts
+from plotting import load
 
 _HERE = Path(__file__).parent
 _DOCS = _HERE.parent / "docs"
 _PAGE = _DOCS / "benchmarks.md"
 _PLOTS = _DOCS / "plots"
+_RESULTS = _HERE.parent / ".bench" / "results"
 _HEAD = """\
 # Benchmarks
 
@@ -46,46 +48,60 @@ class Section:
     plots: list[tuple[str, str]]
 
 
-def run(script: str, points: Path, options: list[str]) -> Section:
+def measure(script: str, folder: Path, options: list[str]) -> None:
+    """Run one script, and keep what it said and wants drawn."""
+    points = folder / f"{script}.json"
+    points.unlink(missing_ok=True)
     command = [sys.executable, str(_HERE / f"{script}.py"), "--json", str(points), *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"bench/{script}.py failed.")
-    drawn = json.loads(points.read_text()) if points.exists() else []
-    return Section(text=done.stdout, plots=[(each["name"], each["title"]) for each in drawn])
+    (folder / f"{script}.md").write_text(done.stdout)
 
 
-def page(sections: list[Section]) -> str:
-    machine = "\n".join(f"| {name} | {value} |" for name, value in facts())
+def section(script: str, folder: Path) -> Section | None:
+    """What was kept of a script; None when it has not been run."""
+    text, points = folder / f"{script}.md", folder / f"{script}.json"
+    if not text.exists():
+        return None
+    drawn = load(points) if points.exists() else []
+    return Section(text=text.read_text(), plots=[(each.name, each.title) for each in drawn])
+
+
+def page(sections: list[Section], machine: str) -> str:
     parts = [_HEAD, f"| measured on | |\n|---|---|\n{machine}\n"]
-    for section in sections:
-        heading, _, rest = section.text.strip().partition("\n")
-        images = "".join(f"\n![{title}](plots/{name}.svg)\n" for name, title in section.plots)
+    for each in sections:
+        heading, _, rest = each.text.strip().partition("\n")
+        images = "".join(f"\n![{title}](plots/{name}.svg)\n" for name, title in each.plots)
         parts.append(f"{heading}\n{images}{rest}\n")
     return "\n".join(parts)
+
+
+def draw(folder: Path) -> None:
+    files = sorted(str(path) for path in folder.glob("*.json"))
+    command = [str(plotting_python()), str(_HERE / "draw.py"), str(_PLOTS), *files]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="see that it works; write nothing")
-    parser.add_argument("--only", choices=SCRIPTS, action="append", help="one of them, printed")
+    parser.add_argument("--only", choices=SCRIPTS, action="append", help="one of them")
     arguments = parser.parse_args()
-    options = ["--quick"] if arguments.quick else []
-    sections = []
+    machine = "\n".join(f"| {name} | {value} |" for name, value in facts())
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as scratch:
-        files = []
+        folder = Path(scratch) if arguments.quick else _RESULTS
+        folder.mkdir(parents=True, exist_ok=True)
         for script in arguments.only or SCRIPTS:
             print(f"bench/{script}.py …", file=sys.stderr, flush=True)
-            points = Path(scratch) / f"{script}.json"
-            sections.append(run(script, points, options))
-            files += [str(points)] if points.exists() else []
-        if arguments.quick or arguments.only:
-            print(page(sections))
+            measure(script, folder, ["--quick"] if arguments.quick else [])
+        found = [each for script in SCRIPTS if (each := section(script, folder)) is not None]
+        if arguments.quick:
+            print(page(found, machine))
             return
-        draw = [str(plotting_python()), str(_HERE / "draw.py"), str(_PLOTS), *files]
-        subprocess.run(draw, check=True, stdout=subprocess.DEVNULL)
-        _PAGE.write_text(page(sections))
-    print(f"Wrote {_PAGE.relative_to(_DOCS.parent)} and {len(files)} files of plots.")
+    draw(_RESULTS)
+    _PAGE.write_text(page(found, machine))
+    print(f"Wrote {_PAGE.relative_to(_DOCS.parent)} and the plots beside it.")
 
 
 if __name__ == "__main__":

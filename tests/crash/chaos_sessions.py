@@ -38,7 +38,7 @@ from tests.crash.side_log import SideLog, told
 IDLE = 3600.0
 #: So long a bounding process rests: others shall get their turn.
 _REST = 0.3
-_LATELY = 30
+_LATELY = (10, 100, 1_000)
 
 
 def opened(root: Path) -> HoldfastHome:
@@ -86,8 +86,12 @@ class Talker:
 
     def _parent(self) -> tuple[str | None, Relation | None]:
         if self._ours and self._chance.random() < 0.3:
-            return self._chance.choice(self._ours[-_LATELY:]), Relation.BRANCH
+            return self._lately(), Relation.BRANCH
         return None, None
+
+    def _lately(self) -> str:
+        """One of a moment ago, whether that is ten sessions or a thousand."""
+        return self._chance.choice(self._ours[-self._chance.choice(_LATELY) :])
 
     def _say(self, session: str) -> None:
         text = f"{time.time_ns()}"
@@ -105,7 +109,7 @@ class Talker:
         """It may have been pruned or archived since; nothing else may happen."""
         if not self._ours:
             return
-        session = self._chance.choice(self._ours[-_LATELY:])
+        session = self._lately()
         self._log.say("opening", session)
         try:
             self._sessions.reopen(session)

@@ -43,7 +43,9 @@ def main(home: str, name: str, seconds: str) -> None:
             if time.monotonic() > end:
                 return
             if ours and chance.random() < 0.4:
-                go_back(sessions, chance.choice(ours[-20:]), f"{name}-{number}-again")
+                # Those of a moment ago, whether that is ten sessions or a thousand.
+                lately = ours[-chance.choice((10, 100, 1_000)) :]
+                go_back(sessions, chance.choice(lately), f"{name}-{number}-again")
                 continue
             session = sessions.create(source=chance.choice(("cli", "cron")))
             ours.append(session.id)

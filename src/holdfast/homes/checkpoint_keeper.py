@@ -20,12 +20,13 @@ from holdfast.stores.shadowgit.dropping import Move, Ref, all_refs, move
 from holdfast.stores.shadowgit.git import GitFailedError
 from holdfast.stores.shadowgit.projects import read_record
 from holdfast.stores.shadowgit.reclaiming import unlock
-from holdfast.stores.shadowgit.repository import Layout, used
+from holdfast.stores.shadowgit.repository import Layout, alone, used
 
 _NO_STORE = "there is no checkpoint store in this home"
 _NOT_REACHED = "the run ended before its turn"
-#: How often to look again when a reference was changed between the look and the change.
-_MORE_ATTEMPTS = 4
+#: How often to look when references are changed between the look and the change, before nobody
+#: else may.
+_ATTEMPTS = 4
 #: What git says of a lock that somebody has, or had when it was killed.
 _LOCKED = ".lock': File exists"
 
@@ -151,19 +152,21 @@ class CheckpointKeeper:
     def _in_one_step(self, batch: Sequence[Removal], step: _Judge) -> Sequence[Outcome]:
         """Look, and change everything at once. Somebody may take a checkpoint meanwhile, which
         moves the references of older ones: then nothing was changed, and it is looked at again."""
-        for _ in range(_MORE_ATTEMPTS):
+        for _ in range(_ATTEMPTS):
             try:
-                return self._try(batch, step)
+                with used(self._layout):
+                    return self._at_once(batch, step)
             except GitFailedError as error:
                 if _LOCKED in error.said:
                     unlock(self._layout, holder="checkpoints")
-        return self._try(batch, step)
+        # Whoever takes one checkpoint after the other would come first every time.
+        with alone(self._layout, holder="checkpoints"):
+            return self._at_once(batch, step)
 
-    def _try(self, batch: Sequence[Removal], step: _Judge) -> Sequence[Outcome]:
-        with used(self._layout):
-            refs = _Refs.look(self._layout)
-            steps = [step(refs, removal) for removal in batch]
-            move(self._layout, [each for moves, _ in steps for each in moves])
+    def _at_once(self, batch: Sequence[Removal], step: _Judge) -> Sequence[Outcome]:
+        refs = _Refs.look(self._layout)
+        steps = [step(refs, removal) for removal in batch]
+        move(self._layout, [each for moves, _ in steps for each in moves])
         return [outcome for _, outcome in steps]
 
 
