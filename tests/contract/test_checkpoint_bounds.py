@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import shutil
 import subprocess
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from holdfast.homes import checkpoint_keeper
 from holdfast.homes.maintenance import maintain
 from holdfast.model.checkpoint import ProjectState
 from holdfast.model.checkpoint_inventory import index_root, root_of
@@ -27,15 +29,17 @@ from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo
 from holdfast.stores.shadowgit import reclaiming, restore_record, tidying
-from holdfast.stores.shadowgit.dropping import ROTATED, all_refs, project_refs
+from holdfast.stores.shadowgit.dropping import ROTATED, Move, all_refs, move, project_refs
 from holdfast.stores.shadowgit.projects import read_record, write_record
 from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.repository import project_of, used
+from holdfast.stores.shadowgit.repository import Layout, project_of, used
 from holdfast.stores.shadowgit.restore_record import Restoration
 from holdfast.stores.shadowgit.tidying import tidy
 from tests.checkpointing import DAY, Bench, contents, facts, file_bytes, fsck
 
 NOW = CheckpointPolicy(use_trash=False)
+#: For a checkpoint to be taken; one that waits for the store for longer is left to itself.
+LONG_ENOUGH = 2.0
 
 
 @pytest.fixture
@@ -144,6 +148,32 @@ def test_what_somebody_keeps_is_not_rotated_out(tmp_path: Path) -> None:
     pin(bench, workdir, first)
     ids = bench.takes(workdir, 4)
     assert bench.ids(workdir) == [first, ids[-1]]
+
+
+def test_whoever_takes_one_after_the_other_does_not_keep_a_prune_from_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between every look at the references and their change, another checkpoint moves the oldest;
+    unless nobody else may use the store."""
+    bench = Bench(tmp_path, max_snapshots=8)
+    workdir = bench.project()
+    bench.takes(workdir, 8)
+    made = bench.plan(CheckpointPolicy(max_count=1))
+    takers: list[threading.Thread] = []
+
+    def late(layout: Layout, moves: Sequence[Move]) -> None:
+        takers.append(threading.Thread(target=bench.take, args=(workdir,)))
+        takers[-1].start()
+        takers[-1].join(LONG_ENOUGH)
+        move(layout, moves)
+
+    monkeypatch.setattr(checkpoint_keeper, "move", late)
+    report = bench.apply(made)
+    for taker in takers:
+        taker.join()
+    assert report.failed == 0
+    assert len(takers) > 1
+    assert fsck(bench.folder / "store") == ""
 
 
 def test_rotation_reads_references_that_git_packed(tmp_path: Path) -> None:

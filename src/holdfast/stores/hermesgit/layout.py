@@ -64,10 +64,11 @@ class HermesLayout:
 
 
 def opened(layout: HermesLayout) -> pygit2.Repository:
-    """The repository in process. What it writes is flushed, whatever the configuration says."""
+    """The repository's objects in process. What it writes is flushed, whatever the configuration
+    says: it reads none, neither Hermes's nor the user's."""
     objects = str(layout.store / "objects")
     with git_errors(f"open the checkpoint store {layout.store}"):
-        repository = pygit2.Repository(str(layout.store))
+        repository = pygit2.Repository()
         database = pygit2.Odb()
         loose = pygit2.OdbBackendLoose(objects, _QUICK_COMPRESSION, True, _USUAL_DIR, _READ_ONLY)
         database.add_backend(loose, _LOOSE_FIRST)
