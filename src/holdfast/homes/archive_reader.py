@@ -8,7 +8,7 @@ from dataclasses import replace
 from holdfast.errors import DamageError, UnknownSessionError, UsageError
 from holdfast.homes import archive_search
 from holdfast.model.archived import ArchivedSession, ArchiveHits
-from holdfast.model.ids import check_id
+from holdfast.model.ids import check_id, named
 from holdfast.model.inventory import Problem
 from holdfast.model.item import Item
 from holdfast.model.search import Search
@@ -20,8 +20,6 @@ from holdfast.services.exchange.reading import read_messages
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.folder import SessionArchive
 from holdfast.stores.files import allocated_bytes
-
-_MOST_NAMED = 10
 
 
 class ArchiveReader:
@@ -64,18 +62,11 @@ class ArchiveReader:
         self._check_id(prefix)
         ids = sorted({each.session.id for each in self._archive.look().entries})
         found = [each for each in ids if each.startswith(prefix)]
-        if prefix in found or len(found) == 1:
-            return prefix if prefix in found else found[0]
-        if not found:
-            raise UnknownSessionError(
-                f"There is no archived session {prefix!r}.",
-                hint="`holdfast sessions list --archived` shows them.",
-            )
-        raise UsageError(
-            f"{prefix!r} could be any of several archived sessions: "
-            f"{', '.join(found[:_MOST_NAMED])}",
-            hint="Add a character or more.",
+        unknown = UnknownSessionError(
+            f"There is no archived session {prefix!r}.",
+            hint="`holdfast sessions list --archived` shows them.",
         )
+        return named(prefix, found, unknown, "archived sessions")
 
     def get(self, session_id: str) -> ArchivedSession:
         """The session with this id; the one archived last if there are several."""

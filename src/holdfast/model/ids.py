@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 
 LONGEST_ID = 128
 #: Ids that other agents made up.
 LONGEST_FOREIGN_ID = 300
 _LONGEST_STEM = 96
 _DIGITS = 12
+_MOST_NAMED = 10
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(?:_[A-Za-z0-9.-]+)*", re.ASCII)
 
@@ -65,3 +67,18 @@ def file_stem(session_id: str) -> str:
 
 def _stamp(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).strftime("%Y%m%d_%H%M%S")
+
+
+def named(prefix: str, found: Sequence[str], unknown: HoldfastError, what: str = "sessions") -> str:
+    """The one id among those that start with `prefix`, whole or unique; raises `unknown` when there
+    is none, and lists what is ambiguous."""
+    if prefix in found:
+        return prefix
+    if not found:
+        raise unknown
+    if len(found) == 1:
+        return found[0]
+    raise UsageError(
+        f"{prefix!r} could be any of several {what}: {', '.join(found[:_MOST_NAMED])}",
+        hint="Add a character or more.",
+    )

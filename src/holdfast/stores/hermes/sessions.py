@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from holdfast.errors import UnknownSessionError, UsageError
+from holdfast.model.ids import named
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.search import Search
 from holdfast.model.session import Addition, Hit, Message, Session, SessionFilter, SessionOrder
@@ -58,14 +59,7 @@ class HermesSessionStore:
                 (len(prefix), prefix, _MOST_NAMED + 1),
             )
             found = [name for (name,) in rows]
-        if prefix in found or len(found) == 1:
-            return prefix if prefix in found else str(found[0])
-        if not found:
-            raise self._unknown(prefix)
-        raise UsageError(
-            f"{prefix!r} could be any of several sessions: {', '.join(found[:_MOST_NAMED])}",
-            hint="Add a character or more.",
-        )
+        return named(prefix, found, self._unknown(prefix))
 
     def find(
         self,

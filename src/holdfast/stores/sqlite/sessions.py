@@ -15,9 +15,8 @@ from holdfast.errors import (
     SessionEndedError,
     SessionExistsError,
     UnknownSessionError,
-    UsageError,
 )
-from holdfast.model.ids import check_id
+from holdfast.model.ids import check_id, named
 from holdfast.model.item import Item
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.search import Search
@@ -190,14 +189,7 @@ class SqliteSessionStore:
                     (prefix, prefix + "\x7f"),
                 )
             ]
-        if prefix in ids or len(ids) == 1:
-            return prefix if prefix in ids else ids[0]
-        if not ids:
-            raise self._unknown(prefix)
-        raise UsageError(
-            f"{prefix!r} could be any of several sessions: {', '.join(ids)}",
-            hint="Add a character or more.",
-        )
+        return named(prefix, ids, self._unknown(prefix))
 
     def find(
         self,
