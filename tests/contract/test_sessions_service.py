@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import SessionEndedError, UsageError
+from holdfast.errors import SessionEndedError, SessionExistsError, UsageError
 from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.alert import Alert, AlertKind
@@ -333,3 +333,14 @@ def test_two_processes_past_a_limit_go_on_in_one_session(open_: Open, moment: Ti
     assert fresh is not None
     assert joined is not None
     assert joined.id == fresh.id
+
+
+def test_an_id_that_is_taken_is_made_up_again(open_: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = open_()
+    chance = iter(["aaaaaa", "aaaaaa", "aaaaaa", "bbbbbb"])
+    monkeypatch.setattr(sessions, "_random_hex", lambda: next(chance))
+    first, second = sessions.create(source="cli"), sessions.create(source="cli")
+    assert (first.id[-6:], second.id[-6:]) == ("aaaaaa", "bbbbbb")
+    with pytest.raises(SessionExistsError):
+        sessions.create(source="cli", id=first.id)
+    assert len(sessions.find(SessionFilter())) == 2

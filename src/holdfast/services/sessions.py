@@ -10,13 +10,13 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast.errors import HoldfastError, UsageError
+from holdfast.errors import HoldfastError, SessionExistsError, UsageError
 from holdfast.model.alert import Alert
 from holdfast.model.ids import new_cron_id, new_id
 from holdfast.model.lease import Holder, Lease
@@ -40,6 +40,8 @@ _log = logging.getLogger("holdfast")
 _HEARTBEAT_SECONDS = 60.0
 _LONGEST_KEY = 512
 _LONGEST_SOURCE = 64
+#: An id is a second and 24 bits of chance: where thousands begin at once, two may meet.
+_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +132,7 @@ class Sessions:
             extra=extra or {},
         )
         with self._store.transaction():
-            created = self._store.create(new)
+            created = self._stored(new) if id is None and job is None else self._store.create(new)
             self._hold(created.id, now)
         return created
 
@@ -289,6 +291,15 @@ class Sessions:
                 ended.append(self._store.end(session_id, EndReason.ABANDONED, at=at))
         return ended
 
+    def _stored(self, new: Session) -> Session:
+        """Store a session whose id is made up: if that is taken, under another."""
+        for _ in range(_TRIES):
+            try:
+                return self._store.create(new)
+            except SessionExistsError:
+                new = replace(new, id=self._new_id(None, new.started_at))
+        return self._store.create(new)
+
     def _new_id(self, job: str | None, now: float) -> str:
         return new_id(now, self._random_hex()) if job is None else new_cron_id(job, now)
 
@@ -297,7 +308,7 @@ class Sessions:
         self._store.end(old.id, reason, at=now)
         self._release(old.id)
         limited = reason is EndReason.LIMIT
-        fresh = self._store.create(
+        fresh = self._stored(
             Session(
                 id=self._new_id(None, now),
                 source=old.source,
