@@ -14,6 +14,9 @@ from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, storage_errors, wri
 from holdfast.stores.shadowgit.flushing import flush_folders
 
 
+_TRIES = 50
+
+
 class NewReference:
     """Written under the name that git gives to its lock, and flushed by whoever has `fd`; then
     `publish` names it. Whoever leaves without that leaves nothing."""
@@ -27,18 +30,26 @@ class NewReference:
 
     def __enter__(self) -> Self:
         with storage_errors(f"write {self._path}"):
-            if not self._path.parent.is_dir():
-                self._path.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
-                self._new_folder = True
-            # We hold the project's lock, so one that is there was left by a killed process.
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-            self.fd = os.open(self._lock, flags, PRIVATE_FILE)
+            self.fd = self._opened()
             try:
                 write_all(self.fd, f"{self._commit}\n".encode("ascii"))
             except BaseException:
                 self._close()
                 raise
         return self
+
+    def _opened(self) -> int:
+        # We hold the project's lock, so one that is there was left by a killed process.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        for _ in range(_TRIES):
+            if not self._path.parent.is_dir():
+                self._path.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
+                self._new_folder = True
+            try:
+                return os.open(self._lock, flags, PRIVATE_FILE)
+            except FileNotFoundError:  # git removes a folder that it finds empty
+                continue
+        return os.open(self._lock, flags, PRIVATE_FILE)
 
     def __exit__(
         self,
