@@ -13,7 +13,6 @@ from typing import Self
 from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, storage_errors, write_all
 from holdfast.stores.shadowgit.flushing import flush_folders
 
-
 _TRIES = 50
 
 
