@@ -8,6 +8,7 @@ import shlex
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -260,3 +261,23 @@ def test_a_full_disk_leaves_every_checkpoint_whole(tmp_path: Path, many: int) ->
     assert len(refused) == 1
     assert "space" in refused[0]
     assert (outcome, after, whole, fsck) == ("taken", kept + 1, True, 0)
+
+
+def test_a_folder_of_references_that_git_just_removed_is_made_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git removes a folder that it finds empty, also one that somebody is about to write into."""
+    removed: list[Path] = []
+    real = os.open
+
+    def late(path: Any, *arguments: Any, **named: Any) -> int:
+        if not removed and str(path).endswith(".lock") and "/refs/holdfast/" in str(path):
+            removed.append(Path(path).parent)
+            removed[0].rmdir()
+        return real(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", late)
+    bench.write("a", "one")
+    taking = bench.take()
+    assert removed
+    assert bench.store.get(taking.id or "").id == taking.id

@@ -13,6 +13,7 @@ from typing import Self
 from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, storage_errors, write_all
 from holdfast.stores.shadowgit.flushing import flush_folders
 
+#: Git may remove it again each time, though hardly ever twice.
 _TRIES = 50
 
 
