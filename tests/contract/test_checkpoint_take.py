@@ -8,12 +8,9 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pygit2
 import pytest
-from pygit2.enums import ConfigLevel
 
 from holdfast.errors import (
     UsageError,
@@ -160,19 +157,11 @@ def test_user_configuration_of_git_does_not_leak_in(
     assert not list(tmp_path.glob("index*"))
 
 
-@pytest.fixture
-def broken_configuration(tmp_path: Path) -> Iterator[None]:
-    """A user whose configuration git itself refuses. libgit2 asks for the home only once."""
+def test_a_broken_configuration_of_the_user_breaks_nothing(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / ".gitconfig").write_text("[this is no section\n")
-    paths, level = pygit2.settings.search_path, ConfigLevel.GLOBAL
-    before = paths[level]
-    paths[level] = str(tmp_path)
-    yield
-    paths[level] = before
-
-
-@pytest.mark.usefixtures("broken_configuration")
-def test_a_broken_configuration_of_the_user_breaks_nothing(bench: Bench) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     bench.write("a.txt", "one\n")
     bench.taken()
     bench.write("a.txt", "one\ntwo\n")

@@ -39,15 +39,15 @@ class CheckpointFolder:
             return self._without_store(trash, now)
         with used(self._layout):
             refs = all_refs(self._layout)
-            repository = opened(self._layout)
-            measured = measure(self._layout, repository, refs)
+            objects = opened(self._layout)
+            measured = measure(self._layout, objects, refs)
             records = recorded(self._layout)
             projects = overview.projects(self._layout, stale_before=None)
         shown = [ref for ref in refs if not ref.operation]
         ids = {ref.checkpoint for ref in shown}
         # One that has both names was about to be hidden: it is still there.
         rotated = [ref for ref in refs if ref.rotated and ref.checkpoint not in ids]
-        trees, weights = Trees(repository), measured.weights
+        trees, weights = Trees(objects), measured.weights
         return CheckpointInventory(
             home=str(self._home),
             scanned_at=now,

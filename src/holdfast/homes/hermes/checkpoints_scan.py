@@ -138,7 +138,7 @@ class HermesCheckpointFolder:
         chains = Chains.look(self._layout)
         refs = list(chains.refs())
         return _Found(
-            chains=chains, measured=measure(self._layout.shape, chains.trees.repository, refs)
+            chains=chains, measured=measure(self._layout.shape, chains.trees.objects, refs)
         )
 
     def _seen(self, project: str, now: float) -> Notes:

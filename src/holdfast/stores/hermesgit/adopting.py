@@ -13,18 +13,16 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import pygit2
-from pygit2.enums import ObjectType
-
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
 from holdfast.stores.files import PRIVATE_DIR, storage_errors
 from holdfast.stores.shadowgit.adopting import Known, adopt
 from holdfast.stores.shadowgit.base import content_of
 from holdfast.stores.shadowgit.beside import path_text
 from holdfast.stores.shadowgit.git import Git
-from holdfast.stores.shadowgit.legacy import LegacyRepository
-from holdfast.stores.shadowgit.repository import Layout, git_errors, opened
-from holdfast.stores.shadowgit.trees import FILE, PROGRAM, Node, Trees, blob_id
+from holdfast.stores.shadowgit.git_object import Kind, object_id
+from holdfast.stores.shadowgit.legacy import LegacyRepository, opened_at
+from holdfast.stores.shadowgit.repository import Layout, opened
+from holdfast.stores.shadowgit.trees import FILE, PROGRAM, Node, Trees
 
 _GITLINK = 0o160000
 _ATTRIBUTES = b".gitattributes"
@@ -49,8 +47,7 @@ def bring_in(
     """The same checkpoint in the store at `layout`, with its time and reason. `limit` is the size
     above which Hermes captures no file; `present` the working tree as it is."""
     source = LegacyRepository(project=old.project, workdir=old.workdir, path=repository)
-    with git_errors(f"read {repository}"):
-        stored = dict(Trees(pygit2.Repository(str(repository))).files(bytes.fromhex(old.tree)))
+    stored = dict(Trees(opened_at(repository)).files(bytes.fromhex(old.tree)))
     left = () if present is None else tuple(_left(layout, stored, old, present, limit))
     known = Known(origin=origin_of(old), left=left, contents=_converted(repository, old, stored))
     return adopt(layout, source, old, present, known)
@@ -86,11 +83,8 @@ def _left(
     links = {path for path, (mode, _) in stored.items() if mode == _GITLINK}
     for path in sorted(links):
         yield NotCaptured(path=path_text(path), reason=_NESTED)
-    with git_errors("read the checkpoint store"):
-        trees = Trees(opened(layout))
-        now = [
-            path for path, _ in trees.files(content_of(trees, bytes.fromhex(present.tree)).files)
-        ]
+    trees = Trees(opened(layout))
+    now = [path for path, _ in trees.files(content_of(trees, bytes.fromhex(present.tree)).files)]
     root = os.fsencode(old.workdir)
     nested = _Nested(root)
     told: set[bytes] = set(links)
@@ -151,16 +145,15 @@ def _converted(
             for path, (mode, oid) in stored.items():
                 if mode in (FILE, PROGRAM):
                     data = Path(os.fsdecode(os.fsencode(tree) + b"/" + path)).read_bytes()
-                    if blob_id(data) != oid:
+                    if object_id(Kind.BLOB, data) != oid:
                         found[path] = data
     return found
 
 
 def _has_converting(repository: Path, stored: Mapping[bytes, Node]) -> bool:
-    with git_errors(f"read {repository}"):
-        trees = Trees(pygit2.Repository(str(repository)))
-        return any(
-            _CONVERTING.search(trees.raw(oid, ObjectType.BLOB))
-            for path, (mode, oid) in stored.items()
-            if mode in (FILE, PROGRAM) and path.rpartition(b"/")[2] == _ATTRIBUTES
-        )
+    trees = Trees(opened_at(repository))
+    return any(
+        _CONVERTING.search(trees.raw(oid, Kind.BLOB))
+        for path, (mode, oid) in stored.items()
+        if mode in (FILE, PROGRAM) and path.rpartition(b"/")[2] == _ATTRIBUTES
+    )

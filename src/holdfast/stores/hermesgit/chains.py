@@ -10,6 +10,7 @@ from holdfast.stores.hermesgit.cuts import read_cuts
 from holdfast.stores.hermesgit.layout import HermesLayout, opened
 from holdfast.stores.hermesgit.references import tips_of
 from holdfast.stores.shadowgit.dropping import Ref, all_refs
+from holdfast.stores.shadowgit.loose_object import LooseObjects
 from holdfast.stores.shadowgit.trees import Trees
 
 _TIME_DIGITS = 12
@@ -32,7 +33,7 @@ class Chains:
         tips = dict(tips_of(layout))
         return cls(
             layout=layout,
-            trees=Trees(opened(layout)),
+            trees=Trees(opened(layout), LooseObjects(layout.store / "objects")),
             cuts=read_cuts(layout.store),
             tips=tips,
             trash=tuple(ref for ref in all_refs(layout.shape) if ref.operation),

@@ -6,9 +6,8 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from pygit2.enums import ObjectType
-
 from holdfast.errors import DamageError
+from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.trees import Trees
 
 _HEADER = re.compile(rb"tree ([0-9a-f]{40})\n((?:parent [0-9a-f]{40}\n)*)author ([^\n]*)\n")
@@ -31,7 +30,7 @@ class Link:
 
 def read_link(trees: Trees, commit: str) -> Link:
     """Read a commit; raises `DamageError` when it is missing, damaged or none of Hermes's."""
-    return parse(commit, trees.raw(bytes.fromhex(commit), ObjectType.COMMIT))
+    return parse(commit, trees.raw(bytes.fromhex(commit), Kind.COMMIT))
 
 
 def parse(commit: str, raw: bytes) -> Link:
@@ -63,7 +62,7 @@ def write_after(trees: Trees, link: Link, parent: str) -> Link:
     rest = link.raw[found.end(2) :]
     before = f"parent {parent}\n" if parent else ""
     text = f"tree {link.tree}\n{before}".encode("ascii") + rest
-    return read_link(trees, trees.put(ObjectType.COMMIT, text).hex())
+    return read_link(trees, trees.put(Kind.COMMIT, text).hex())
 
 
 def walk(trees: Trees, tip: str, cuts: Collection[str]) -> tuple[Link, ...]:

@@ -16,20 +16,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import pygit2
-
 from holdfast.stores.shadowgit.git import Git
-from holdfast.stores.shadowgit.repository import Layout, git_errors
+from holdfast.stores.shadowgit.objects import Objects
+from holdfast.stores.shadowgit.repository import Layout
 
 FOLDER = "checkpoints"
 REFS = "refs/hermes/"
 #: What tells the projects of Hermes from those that Holdfast takes checkpoints of by itself.
 PROJECT_PREFIX = "hermes-"
-
-_LOOSE_FIRST, _PACKS_AFTER = 2, 1
-_QUICK_COMPRESSION = 1
-#: As git makes them for Hermes.
-_USUAL_DIR, _READ_ONLY = 0o755, 0o444
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +57,6 @@ class HermesLayout:
         return (self.store / "HEAD").is_file() and (self.store / "objects").is_dir()
 
 
-def opened(layout: HermesLayout) -> pygit2.Repository:
-    """The repository's objects in process. What it writes is flushed, whatever the configuration
-    says: it reads none, neither Hermes's nor the user's."""
-    objects = str(layout.store / "objects")
-    with git_errors(f"open the checkpoint store {layout.store}"):
-        repository = pygit2.Repository()
-        database = pygit2.Odb()
-        loose = pygit2.OdbBackendLoose(objects, _QUICK_COMPRESSION, True, _USUAL_DIR, _READ_ONLY)
-        database.add_backend(loose, _LOOSE_FIRST)
-        database.add_backend(pygit2.OdbBackendPack(objects), _PACKS_AFTER)
-        repository.set_odb(database)
-    return repository
+def opened(layout: HermesLayout) -> Objects:
+    """The repository's objects, in process."""
+    return Objects(layout.store / "objects")

@@ -11,11 +11,9 @@ import contextlib
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-import pygit2
-from pygit2.enums import ObjectType
-
 from holdfast.errors import DamageError
 from holdfast.stores.hermesgit.layout import HermesLayout, opened
+from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.index_file import index_objects
 
 _TREE_ENTRY = re.compile(rb"([0-7]+) [^\0]+\0(.{20})", re.DOTALL)
@@ -36,7 +34,7 @@ def held(layout: HermesLayout) -> set[bytes]:
 def closure(layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]) -> set[bytes]:
     """What these lead to, themselves included, without what is known. What is missing is left out:
     whoever is writing it has not come that far, or never will."""
-    odb = opened(layout).odb
+    objects = opened(layout)
     found: set[bytes] = set()
     waiting = [oid for oid in starts if oid not in known]
     while waiting:
@@ -44,8 +42,8 @@ def closure(layout: HermesLayout, starts: Iterable[bytes], known: Collection[byt
         if oid in found or oid in known:
             continue
         try:
-            kind, data = odb.read(pygit2.Oid(raw=oid))
-        except (KeyError, pygit2.GitError):
+            kind, data = objects.read(oid)
+        except DamageError:
             continue
         found.add(oid)
         waiting.extend(_below(kind, data))
@@ -54,7 +52,7 @@ def closure(layout: HermesLayout, starts: Iterable[bytes], known: Collection[byt
 
 def missing_below(layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]) -> bool:
     """Whether something that these lead to is not there."""
-    odb = opened(layout).odb
+    objects = opened(layout)
     seen: set[bytes] = set()
     waiting = [oid for oid in starts if oid not in known]
     while waiting:
@@ -63,20 +61,20 @@ def missing_below(layout: HermesLayout, starts: Iterable[bytes], known: Collecti
             continue
         seen.add(oid)
         try:
-            kind, data = odb.read(pygit2.Oid(raw=oid))
-        except (KeyError, pygit2.GitError):
+            kind, data = objects.read(oid)
+        except DamageError:
             return True
         waiting.extend(_below(kind, data))
     return False
 
 
-def _below(kind: int, data: bytes) -> Iterator[bytes]:
+def _below(kind: Kind, data: bytes) -> Iterator[bytes]:
     """The tree of a commit, the entries of a tree. Parents are held by references, or cut off."""
-    if kind == ObjectType.COMMIT:
+    if kind == Kind.COMMIT:
         found = _TREE_LINE.match(data)
         if found is not None:
             yield bytes.fromhex(found[1].decode("ascii"))
-    elif kind == ObjectType.TREE:
+    elif kind == Kind.TREE:
         for mode, oid in _TREE_ENTRY.findall(data):
             if mode != _GITLINK:
                 yield oid

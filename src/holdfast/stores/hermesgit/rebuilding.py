@@ -101,7 +101,11 @@ def cut_off_what_is_gone(layout: HermesLayout) -> None:
     """
     chains = Chains.look(layout)
     ends = [chain[-1] for project in chains.tips if (chain := chains.of(project))]
-    gone = {link.id for link in ends if link.parent and link.parent not in chains.trees.repository}
+    gone = {
+        link.id
+        for link in ends
+        if link.parent and bytes.fromhex(link.parent) not in chains.trees.objects
+    }
     write_cuts(layout.store, chains.cuts | gone)
 
 

@@ -14,9 +14,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
-import pygit2
-from pygit2.enums import ObjectType
-
 from holdfast.errors import DamageError, UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import (
     Captured,
@@ -35,9 +32,10 @@ from holdfast.stores.hermesgit.chains import Chains
 from holdfast.stores.hermesgit.choosing import meant
 from holdfast.stores.hermesgit.layout import PROJECT_PREFIX, HermesLayout
 from holdfast.stores.shadowgit.beside import Beside, path_text
-from holdfast.stores.shadowgit.legacy import repositories
+from holdfast.stores.shadowgit.git_object import Kind
+from holdfast.stores.shadowgit.legacy import opened_at, repositories
 from holdfast.stores.shadowgit.listing import check_prefix
-from holdfast.stores.shadowgit.repository import git_errors, project_of
+from holdfast.stores.shadowgit.repository import project_of
 from holdfast.stores.shadowgit.store import ShadowGitStore
 from holdfast.stores.shadowgit.trees import FILE, LINK, PROGRAM, Trees
 
@@ -136,7 +134,7 @@ class HermesCheckpointStore:
         trees = self._holding(oid)
         if trees is None:
             return self._own.blob(oid)
-        return trees.raw(bytes.fromhex(oid), ObjectType.BLOB)
+        return trees.raw(bytes.fromhex(oid), Kind.BLOB)
 
     def projects(self, *, stale_before: float | None = None) -> Sequence[Project]:
         chains = self._chains()
@@ -234,8 +232,7 @@ class HermesCheckpointStore:
         if repository is None:
             return ()
         try:
-            with git_errors(f"read {repository}"):
-                return adopting.nested(Trees(pygit2.Repository(str(repository))), checkpoint.tree)
+            return adopting.nested(Trees(opened_at(repository)), checkpoint.tree)
         except DamageError:
             return ()  # `verify` names it; whoever only looks at the rest goes on
 
@@ -254,10 +251,9 @@ class HermesCheckpointStore:
         if not checkpoint.project.startswith(_OLDER_PREFIX):
             return None
         for each in repositories(self._layout.shape):
-            with git_errors(f"open {each.path}"):
-                is_its = each.workdir == checkpoint.workdir
-                if is_its and checkpoint.id in pygit2.Repository(str(each.path)):
-                    return each.path
+            is_its = each.workdir == checkpoint.workdir
+            if is_its and bytes.fromhex(checkpoint.id) in opened_at(each.path):
+                return each.path
         raise UnknownCheckpointError(f"There is no checkpoint {checkpoint.id} any more.")
 
     def _refuse_older(self, checkpoint: Checkpoint) -> None:
@@ -272,8 +268,7 @@ class HermesCheckpointStore:
         places = [self._layout.store] if self._layout.exists() else []
         places += [each.path for each in repositories(self._layout.shape)]
         for path in places:
-            with git_errors(f"open {path}"):
-                trees = Trees(pygit2.Repository(str(path)))
-                if oid in trees.repository:
-                    return trees
+            trees = Trees(opened_at(path))
+            if bytes.fromhex(oid) in trees.objects:
+                return trees
         return None

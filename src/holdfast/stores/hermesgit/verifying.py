@@ -59,8 +59,8 @@ def _objects(layout: HermesLayout, chains: Chains) -> Iterator[Damage]:
     refs = list(chains.refs())
     named = (line for line in lines if not line.startswith(_WHOLE))
     suspects = {oid for line in named for oid in _ID.findall(line)}
-    repository = chains.trees.repository
-    measured = measure(layout.shape, repository, refs, suspects=map(bytes.fromhex, suspects))
+    suspected = map(bytes.fromhex, suspects)
+    measured = measure(layout.shape, chains.trees.objects, refs, suspects=suspected)
     by_root = {root_name(ref): ref.checkpoint for ref in refs}
     for oid, roots in measured.damaged.items():
         needed = tuple(sorted({by_root[root] for root in roots if root in by_root}))

@@ -6,27 +6,31 @@ own. What it did not know stays as it is now: a restore changes nothing that it 
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pygit2
-from pygit2.enums import ObjectType
-
 from holdfast.errors import UnknownCheckpointError
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
+from holdfast.stores.files import storage_errors
 from holdfast.stores.shadowgit.base import BESIDE, FILES, Content, content_of
 from holdfast.stores.shadowgit.beside import Beside, dumped, is_program, path_text
 from holdfast.stores.shadowgit.commits import Details, parse, ref_name, write_commit
 from holdfast.stores.shadowgit.dropping import read_commit
-from holdfast.stores.shadowgit.flushing import flush
 from holdfast.stores.shadowgit.git import Git, Said
-from holdfast.stores.shadowgit.legacy import LegacyRepository, LegacyShelf, repositories
+from holdfast.stores.shadowgit.git_object import Kind
+from holdfast.stores.shadowgit.legacy import (
+    LegacyRepository,
+    LegacyShelf,
+    opened_at,
+    repositories,
+)
+from holdfast.stores.shadowgit.packing import Pack
 from holdfast.stores.shadowgit.references import NewReference
 from holdfast.stores.shadowgit.repository import (
     Layout,
-    git_errors,
     opened,
     project_lock,
     project_of,
@@ -76,10 +80,10 @@ def adopt(
     with (
         used(layout),
         project_lock(layout, project, str(workdir)),
-        git_errors(f"bring {old.id} into the checkpoint store"),
+        storage_errors(f"bring {old.id} into the checkpoint store"),
+        _writable(layout) as (trees, new),
     ):
-        trees = Trees(opened(layout))
-        source = Trees(pygit2.Repository(str(legacy.path)))
+        source = Trees(opened_at(legacy.path))
         files = _copied(source, trees, old.tree, more.contents)
         now_there = None if present is None else content_of(trees, bytes.fromhex(present.tree))
         beside = Beside() if now_there is None else _known(files, now_there.beside)
@@ -98,16 +102,23 @@ def adopt(
             origin=more.origin,
         )
         # Write-order rule: what it holds, then the commit, and its ref last.
-        blob = trees.repository.odb.write(ObjectType.BLOB, dumped(beside)).raw
+        blob = trees.put(Kind.BLOB, dumped(beside))
         tree = trees.patched(trees.write({}), files)
         root = trees.write({BESIDE: (FILE, blob), FILES: (TREE, tree)})
         commit = write_commit(trees, details, root)
         ref = ref_name(project, round(old.time * _MILLISECONDS), commit)
         with NewReference(layout.store, ref, commit) as reference:
-            flush([reference.fd])
+            new.flush([reference.fd])
             reference.publish()
         _, message = read_commit(trees, commit)
     return parse(commit, root.hex(), message)
+
+
+@contextlib.contextmanager
+def _writable(layout: Layout) -> Iterator[tuple[Trees, Pack]]:
+    objects = opened(layout)
+    with Pack(layout.packs, objects.stored) as new:
+        yield Trees(objects, new), new
 
 
 def _copied(
@@ -115,13 +126,12 @@ def _copied(
 ) -> Mapping[bytes, Node]:
     """Everything in an older tree but what it only refers to (nested repositories)."""
     files = {path: node for path, node in source.files(bytes.fromhex(tree)) if node[0] in _KNOWN}
-    write = target.repository.odb.write
     for path, (mode, oid) in files.items():
         data = contents.get(path)
         if data is not None:
-            files[path] = (mode, write(ObjectType.BLOB, data).raw)
+            files[path] = (mode, target.put(Kind.BLOB, data))
         else:
-            write(ObjectType.BLOB, source.raw(oid, ObjectType.BLOB))
+            target.put(Kind.BLOB, source.raw(oid, Kind.BLOB))
     return files
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
-from pygit2.enums import ObjectType
-
 from holdfast.errors import DamageError
 from holdfast.stores.shadowgit.beside import Beside, loaded
 from holdfast.stores.shadowgit.dropping import read_commit, read_reference, ref_names
+from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.repository import Layout
 from holdfast.stores.shadowgit.trees import FILE, TREE, Trees
 
@@ -43,7 +42,7 @@ def content_of(trees: Trees, root: bytes) -> Content:
     if files is None or beside is None or (files[0], beside[0]) != (TREE, FILE):
         raise DamageError(f"The tree {root.hex()} in the checkpoint store is no checkpoint's.")
     trees.entries(files[1])
-    record = loaded(trees.raw(beside[1], ObjectType.BLOB))
+    record = loaded(trees.raw(beside[1], Kind.BLOB))
     return Content(root=root, files=files[1], beside=record, beside_oid=beside[1])
 
 

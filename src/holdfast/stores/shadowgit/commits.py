@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pygit2.enums import ObjectType
-
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint import Checkpoint, NotCaptured
+from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.repository import REFS
 from holdfast.stores.shadowgit.trees import Trees
 
@@ -59,7 +58,7 @@ def write_commit(trees: Trees, details: Details, tree: bytes) -> str:
     # git has no time before 1970, and takes a commit that says one for damaged.
     who = f"{_WHO} {max(0, int(details.time))} +0000"
     text = f"tree {tree.hex()}\nauthor {who}\ncommitter {who}\n\n{_message(details)}"
-    return trees.put(ObjectType.COMMIT, text.encode()).hex()
+    return trees.put(Kind.COMMIT, text.encode()).hex()
 
 
 def parse(

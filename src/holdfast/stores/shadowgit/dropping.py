@@ -17,10 +17,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pygit2.enums import ObjectType
-
 from holdfast.errors import DamageError
 from holdfast.stores.files import PRIVATE_DIR
+from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.listed_references import listed, locked, unlist
 from holdfast.stores.shadowgit.repository import REFS, TRASH_REFS, Layout
 from holdfast.stores.shadowgit.trees import Trees
@@ -89,7 +88,7 @@ def all_refs(layout: Layout) -> Sequence[Ref]:
 
 def read_commit(trees: Trees, checkpoint: str) -> tuple[str, str]:
     """The tree and the message of a checkpoint; raises `DamageError` when it cannot be read."""
-    raw = trees.raw(bytes.fromhex(checkpoint), ObjectType.COMMIT)
+    raw = trees.raw(bytes.fromhex(checkpoint), Kind.COMMIT)
     head, _, message = raw.partition(b"\n\n")
     found = _TREE.match(head)
     if found is None:
@@ -162,6 +161,10 @@ def ref_names(layout: Layout, project: str) -> Sequence[str]:
     return [prefix + name for name in sorted(names)]
 
 
+def is_id(text: str) -> bool:
+    return bool(_OID.fullmatch(text))
+
+
 def read_reference(store: Path, ref: str) -> str:
     """The id that a reference has; raises `DamageError` when there is none that can be read."""
     folder, _, name = ref.rpartition("/")
@@ -169,7 +172,7 @@ def read_reference(store: Path, ref: str) -> str:
         found = _text_at(store / ref)
     except FileNotFoundError:
         found = listed(store, f"{folder}/").get(name, "")
-    if not _OID.fullmatch(found):
+    if not is_id(found):
         raise DamageError(f"The reference {ref} in the checkpoint store is damaged.")
     return found
 
@@ -194,7 +197,7 @@ def _text_at(path: Path | str) -> str:
 
 def _parsed(oid: str, path: str) -> Ref | None:
     """None for a name that is none of ours, and for what does not refer to anything."""
-    if not _OID.fullmatch(oid) or oid == _NOTHING:
+    if not is_id(oid) or oid == _NOTHING:
         return None
     if path.startswith(REFS):
         parts = path.removeprefix(REFS).split("/")

@@ -1,7 +1,7 @@
 """A private index as bytes: written for a first checkpoint, and read for what it holds.
 
 git would read every file a second time to make one. It counts the contents that an index names and
-the trees that it remembers as held; libgit2 shows the contents only, one object at a time.
+the trees that it remembers as held, so both are read.
 """
 
 from __future__ import annotations

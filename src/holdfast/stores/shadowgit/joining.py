@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from holdfast.stores.files import storage_errors
-from holdfast.stores.shadowgit.pack_file import OID_BYTES, index_rows, is_whole
+from holdfast.stores.shadowgit.git_object import OID_BYTES
+from holdfast.stores.shadowgit.pack_file import index_rows, is_whole
 from holdfast.stores.shadowgit.packing import PackFile
 
 #: What is read into memory at once.

@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pygit2
-from pygit2.enums import ObjectType, SortMode
-
 from holdfast.errors import DamageError, StorageError, UnknownCheckpointError
 from holdfast.model.checkpoint import Captured, Checkpoint
 from holdfast.stores.files import make_private_dir, storage_errors, sync_dir
 from holdfast.stores.shadowgit.beside import Beside, path_text
+from holdfast.stores.shadowgit.dropping import is_id, read_reference
+from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.listing import check_prefix
 from holdfast.stores.shadowgit.object_files import allocated_below
-from holdfast.stores.shadowgit.repository import Layout, git_errors
+from holdfast.stores.shadowgit.objects import Objects
+from holdfast.stores.shadowgit.repository import Layout
 from holdfast.stores.shadowgit.trees import Trees
 
 WORKDIR = "HERMES_WORKDIR"
@@ -34,6 +34,11 @@ PREFIX = "legacy-"
 
 _REPOSITORY = re.compile(r"[0-9a-f]{16}")
 _SIGNS = ("HEAD", "objects", WORKDIR)
+_PARENT = re.compile(rb"parent ([0-9a-f]{40})\n")
+_COMMIT = re.compile(
+    rb"tree (?P<tree>[0-9a-f]{40})\n(?P<parents>(?:parent [0-9a-f]{40}\n)*)"
+    rb"author [^\n]*\ncommitter [^\n]* (?P<time>\d{1,12}) [-+]\d{4}\n"
+)
 _TIMESTAMP = "%Y%m%d-%H%M%S"
 
 
@@ -152,36 +157,53 @@ class LegacyShelf:
         )
 
     def blob(self, oid: str) -> bytes:
-        return self._holding(oid).raw(bytes.fromhex(oid), ObjectType.BLOB)
+        return self._holding(oid).raw(bytes.fromhex(oid), Kind.BLOB)
 
     def _holding(self, oid: str) -> Trees:
         for each in self._found:
             with contextlib.suppress(StorageError):
-                repository = _opened(each.path)
-                if oid in repository:
-                    return Trees(repository)
+                objects = opened_at(each.path)
+                if bytes.fromhex(oid) in objects:
+                    return Trees(objects)
         raise DamageError(f"{oid} is in none of the older repositories.")
 
 
+def opened_at(repository: Path) -> Objects:
+    """The objects of a repository, whosever it is."""
+    return Objects(repository / "objects")
+
+
 def _checkpoints(legacy: LegacyRepository) -> Iterator[Checkpoint]:
-    repository = _opened(legacy.path)
-    with git_errors(f"read {legacy.path}"):
-        if repository.is_empty or repository.head_is_unborn:
-            return
-        for commit in repository.walk(repository.head.target, SortMode.TOPOLOGICAL):
+    """Every commit that its branch leads to, as far as they can be read."""
+    trees = Trees(opened_at(legacy.path))
+    seen: set[str] = set()
+    waiting = list(_head(legacy.path))
+    while waiting:
+        commit = waiting.pop()
+        if commit in seen:
+            continue
+        seen.add(commit)
+        with contextlib.suppress(DamageError):
+            raw = trees.raw(bytes.fromhex(commit), Kind.COMMIT)
+            found = _COMMIT.match(raw)
+            if found is None:
+                continue
             yield Checkpoint(
-                id=str(commit.id),
+                id=commit,
                 project=legacy.project,
                 workdir=legacy.workdir,
-                time=float(commit.commit_time),
-                reason=commit.raw_message.decode("utf-8", "replace").strip(),
-                tree=str(commit.tree_id),
+                time=float(found["time"]),
+                reason=raw.partition(b"\n\n")[2].decode("utf-8", "replace").strip(),
+                tree=found["tree"].decode("ascii"),
             )
+            waiting += [parent.decode("ascii") for parent in _PARENT.findall(found["parents"])]
 
 
-def _opened(path: Path) -> pygit2.Repository:
-    with git_errors(f"open {path}"):
-        return pygit2.Repository(str(path))
+def _head(repository: Path) -> Iterator[str]:
+    """The commit that a repository is at, if it is at one that can be found."""
+    with storage_errors(f"read {repository}"), contextlib.suppress(DamageError):
+        head = (repository / "HEAD").read_text("utf-8", "replace").strip()
+        yield head if is_id(head) else read_reference(repository, head.removeprefix("ref: "))
 
 
 def _in(folder: Path) -> Iterator[Path]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.errors import StorageError
+from holdfast.stores.shadowgit.git_object import Kind, object_id
 from holdfast.stores.shadowgit.ignoring import Ignoring
 from holdfast.stores.shadowgit.index import PrivateIndex
 from holdfast.stores.shadowgit.index_file import status_bytes
@@ -25,7 +26,7 @@ from holdfast.stores.shadowgit.reading import (
     signature_at,
 )
 from holdfast.stores.shadowgit.state import Listing, State
-from holdfast.stores.shadowgit.trees import LINK, TREE, Node, Trees, blob_id
+from holdfast.stores.shadowgit.trees import LINK, TREE, Node, Trees
 from holdfast.stores.shadowgit.walking import (
     GIT,
     RULES,
@@ -177,7 +178,7 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, blobs: Blobs) -> None:
             looked.statuses[path] = status_bytes(here.status, here.kind)
         if here.kind != LINK:
             looked.permissions[path] = here.permissions
-        oid = blob_id(here.data)
+        oid = object_id(Kind.BLOB, here.data)
         if held != (here.kind, oid):
             if held is None or held[1] != oid:
                 blobs.blob(oid, here.data)

@@ -13,25 +13,25 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pygit2.enums import ObjectType
+from holdfast.stores.shadowgit.git_object import OID_BYTES, Kind
 
-OID_BYTES = 20
 HEADER = struct.Struct(">4sII")
 
 _VERSION = 2
 _INDEX_MAGIC = b"\377tOc"
 _FOLDERS = 256
 #: And how many objects there are with a first byte up to this one, for every byte.
-_INDEX_START = f">4sI{_FOLDERS}I"
+INDEX_START = struct.Struct(f">4sI{_FOLDERS}I")
+_INDEX_ROW = OID_BYTES + 2 * struct.calcsize(">I")
 #: Quick: reading and hashing a file takes as long, and maintenance compresses anew.
 _COMPRESSION = 1
-_SIZE_BITS, _FIRST_SIZE_BITS = 7, 4
-_MORE = 0x80
-_KIND_MASK = 0b111
-_WHOLE = (ObjectType.COMMIT, ObjectType.TREE, ObjectType.BLOB)
+SIZE_BITS, FIRST_SIZE_BITS = 7, 4
+MORE = 0x80
+KIND_MASK = 0b111
+_WHOLE = (Kind.COMMIT, Kind.TREE, Kind.BLOB)
 #: An offset above it stands in a table of its own, and this bit says so.
-_LARGE = 0x80000000
-_LARGEST_SMALL = _LARGE - 1
+LARGE = 0x80000000
+_LARGEST_SMALL = LARGE - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +46,31 @@ def header(objects: int) -> bytes:
     return HEADER.pack(b"PACK", _VERSION, objects)
 
 
-def entry(kind: ObjectType, data: bytes) -> bytes:
+def entry(kind: Kind, data: bytes) -> bytes:
     """An object as a pack has it: kind and size, seven bits a byte, and its compressed bytes."""
-    size, first = len(data) >> _FIRST_SIZE_BITS, len(data) & ((1 << _FIRST_SIZE_BITS) - 1)
-    head = bytearray([kind << _FIRST_SIZE_BITS | first])
+    size, first = len(data) >> FIRST_SIZE_BITS, len(data) & ((1 << FIRST_SIZE_BITS) - 1)
+    head = bytearray([kind << FIRST_SIZE_BITS | first])
     while size:
-        head[-1] |= _MORE
-        head.append(size & (_MORE - 1))
-        size >>= _SIZE_BITS
+        head[-1] |= MORE
+        head.append(size & (MORE - 1))
+        size >>= SIZE_BITS
     return bytes(head) + zlib.compress(data, _COMPRESSION)
+
+
+def index_counts(data: bytes) -> tuple[int, ...] | None:
+    """How many objects of an index have a first byte up to each; None when that cannot be, because
+    it was cut short or is no index."""
+    if len(data) < INDEX_START.size or not data.startswith(_INDEX_MAGIC):
+        return None
+    counts = INDEX_START.unpack_from(data)[2:]
+    if len(data) < INDEX_START.size + counts[-1] * _INDEX_ROW + 2 * OID_BYTES:
+        return None
+    return counts
 
 
 def index_oids(data: bytes) -> Iterator[bytes]:
     """The objects that an index names; fewer when it was cut short."""
-    place = struct.calcsize(_INDEX_START)
+    place = INDEX_START.size
     if len(data) < place or not data.startswith(_INDEX_MAGIC):
         return
     (count,) = struct.unpack_from(">I", data, place - struct.calcsize(">I"))
@@ -74,12 +85,12 @@ def index_rows(data: bytes) -> list[tuple[bytes, Packed]]:
     Raises `ValueError` for one that was cut short, or that is of a very large pack.
     """
     oids = list(index_oids(data))
-    checksums = struct.calcsize(_INDEX_START) + len(oids) * OID_BYTES
+    checksums = INDEX_START.size + len(oids) * OID_BYTES
     table = struct.Struct(f">{len(oids)}I")
     if len(data) < checksums + 2 * table.size + 2 * OID_BYTES:
         raise ValueError("an index that was cut short")
     offsets = table.unpack_from(data, checksums + table.size)
-    if any(offset & _LARGE for offset in offsets):
+    if any(offset & LARGE for offset in offsets):
         raise ValueError("an index of a very large pack")
     places = zip(offsets, table.unpack_from(data, checksums), strict=True)
     rows = [(oid, Packed(*place)) for oid, place in zip(oids, places, strict=True)]
@@ -88,7 +99,7 @@ def index_rows(data: bytes) -> list[tuple[bytes, Packed]]:
 
 def is_whole(stored: bytes) -> bool:
     """Whether an entry is an object itself, and not what it differs by from another."""
-    return (stored[0] >> _FIRST_SIZE_BITS) & _KIND_MASK in _WHOLE
+    return (stored[0] >> FIRST_SIZE_BITS) & KIND_MASK in _WHOLE
 
 
 def index(
@@ -103,11 +114,11 @@ def index(
         offset = packed[oid].offset
         if offset > largest_small:
             large.append(offset)
-            offset = _LARGE | (len(large) - 1)
+            offset = LARGE | (len(large) - 1)
         offsets.append(offset)
     body = b"".join(
         [
-            struct.pack(_INDEX_START, _INDEX_MAGIC, _VERSION, *fan),
+            INDEX_START.pack(_INDEX_MAGIC, _VERSION, *fan),
             *oids,
             struct.pack(f">{len(oids)}I", *(packed[oid].checksum for oid in oids)),
             struct.pack(f">{len(oids)}I", *offsets),

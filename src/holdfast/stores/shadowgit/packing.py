@@ -20,16 +20,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pygit2.enums import ObjectType
-
 from holdfast.stores.files import storage_errors, write_all
 from holdfast.stores.shadowgit.flushing import flush, flush_folders
+from holdfast.stores.shadowgit.git_object import Kind, object_id
 from holdfast.stores.shadowgit.pack_file import HEADER, Packed, entry, header, index
 
 #: git's own prefixes, so that git removes what a killed process leaves.
 _TEMPORARY_PACK, _TEMPORARY_INDEX = "tmp_pack_", "tmp_idx_"
 _READ_ONLY = 0o400
-_KINDS = {ObjectType.BLOB: b"blob", ObjectType.TREE: b"tree", ObjectType.COMMIT: b"commit"}
 #: From so many bytes on they are compressed on the other core; so many portions may wait for it.
 _PORTION = 262_144
 _WAITING = 8
@@ -37,7 +35,7 @@ _REMEMBERED_BYTES = 4_000_000
 _READ_AT_ONCE = 1_048_576
 _DOING = "write to the checkpoint store"
 
-_Portion = list[tuple[bytes, ObjectType, bytes]]
+_Portion = list[tuple[bytes, Kind, bytes]]
 
 
 class Pack:
@@ -69,22 +67,21 @@ class Pack:
     ) -> None:
         self.discard()
 
-    def put(self, kind: ObjectType, data: bytes) -> bytes:
+    def put(self, kind: Kind, data: bytes) -> bytes:
         """Add an object, unless the store has it; its id."""
-        whole = b"%b %d\0%b" % (_KINDS[kind], len(data), data)
-        oid = hashlib.sha1(whole, usedforsecurity=False).digest()
+        oid = object_id(kind, data)
         self._add(oid, kind, data)
         return oid
 
     def blob(self, oid: bytes, data: bytes) -> None:
         """Add the content of a file, of which the id is known."""
-        self._add(oid, ObjectType.BLOB, data)
+        self._add(oid, Kind.BLOB, data)
 
     def data(self, oid: bytes) -> bytes | None:
         """What was put lately and nobody else can read yet."""
         return self._data.get(oid)
 
-    def _add(self, oid: bytes, kind: ObjectType, data: bytes) -> None:
+    def _add(self, oid: bytes, kind: Kind, data: bytes) -> None:
         if oid in self._put or self._stored(oid):
             return
         self._put.add(oid)

@@ -208,10 +208,10 @@ def _prune(layout: Layout, packed: _Packed | None) -> None:
 
 def _lay_to_rest(layout: Layout) -> None:
     """The private indexes too: together they may be larger than everything that they speak of."""
-    repository = opened(layout)
+    objects = opened(layout)
     with contextlib.suppress(StorageError):  # they stay as large as they are
         for folder in (layout.store / "worktrees").iterdir():
-            if lay_to_rest(folder, Trees(repository)):
+            if lay_to_rest(folder, Trees(objects)):
                 forget_worktree(folder)
 
 

@@ -1,6 +1,7 @@
 """Make the reference that makes a checkpoint.
 
-libgit2 writes and names one before its bytes are on the disk: a power cut leaves an empty one.
+git names one before its bytes are on the disk, unless it is told otherwise: a power cut leaves an
+empty one, and git would have to be started.
 """
 
 from __future__ import annotations

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-
-import pygit2
 
 from holdfast.errors import SchemaError, StorageError
 from holdfast.stores import lock
@@ -23,6 +21,7 @@ from holdfast.stores.files import (
 )
 from holdfast.stores.shadowgit.excludes import excludes_text
 from holdfast.stores.shadowgit.git import EXCLUDES, Git
+from holdfast.stores.shadowgit.objects import Objects
 
 FORMAT = 1
 REFS = "refs/holdfast/"
@@ -33,10 +32,6 @@ _ATTRIBUTES = b"* -text !eol -ident !filter !working-tree-encoding\n"
 _PROJECT_DIGITS = 16
 _WORKTREE_FILES = ("HEAD", "commondir", "gitdir", "locked")
 _WAIT = 30.0
-_LOOSE_FIRST, _PACKS_AFTER = 2, 1
-_QUICK_COMPRESSION = 1
-#: So long are the names of folders with single objects.
-_FAN = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,52 +117,10 @@ def check(layout: Layout) -> None:
         )
 
 
-def opened(layout: Layout) -> pygit2.Repository:
-    """The repository's objects in process. What it writes is flushed.
-
-    It knows no references and no configuration: libgit2 would read the user's, too.
-    """
-    return opened_to_write(layout)[0]
-
-
-def opened_to_write(layout: Layout) -> tuple[pygit2.Repository, Callable[[bytes], bool]]:
-    """The same, and what says of an object whether it was there when this was opened.
-
-    Asking the repository itself looks for new packs whenever an object is not there.
-    """
+def opened(layout: Layout) -> Objects:
+    """The objects of the store, in process."""
     check(layout)
-    objects = str(layout.store / "objects")
-    with git_errors(f"open the checkpoint store {layout.store}"):
-        repository = pygit2.Repository()
-        database = pygit2.Odb()
-        loose = pygit2.OdbBackendLoose(
-            objects, _QUICK_COMPRESSION, True, PRIVATE_DIR, PRIVATE_FILE & ~0o200
-        )
-        packs = pygit2.OdbBackendPack(objects)
-        database.add_backend(loose, _LOOSE_FIRST)
-        database.add_backend(packs, _PACKS_AFTER)
-        repository.set_odb(database)
-        # Hardly ever is there an object with a file of its own, and to look for one takes a call.
-        single = any(len(name) == _FAN for name in os.listdir(objects))  # noqa: PTH208 - no paths
-
-    def stored(oid: bytes) -> bool:
-        name = pygit2.Oid(raw=oid)
-        return packs.exists(name) or (single and loose.exists(name))
-
-    return repository, stored
-
-
-@contextlib.contextmanager
-def git_errors(doing: str) -> Iterator[None]:
-    """Turn what libgit2 and the operating system say into a `StorageError`."""
-    with storage_errors(doing):
-        try:
-            yield
-        except pygit2.GitError as error:
-            hint = "Run `holdfast checkpoints verify` to see whether the store is whole."
-            if "space" in str(error):
-                hint = "The disk is full. Free some space and try again; nothing was changed."
-            raise StorageError(f"Cannot {doing}: {error}", hint=hint) from error
+    return Objects(layout.store / "objects")
 
 
 def used(layout: Layout) -> AbstractContextManager[None]:

@@ -17,9 +17,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import pygit2
-from pygit2.enums import ObjectType
-
 from holdfast.errors import (
     DamageError,
     HoldfastError,
@@ -42,7 +39,9 @@ from holdfast.stores.shadowgit.base import Content, content_of
 from holdfast.stores.shadowgit.beside import path_bytes
 from holdfast.stores.shadowgit.commits import parse
 from holdfast.stores.shadowgit.comparing import captured
-from holdfast.stores.shadowgit.repository import Layout, git_errors, opened
+from holdfast.stores.shadowgit.dropping import read_commit
+from holdfast.stores.shadowgit.git_object import Kind
+from holdfast.stores.shadowgit.repository import Layout, opened
 from holdfast.stores.shadowgit.restore_plan import Steps, steps
 from holdfast.stores.shadowgit.restore_record import Restoration
 from holdfast.stores.shadowgit.restore_run import RestoreRun
@@ -66,13 +65,13 @@ class Restorer:
     def load(self, checkpoint: str) -> Checkpoint:
         """A checkpoint by its whole id, even one that made room for another meanwhile."""
         try:
-            commit = self._trees.repository[checkpoint].peel(pygit2.Commit)
-        except (KeyError, ValueError, pygit2.GitError):
+            tree, message = read_commit(self._trees, checkpoint)
+        except (DamageError, ValueError):
             raise UnknownCheckpointError(
                 f"There is no checkpoint {checkpoint} any more.",
                 hint="`holdfast checkpoints list` shows those that there are.",
             ) from None
-        return parse(str(commit.id), str(commit.tree_id), commit.message)
+        return parse(checkpoint, tree, message)
 
     def check(self, target: Checkpoint, safety: Checkpoint, paths: Sequence[str]) -> None:
         """Raise `UsageError` for paths that cannot be restored."""
@@ -224,12 +223,10 @@ class Restorer:
             return WorkingTree(workdir)
 
     def _content(self, tree: str) -> Content:
-        with git_errors("read the checkpoint store"):
-            return content_of(self._trees, bytes.fromhex(tree))
+        return content_of(self._trees, bytes.fromhex(tree))
 
     def _blob(self, oid: str) -> bytes:
-        with git_errors("read the checkpoint store"):
-            return self._trees.raw(bytes.fromhex(oid), ObjectType.BLOB)
+        return self._trees.raw(bytes.fromhex(oid), Kind.BLOB)
 
 
 @contextlib.contextmanager

@@ -13,15 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pygit2
-from pygit2.enums import ObjectType
-
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint_inventory import index_root, root_of, rotated_root, trash_root
 from holdfast.model.weights import Weights
 from holdfast.stores.shadowgit.dropping import Ref, read_commit
+from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.index_file import index_objects
 from holdfast.stores.shadowgit.object_files import ObjectFiles, allocated_below, object_files
+from holdfast.stores.shadowgit.objects import Objects
 from holdfast.stores.shadowgit.pack_file import index_oids
 from holdfast.stores.shadowgit.repository import Layout
 from holdfast.stores.shadowgit.trees import Trees
@@ -56,14 +55,14 @@ class Measured:
 
 def measure(
     layout: Layout,
-    repository: pygit2.Repository,
+    objects: Objects,
     refs: Iterable[Ref],
     *,
     suspects: Iterable[bytes] = (),
 ) -> Measured:
     """Weigh everything in the checkpoint folder. `suspects` are objects known to be damaged."""
     files = object_files(layout.store / "objects")
-    graph = _Graph(Trees(repository), files)
+    graph = _Graph(Trees(objects), files)
     graph.load(_disk_sizes(layout, files))
     for ref in refs:
         graph.add_checkpoint(root_name(ref), bytes.fromhex(ref.checkpoint))
@@ -215,7 +214,7 @@ class _Graph:
 
     def _raw(self, node: int) -> bytes:
         try:
-            return self._trees.raw(self._ids[node], ObjectType.TREE)
+            return self._trees.raw(self._ids[node], Kind.TREE)
         except DamageError:
             self._damaged.add(node)
             return b""

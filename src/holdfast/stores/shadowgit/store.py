@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from pygit2.enums import ObjectType
-
 from holdfast.errors import StorageError, UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import (
     Captured,
@@ -36,6 +34,7 @@ from holdfast.stores.shadowgit import (
 from holdfast.stores.shadowgit.base import content_of
 from holdfast.stores.shadowgit.comparing import captured, changes
 from holdfast.stores.shadowgit.dropping import rotate
+from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.legacy import LegacyShelf, set_aside
 from holdfast.stores.shadowgit.lines import git_lines
 from holdfast.stores.shadowgit.paths import relative
@@ -165,7 +164,7 @@ class ShadowGitStore:
 
     def blob(self, oid: str) -> bytes:
         with self.reading():
-            return Trees(opened(self.layout)).raw(bytes.fromhex(oid), ObjectType.BLOB)
+            return Trees(opened(self.layout)).raw(bytes.fromhex(oid), Kind.BLOB)
 
     def changes(self, old: str, new: str) -> Sequence[Change]:
         with self.reading():

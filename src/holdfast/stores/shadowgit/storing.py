@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pygit2.enums import ObjectType
-
 from holdfast.stores.shadowgit.base import BESIDE, FILES, Content
 from holdfast.stores.shadowgit.beside import dumped
+from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.looking import Looked
 from holdfast.stores.shadowgit.recording import record
 from holdfast.stores.shadowgit.trees import EMPTY, FILE, TREE, Trees
@@ -17,7 +16,7 @@ def write_root(trees: Trees, files: bytes, looked: Looked, before: Content | Non
     if before is not None and before.beside == beside:
         oid = before.beside_oid
     else:
-        oid = trees.put(ObjectType.BLOB, dumped(beside))
+        oid = trees.put(Kind.BLOB, dumped(beside))
     if before is not None and (before.files, before.beside_oid) == (files, oid):
         return before.root
     if files == EMPTY:

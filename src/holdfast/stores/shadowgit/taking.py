@@ -15,10 +15,12 @@ from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError
 from holdfast.model.checkpoint import Lines, Sight, TakeOutcome, Taking
+from holdfast.stores.files import storage_errors
 from holdfast.stores.shadowgit import state as states
 from holdfast.stores.shadowgit.base import Base, find_base
 from holdfast.stores.shadowgit.commits import Details, order_after, ref_name, write_commit
 from holdfast.stores.shadowgit.git import EXCLUDES, Git, GitFailedError
+from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.index import PrivateIndex
 from holdfast.stores.shadowgit.lines import count_lines
 from holdfast.stores.shadowgit.looking import (
@@ -35,7 +37,7 @@ from holdfast.stores.shadowgit.looking import (
 from holdfast.stores.shadowgit.packing import Pack
 from holdfast.stores.shadowgit.recording import modes_changed
 from holdfast.stores.shadowgit.references import NewReference
-from holdfast.stores.shadowgit.repository import Layout, git_errors, opened_to_write
+from holdfast.stores.shadowgit.repository import Layout, opened
 from holdfast.stores.shadowgit.seen import Order, Seen
 from holdfast.stores.shadowgit.state import Listing, Listings, State
 from holdfast.stores.shadowgit.storing import write_root
@@ -64,9 +66,9 @@ class Taker:
         self._limit = limit
         self._folder = layout.private(project)
         self._listings = listings
-        repository, stored = opened_to_write(layout)
-        self._objects = Pack(layout.packs, stored)
-        self._trees = Trees(repository, self._objects)
+        objects = opened(layout)
+        self._objects = Pack(layout.packs, objects.stored)
+        self._trees = Trees(objects, self._objects)
         git = Git(store=layout.store, folder=self._folder, work_tree=workdir)
         self._index = PrivateIndex(git=git, folder=self._folder)
 
@@ -205,7 +207,7 @@ class Taker:
             not_captured=seen.not_captured,
         )
         last = "" if seen.base is None else seen.base.ref
-        with git_errors("write a checkpoint"):
+        with storage_errors("write a checkpoint"):
             commit = write_commit(self._trees, details, seen.root)
             ref = ref_name(self._project, order_after(order.now, last), commit)
             with NewReference(self._layout.store, ref, commit) as reference:
@@ -216,7 +218,11 @@ class Taker:
     def _lines(self, seen: Seen) -> Lines | None:
         if seen.looked.size > _BEHIND_BYTES:
             return None
-        return count_lines(self._trees.repository, seen.changed.values(), self._objects.data)
+        return count_lines(seen.changed.values(), self._content)
+
+    def _content(self, blob: bytes) -> bytes:
+        new = self._objects.data(blob)
+        return self._trees.raw(blob, Kind.BLOB) if new is None else new
 
     def _keep(self, seen: Seen) -> None:
         # The checkpoint is there. What is not remembered makes the next look slower, no more.

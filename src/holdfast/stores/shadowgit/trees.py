@@ -1,21 +1,19 @@
 """Trees of git as plain values: read, patched, compared, without a process and without an index.
 
-They are written raw, because libgit2 builds none with names that are not UTF-8. Paths are bytes
-with `/`. Nothing here recurses: a path may have two thousand folders in it.
+Names are bytes of whatever encoding, paths have `/`. Nothing here recurses: a path may have two
+thousand folders in it.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import pygit2
-from pygit2.enums import ObjectType
-
 from holdfast.errors import DamageError
+from holdfast.stores.shadowgit.git_object import OID_BYTES, Kind
+from holdfast.stores.shadowgit.objects import Objects
 
 TREE = 0o040000
 FILE = 0o100644
@@ -27,52 +25,39 @@ Node = tuple[int, bytes]
 #: What to put at paths; None takes away whatever is there, with everything below it.
 Patch = Mapping[bytes, Node | None]
 
-_OID_BYTES = 20
 #: The tree without entries, which git knows without having it.
 EMPTY = bytes.fromhex("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
-
-
-def blob_id(data: bytes) -> bytes:
-    """The id that git gives to this content."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).digest()
 
 
 class Putting(Protocol):
     """Where new objects go."""
 
-    def put(self, kind: ObjectType, data: bytes) -> bytes: ...
+    def put(self, kind: Kind, data: bytes) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Trees:
     """The trees of one repository. What was read once is remembered, as it cannot change.
 
-    New ones go to `objects`, or straight into the repository.
+    New ones go to `new`; without it, none are made.
     """
 
-    repository: pygit2.Repository
-    objects: Putting | None = None
+    objects: Objects
+    new: Putting | None = None
     _read: dict[bytes, dict[bytes, Node]] = field(default_factory=lambda: {EMPTY: {}})
 
     def entries(self, tree: bytes) -> dict[bytes, Node]:
         """What lies directly in a tree. Not to be changed by the caller."""
         found = self._read.get(tree)
         if found is None:
-            found = self._read[tree] = dict(_parsed(self.raw(tree, ObjectType.TREE)))
+            found = self._read[tree] = dict(_parsed(self.raw(tree, Kind.TREE)))
         return found
 
-    def raw(self, oid: bytes, kind: ObjectType) -> bytes:
+    def raw(self, oid: bytes, kind: Kind) -> bytes:
         """An object's bytes; raises `DamageError` when it is missing or something else."""
-        name = oid.hex()
-        try:
-            found, data = self.repository.odb.read(pygit2.Oid(raw=oid))
-        except (KeyError, pygit2.GitError) as error:
-            raise DamageError(
-                f"The {kind.name.lower()} {name} is missing from the checkpoint store, or damaged.",
-                hint="Run `holdfast checkpoints verify` to see which checkpoints need it.",
-            ) from error
+        found, data = self.objects.read(oid)
         if found != kind:
-            raise DamageError(f"{name} in the checkpoint store is no {kind.name.lower()}.")
+            raise DamageError(f"{oid.hex()} in the checkpoint store is no {kind.word}.")
         return data
 
     def at(self, tree: bytes, path: bytes) -> Node | None:
@@ -139,15 +124,15 @@ class Trees:
             b"%o %b\0%b" % (mode, name, oid)
             for name, (mode, oid) in sorted(entries.items(), key=_order)
         )
-        oid = self.put(ObjectType.TREE, raw)
+        oid = self.put(Kind.TREE, raw)
         self._read[oid] = dict(entries)
         return oid
 
-    def put(self, kind: ObjectType, data: bytes) -> bytes:
+    def put(self, kind: Kind, data: bytes) -> bytes:
         """Store an object; its id."""
-        if self.objects is not None:
-            return self.objects.put(kind, data)
-        return self.repository.odb.write(kind, data).raw
+        if self.new is None:
+            raise TypeError("these trees are only read")
+        return self.new.put(kind, data)
 
     def patched(self, tree: bytes, patch: Patch) -> bytes:
         """The tree with a patch applied; only trees on the way to a change are written."""
@@ -211,6 +196,6 @@ def _parsed(raw: bytes) -> Iterator[tuple[bytes, Node]]:
     while place < end:
         space = raw.index(b" ", place)
         null = raw.index(b"\0", space)
-        after = null + 1 + _OID_BYTES
+        after = null + 1 + OID_BYTES
         yield raw[space + 1 : null], (int(raw[place:space], 8), raw[null + 1 : after])
         place = after

@@ -54,8 +54,8 @@ def _objects(layout: Layout, refs: Sequence[Ref]) -> Iterator[Damage]:
     yield from _refs(lines)
     yield from _packs(lines)
     suspects = {oid for line in lines if not _REF.match(line) for oid in _ID.findall(line)}
-    repository = opened(layout)
-    measured = measure(layout, repository, refs, suspects=map(bytes.fromhex, suspects))
+    objects = opened(layout)
+    measured = measure(layout, objects, refs, suspects=map(bytes.fromhex, suspects))
     by_root = {root_name(ref): ref.checkpoint for ref in refs}
     for oid, roots in measured.damaged.items():
         needed = tuple(sorted({by_root[root] for root in roots if root in by_root}))
@@ -69,7 +69,7 @@ def _objects(layout: Layout, refs: Sequence[Ref]) -> Iterator[Damage]:
     if said.status >= _GAVE_UP:
         yield Damage(kind="store", name=str(layout.store), reason=_last(lines))
     costly = {one for roots in measured.damaged.values() for one in roots}
-    trees = Trees(repository)
+    trees = Trees(objects)
     for ref in refs:
         if root_name(ref) not in costly:
             yield from _beside(trees, ref)
