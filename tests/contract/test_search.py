@@ -17,6 +17,7 @@ from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.search import search, suggestion
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.space import give_back, renew_index
 
 EVERYTHING = SessionFilter()
 
@@ -355,6 +356,32 @@ def test_close_words_are_suggested(growing: Library) -> None:
         growing.say("conection")
     assert suggestion(growing.store.database, "connexion refsued") == ["connection", "refused"]
     assert suggestion(growing.store.database, "connection -zzz") == []
+
+
+@pytest.mark.parametrize("small", [0, 25_000], ids=["in steps", "at once"])
+def test_an_index_that_is_begun_anew_leaves_nothing_of_the_old_one(
+    growing: Library, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    monkeypatch.setattr(search_index, "_SMALL", small)
+    monkeypatch.setattr(search_index, "_ROWS_OF_OLD", 1)
+    with growing.store.transaction():
+        for count in range(300):
+            growing.say("needle " + " ".join(f"word{count}x{each}" for each in range(50)))
+    growing.settle()
+    database = growing.store.database
+    renew_index(database)
+    with database.read() as db:
+        assert search_index.has_old(db)
+    assert len(growing.find("needle", limit=1000)) == 300
+    steps: list[int] = []
+    give_back(database, lambda: steps.append(1))
+    assert len(steps) > 12 or small
+    with database.read() as db:
+        assert not search_index.has_old(db)
+        assert not db.execute("SELECT 1 FROM sqlite_schema WHERE name GLOB 'old_*'").fetchall()
+        assert search_index.indexed(db) == 300
+    assert len(growing.find("needle", limit=1000)) == 300
+    _check_index(growing.store)
 
 
 def test_what_slips_through_to_fts5_is_still_a_query_error(growing: Library) -> None:

@@ -108,15 +108,18 @@ def prune(root: Path, seed: str) -> None:
             use_trash=chance.random() < 0.5,
             trash_age=0.5,
         )
-        reports, _ = bound_checkpoints(
-            home, policy, command="checkpoints prune", clock=time.time, progress=Silent()
-        )
+        try:
+            reports, _ = bound_checkpoints(
+                home, policy, command="checkpoints prune", clock=time.time, progress=Silent()
+            )
+        except BusyError:
+            continue  # others had the log for long
         for outcome in (each for report in reports for each in report.outcomes):
             assert outcome.result not in ("failed", "damaged"), outcome
         if reports and chance.random() < 0.3:
             try:
                 undo(home, reports[0].operation, clock=time.time)
-            except CannotUndoError:
+            except (BusyError, CannotUndoError):
                 continue
         time.sleep(chance.random() * 0.3)
 

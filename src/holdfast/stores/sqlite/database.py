@@ -196,6 +196,9 @@ class Database:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_LIMIT}")
+        # Many builds of SQLite overwrite each page that is freed, which costs several times what
+        # the removal does. FAST overwrites where a page is written anyway.
+        connection.execute("PRAGMA secure_delete = FAST")
 
     def _make_gate(self) -> Gate:
         return Gate(self.path)
