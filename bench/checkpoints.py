@@ -3,8 +3,7 @@
 All of them look at the same tree and see the same change, one after the other, and who goes first
 changes with every round; medians are compared.
 
-    .venv/bin/python bench/checkpoints.py                   1,000 and 10,000 files: 10 minutes, 3 GB
-    .venv/bin/python bench/checkpoints.py --large           also 50,000 and 200,000: an hour, 8 GB
+    .venv/bin/python bench/checkpoints.py                   1,000 to 200,000 files: 20 minutes, 8 GB
     .venv/bin/python bench/checkpoints.py --quick           whether it works
     .venv/bin/python bench/checkpoints.py --files 10000 --only turn first    parts of it
 
@@ -45,14 +44,14 @@ from contenders import Holdfast, is_installed
 from plotting import common_options, save
 from trees import Tree
 
-_SIZES = (1_000, 10_000)
-_LARGE_SIZES = (50_000, 200_000)
+_SIZES = (1_000, 10_000, 50_000, 200_000)
 _QUICK_SIZES = (200,)
 _QUICK = Effort(rounds=1, first_rounds=1, series=1, last=22, restores=1, programs=False)
-#: A larger tree than this has fewer rounds; than that, only a turn and a first checkpoint.
-_MOST_FOR_ROUNDS = 10_000
-_FEWER = Effort(rounds=5, first_rounds=1, series=1, last=50, restores=1)
-_MOST_FOR_ALL = 50_000
+#: A larger tree than this has only a turn and a first checkpoint, in fewer rounds; than that, a turn
+#: without backup programs.
+_MOST_FOR_ALL = 10_000
+_FEWER = Effort(rounds=5, first_rounds=1)
+_MOST_FOR_PROGRAMS = 50_000
 _LEAST = Effort(rounds=3, first_rounds=1, programs=False)
 _PROJECTS, _QUICK_PROJECTS, _QUICK_WORKTREES = 1_000, 20, 2
 _POSITIONS = (1, 2, 20, 21, 50, 100, 200)
@@ -128,7 +127,7 @@ def measure(scratch: Path, files: int, parts: Sequence[str], effort: Effort, qui
     with Holdfast(folder) as ours:
         for part in parts:
             place = folder / part
-            if part not in PARTS or (part == "disk" and files > _MOST_FOR_ROUNDS):
+            if part not in PARTS:
                 continue
             print(f"  {files:,} files: {part} …", file=sys.stderr, flush=True)
             place.mkdir()
@@ -147,11 +146,10 @@ def measure(scratch: Path, files: int, parts: Sequence[str], effort: Effort, qui
 def efforts(files: int, parts: Sequence[str], quick: bool) -> tuple[Effort, Sequence[str]]:
     if quick:
         return _QUICK, parts
-    if files <= _MOST_FOR_ROUNDS:
-        return Effort(), parts
     if files <= _MOST_FOR_ALL:
-        return _FEWER, parts
-    return _LEAST, [part for part in parts if part in ("turn", "first")]
+        return Effort(), parts
+    effort = _FEWER if files <= _MOST_FOR_PROGRAMS else _LEAST
+    return effort, [part for part in parts if part in ("turn", "first")]
 
 
 def show(results: Results) -> Iterator[str]:
@@ -200,16 +198,14 @@ def keep(path: Path | None, results: Results) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--files", type=int, nargs="+", help="in the tree [1000 10000]")
-    parser.add_argument("--large", "--all", action="store_true", help="50,000 and 200,000, too")
+    parser.add_argument("--files", type=int, nargs="+", help="in the tree [1000 … 200000]")
     parser.add_argument("--projects", type=int, help="for status [1000]")
     parser.add_argument("--only", nargs="+", choices=(*PARTS, "status"), help="these parts")
     parser.add_argument("--raw", type=Path, metavar="FILE", help="keep everything measured")
     common_options(parser)
     arguments = parser.parse_args()
     quick = arguments.quick
-    usual = (*_SIZES, *(_LARGE_SIZES if arguments.large else ()))
-    sizes = arguments.files or (_QUICK_SIZES if quick else usual)
+    sizes = arguments.files or (_QUICK_SIZES if quick else _SIZES)
     parts = arguments.only or [*PARTS, "status"]
     results, load = Results(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:

@@ -5,7 +5,7 @@ one puts them together. What was measured is kept in `.bench/results`, so that o
 repeated without the others. With `--quick` each does the least that shows it works, in a minute,
 and nothing is written: such figures say nothing.
 
-    .venv/bin/python bench/report.py            about half an hour, on a machine with nothing else
+    .venv/bin/python bench/report.py            about 40 minutes, on a machine with nothing else
     .venv/bin/python bench/report.py --quick    a minute
     .venv/bin/python bench/report.py --only sessions
 """

@@ -96,6 +96,7 @@ def test_times_and_reasons_come_along_and_a_second_run_adds_nothing(
     assert states(again) == ["known"] * 9
     assert [each.id for each in again] == [each.id for each in done]
     assert len(store.list()) == 9
+    assert not list((store.layout.store / "objects").glob("??/*"))  # packs, and few of them
     after = {path: path.read_bytes() for path in home.root.rglob("*") if path.is_file()}
     assert after == before  # nothing of Hermes is changed
 

@@ -154,6 +154,28 @@ def test_one_that_is_damaged_costs_no_other(bench: Bench) -> None:
     assert len(LegacyShelf.of(layout(bench)).list()) == 2
 
 
+@pytest.mark.parametrize("how", ["packed", "detached"])
+def test_wherever_git_keeps_what_they_are_at(bench: Bench, how: str) -> None:
+    old = an_older_repository(bench)
+    run = ["git", "--git-dir", str(old)]
+    if how == "packed":
+        subprocess.run([*run, "gc", "--quiet"], check=True)
+        assert not list(old.glob("refs/heads/*"))
+    else:
+        subprocess.run([*run, "update-ref", "--no-deref", "HEAD", "HEAD"], check=True)
+        subprocess.run([*run, "checkout", "-q", "--detach"], check=True)
+    assert len(LegacyShelf.of(layout(bench)).list()) == 2
+
+
+def test_a_commit_that_is_damaged_costs_only_what_is_behind_it(bench: Bench) -> None:
+    old = an_older_repository(bench, commits=3)
+    newest, middle, _ = LegacyShelf.of(layout(bench)).list()
+    path = old / "objects" / middle.id[:2] / middle.id[2:]
+    path.chmod(0o600)
+    path.write_bytes(b"x" * 20)
+    assert LegacyShelf.of(layout(bench)).list() == [newest]
+
+
 def test_they_are_cleared_on_request_and_come_back(bench: Bench) -> None:
     an_older_repository(bench)
     legacy.set_aside(layout(bench), now=bench.now)

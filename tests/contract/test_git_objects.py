@@ -18,6 +18,7 @@ from holdfast.stores.shadowgit.git_object import Kind, object_id
 from holdfast.stores.shadowgit.loose_object import LooseObjects, file_of
 from holdfast.stores.shadowgit.objects import Objects
 from holdfast.stores.shadowgit.pack_file import Packed, header, index
+from holdfast.stores.shadowgit.trees import Trees
 
 _BY_ID = 7
 
@@ -222,6 +223,12 @@ def test_what_is_made_of_itself_is_damage(repository: Repository) -> None:
     for oid in (one, two):
         with pytest.raises(DamageError):
             Objects(repository.objects).read(oid)
+
+
+def test_a_tree_that_is_none_is_damage(repository: Repository) -> None:
+    oid = LooseObjects(repository.objects).put(Kind.TREE, b"no tree at all")
+    with pytest.raises(DamageError, match="no tree"):
+        Trees(Objects(repository.objects)).entries(oid)
 
 
 @pytest.mark.parametrize("oid", [b"", b"\0", b"\1" * 19, b"\1" * 32])

@@ -36,6 +36,7 @@ from holdfast.stores.shadowgit.repository import (
     project_of,
     used,
 )
+from holdfast.stores.shadowgit.tidying import tidy
 from holdfast.stores.shadowgit.trees import FILE, LINK, PROGRAM, TREE, Node, Trees
 
 _MILLISECONDS = 1000
@@ -111,6 +112,7 @@ def adopt(
             new.flush([reference.fd])
             reference.publish()
         _, message = read_commit(trees, commit)
+    tidy(layout)  # whoever brings in many leaves a pack each
     return parse(commit, root.hex(), message)
 
 

@@ -50,7 +50,11 @@ class Trees:
         """What lies directly in a tree. Not to be changed by the caller."""
         found = self._read.get(tree)
         if found is None:
-            found = self._read[tree] = dict(_parsed(self.raw(tree, Kind.TREE)))
+            raw = self.raw(tree, Kind.TREE)
+            try:
+                found = self._read[tree] = dict(_parsed(raw))
+            except ValueError as error:
+                raise DamageError(f"{tree.hex()} in the checkpoint store is no tree.") from error
         return found
 
     def raw(self, oid: bytes, kind: Kind) -> bytes:
