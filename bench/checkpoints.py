@@ -47,8 +47,8 @@ from trees import Tree
 _SIZES = (1_000, 10_000, 50_000, 200_000)
 _QUICK_SIZES = (200,)
 _QUICK = Effort(rounds=1, first_rounds=1, series=1, last=22, restores=1, programs=False)
-#: A larger tree than this has only a turn and a first checkpoint, in fewer rounds; than that, a turn
-#: without backup programs.
+#: A larger tree than this has only a turn and a first checkpoint, in fewer rounds; a larger one
+#: than that, a turn without backup programs.
 _MOST_FOR_ALL = 10_000
 _FEWER = Effort(rounds=5, first_rounds=1)
 _MOST_FOR_PROGRAMS = 50_000
