@@ -1,8 +1,9 @@
 """A disk that forgets what nobody flushed, as one does when the power goes.
 
 What survives of a file is what it held when it was last flushed; what survives of a folder are the
-names it had then. So a rename without a flush of the file before it leaves an empty file, and one
-without a flush of the folder after it never was. Modes and times are those of the last moment.
+names it had then, and its own mode. So a rename without a flush of the file before it leaves an
+empty file, and one without a flush of the folder after it never was. Modes and times of files are
+those of the last moment.
 
 SQLite and git flush for themselves, where nobody in Python sees it: what is theirs (`trusted`) is
 taken as it is.
@@ -36,6 +37,7 @@ class Disk:
     trusted: Callable[[str], bool]
     _contents: dict[int, bytes] = field(default_factory=dict)
     _folders: dict[int, dict[str, Name]] = field(default_factory=dict)
+    _modes: dict[int, int] = field(default_factory=dict)
     #: An inode that is kept open is not given to another file.
     _open: dict[int, int] = field(default_factory=dict)
 
@@ -71,6 +73,7 @@ class Disk:
             self._open[status.st_ino] = os.dup(fd)
         if stat.S_ISDIR(status.st_mode):
             self._folders[status.st_ino] = _names(fd)
+            self._modes[status.st_ino] = stat.S_IMODE(status.st_mode)
         else:
             self._contents[status.st_ino] = Path(f"/proc/self/fd/{fd}").read_bytes()
 
@@ -89,7 +92,7 @@ class Disk:
             place = to / name
             if stat.S_ISDIR(known.mode):
                 self._rebuild(known.inode, place)
-                place.chmod(stat.S_IMODE(known.mode))
+                place.chmod(self._modes.get(known.inode, stat.S_IMODE(known.mode)))
                 continue
             if stat.S_ISLNK(known.mode):
                 place.symlink_to(known.target)

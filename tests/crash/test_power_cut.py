@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.crash import power_take_harness
+from tests.crash import power_restore_harness, power_take_harness
 from tests.crash.power_harness import SCENARIOS
 from tests.crash.test_kill_everywhere import FEWEST_KILLS, harness
 
@@ -34,3 +34,13 @@ def test_the_power_goes_at_some_calls_of_taking_a_checkpoint() -> None:
 @pytest.mark.parametrize("scenario", power_take_harness.SCENARIOS)
 def test_the_power_goes_at_every_call_of_taking_a_checkpoint(scenario: str) -> None:
     assert harness(scenario, "1", module="power_take_harness")["states"] >= FEWEST_KILLS
+
+
+def test_the_power_goes_at_some_calls_of_a_restore() -> None:
+    assert harness("restore-then-again", SOME, module="power_restore_harness")["states"] > 2
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("scenario", power_restore_harness.SCENARIOS)
+def test_the_power_goes_at_every_call_of_a_restore(scenario: str) -> None:
+    assert harness(scenario, "1", module="power_restore_harness")["states"] >= FEWEST_KILLS
