@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 import sys
 import tempfile
@@ -191,7 +190,7 @@ def main(name: str, times: str = "once", every: str = "1") -> None:
                     break
             if through:
                 break
-    sys.stdout.write(json.dumps({"kills": tally.kills, "states": tally.states}) + "\n")
+    tally.tell()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ at each call, with 5 at each fifth.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 import sys
@@ -216,7 +215,7 @@ def main(name: str, every: str) -> None:
             tally.states += 1
             if through:
                 break
-    sys.stdout.write(json.dumps({"kills": tally.kills, "states": tally.states}) + "\n")
+    tally.tell()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 import sys
 import tempfile
@@ -158,7 +157,7 @@ def main(name: str, every: str) -> None:
             tally.states += 1
             if through:
                 break
-    sys.stdout.write(json.dumps({"kills": tally.kills, "states": tally.states}) + "\n")
+    tally.tell()
 
 
 if __name__ == "__main__":

@@ -304,6 +304,10 @@ class Tally:
     kills: int = 0
     states: int = 0
 
+    def tell(self) -> None:
+        """To whoever started this process."""
+        sys.stdout.write(json.dumps({"kills": self.kills, "states": self.states}) + "\n")
+
 
 def fresh(scratch: Path, scenario: Scenario) -> tuple[Path, dict[str, Seen]]:
     root = scratch / "home"
@@ -347,7 +351,7 @@ def main(name: str, times: str) -> None:
     with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as scratch:
         run = kill_everywhere if times == "once" else kill_twice_everywhere
         run(SCENARIOS[name], Path(scratch), tally)
-    sys.stdout.write(json.dumps({"kills": tally.kills, "states": tally.states}) + "\n")
+    tally.tell()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ each call, with 5 at each fifth.
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 import sys
 import tempfile
@@ -208,7 +207,7 @@ def main(name: str, every: str) -> None:
             tally.states += 1
             if through:
                 break
-    sys.stdout.write(json.dumps({"kills": tally.kills, "states": tally.states}) + "\n")
+    tally.tell()
 
 
 if __name__ == "__main__":

@@ -209,7 +209,7 @@ def main(name: str, every: str) -> None:
             if through:
                 break
             shutil.rmtree(root)
-    sys.stdout.write(json.dumps({"kills": tally.kills, "states": tally.states}) + "\n")
+    tally.tell()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ must be there.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 import signal
@@ -177,7 +176,7 @@ def main(name: str, every: str) -> None:
             tally.states += 1
             if through:
                 break
-    sys.stdout.write(json.dumps({"kills": tally.kills, "states": tally.states}) + "\n")
+    tally.tell()
 
 
 if __name__ == "__main__":

@@ -220,7 +220,7 @@ def main(name: str) -> None:
             tally.states += 1
             if through:
                 break
-    sys.stdout.write(json.dumps({"kills": tally.kills, "states": tally.states}) + "\n")
+    tally.tell()
 
 
 if __name__ == "__main__":
