@@ -54,6 +54,7 @@ class Results:
     load: tuple[float, float] = (0, 0)
     sizes: list[Size] = field(default_factory=list)
     projects: int = 0
+    sessions: int = 0
     status: dict[str, tuple[float, float]] = field(default_factory=dict)
 
 
@@ -162,7 +163,7 @@ def restores(results: Results) -> Iterator[str]:
 
 
 def statuses(results: Results) -> Iterator[str]:
-    yield f"| {results.projects:,} projects | takes | memory |"
+    yield f"| {results.projects:,} projects, {results.sessions:,} sessions | takes | memory |"
     yield "|---|---:|---:|"
     for words, (seconds, memory) in results.status.items():
         yield f"| {words} | {span(seconds)} | {f'{memory:.0f} MB' if memory else ''} |"
@@ -223,7 +224,7 @@ def _targets(results: Results) -> Iterator[Target]:
             most=True,
         )
     for words, (seconds, memory) in results.status.items():
-        work = f"{words}, {results.projects:,} projects"
+        work = f"{words}, {results.projects:,} projects, {results.sessions:,} sessions"
         yield Target(work=work, measured=seconds, wanted=1, most=True, unit="s")
         if memory:
             yield Target(work="its memory", measured=memory, wanted=200, most=True, unit="MB")

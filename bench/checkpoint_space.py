@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import shutil
 import statistics
+import sys
 from pathlib import Path
 
 from checkpoint_parts import Bench
 from checkpoint_results import Results
 from contenders import BareGit, Holdfast
-from prune import holdfast, on_disk
+from prune import WORKERS, holdfast, on_disk, run
 from trees import Tree
 
 WORKTREES, PER_WORKTREE, EDITS = 10, 20, 3
 PER_PROJECT = 2
 _FILES_OF_A_PROJECT = 5
 _STATUS_ROUNDS = 5
+MESSAGES_OF_A_SESSION = 2
 
 
 def disk(bench: Bench, *, worktrees: int = WORKTREES) -> None:
@@ -44,16 +46,19 @@ def disk(bench: Bench, *, worktrees: int = WORKTREES) -> None:
         shutil.rmtree(folder)
 
 
-def status(scratch: Path, ours: Holdfast, results: Results, projects: int) -> None:
+def status(scratch: Path, ours: Holdfast, results: Results, projects: int, sessions: int) -> None:
     """The library, and whole processes with the start of the interpreter."""
-    home, trees = scratch / "status", scratch / "projects"
+    home, trees, file = scratch / "status", scratch / "projects", scratch / "sessions.jsonl"
+    run(sys.executable, WORKERS / "prune_corpus.py", file, sessions, MESSAGES_OF_A_SESSION)
+    holdfast(home, "sessions", "import", file)
+    file.unlink()
     for number in range(projects):
         tree = Tree(trees / f"project-{number}", _FILES_OF_A_PROJECT, seed=number)
         tree.build()
         for _ in range(PER_PROJECT):
             tree.edit()
             ours.take(home, tree.root)
-    results.projects = projects
+    results.projects, results.sessions = projects, sessions
     asked = [ours.ask("overview", home) for _ in range(_STATUS_ROUNDS)]
     if asked[0]["projects"] != projects:
         raise SystemExit(f"Not all of {projects:,} projects are seen: {asked[0]}")

@@ -39,7 +39,7 @@ from checkpoint_results import (
     targets,
     turns,
 )
-from checkpoint_space import EDITS, PER_PROJECT, PER_WORKTREE, disk, status
+from checkpoint_space import EDITS, MESSAGES_OF_A_SESSION, PER_PROJECT, PER_WORKTREE, disk, status
 from contenders import Holdfast, is_installed
 from plotting import common_options, save
 from trees import Tree
@@ -54,6 +54,7 @@ _FEWER = Effort(rounds=5, first_rounds=1)
 _MOST_FOR_PROGRAMS = 50_000
 _LEAST = Effort(rounds=3, first_rounds=1, programs=False)
 _PROJECTS, _QUICK_PROJECTS, _QUICK_WORKTREES = 1_000, 20, 2
+_SESSIONS, _QUICK_SESSIONS = 50_000, 100
 _POSITIONS = (1, 2, 20, 21, 50, 100, 200)
 _FLOOR_ROUNDS = 21
 PARTS: dict[str, Callable[[Bench], None]] = {
@@ -94,7 +95,8 @@ A restore takes a safety checkpoint first, makes every file durable and leaves a
 `git read-tree --reset -u` only writes the files.
 """
 _STATUS = f"""
-Projects of {PER_PROJECT} checkpoints; the commands as whole processes.
+Projects of {PER_PROJECT} checkpoints, and sessions of {MESSAGES_OF_A_SESSION} messages in the same
+home; the commands as whole processes.
 """
 _SUMMARY = """
 ### What was wanted
@@ -219,7 +221,8 @@ def main() -> None:
             projects = arguments.projects or (_QUICK_PROJECTS if quick else _PROJECTS)
             print(f"  {projects:,} projects: status …", file=sys.stderr, flush=True)
             with Holdfast(scratch) as ours:
-                status(scratch, ours, results, projects)
+                sessions = _QUICK_SESSIONS if quick else _SESSIONS
+                status(scratch, ours, results, projects, sessions)
     results.load = load, os.getloadavg()[0]
     print("\n".join(show(results)))
     save(arguments.json, plots(results))

@@ -29,7 +29,7 @@ from baselines import HERMES, hermes_python
 from corpus import OLD_DAYS
 from plotting import Plot, common_options, save
 
-_WORKERS = Path(__file__).parent / "workers"
+WORKERS = Path(__file__).parent / "workers"
 _HOLDFAST = (sys.executable, "-m", "holdfast")
 _ROUNDS = 3
 _PER_SESSION = 20
@@ -85,7 +85,7 @@ def holdfast(home: Path, *words: object) -> Run:
 
 
 def hermes(home: Path, work: str, *words: object) -> Run:
-    return run(hermes_python(), _WORKERS / "hermes_prune.py", work, home, *words, HERMES_HOME=home)
+    return run(hermes_python(), WORKERS / "hermes_prune.py", work, home, *words, HERMES_HOME=home)
 
 
 def on_disk(path: Path) -> int:
@@ -115,7 +115,7 @@ def build(scratch: Path, count: int) -> tuple[Path, Path]:
     """The same sessions and files in a home of either kind."""
     ours, theirs, file = scratch / "holdfast", scratch / "hermes", scratch / "sessions.jsonl"
     folders = (ours / "sessions", theirs / "sessions")
-    run(sys.executable, _WORKERS / "prune_corpus.py", file, count, _PER_SESSION, *folders)
+    run(sys.executable, WORKERS / "prune_corpus.py", file, count, _PER_SESSION, *folders)
     holdfast(ours, "sessions", "import", file)
     built = hermes(theirs, "build", file)
     if json.loads(built.out)["sessions"] != count:
@@ -257,7 +257,7 @@ class Writer:
 
     def __init__(self, home: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(_WORKERS / "holdfast_writer.py"), str(home)],
+            [sys.executable, str(WORKERS / "holdfast_writer.py"), str(home)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -279,7 +279,7 @@ class Writer:
 def large(scratch: Path, count: int) -> None:
     """What only Holdfast is asked for: many sessions, little memory, writers that hardly wait."""
     home = scratch / "large"
-    run(sys.executable, _WORKERS / "large_store.py", home, count)
+    run(sys.executable, WORKERS / "large_store.py", home, count)
     os.sync()
     before = database(home)
     print(
