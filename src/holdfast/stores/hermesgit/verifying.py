@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from holdfast.model.verification import Damage, Verification
@@ -10,20 +9,10 @@ from holdfast.stores.hermesgit.chains import Chains
 from holdfast.stores.hermesgit.layout import REFS, HermesLayout
 from holdfast.stores.hermesgit.records import read_record
 from holdfast.stores.hermesgit.references import unreadable
+from holdfast.stores.shadowgit.fsck import checked, damaged_objects, suspects
 from holdfast.stores.shadowgit.git import Git, GitFailedError
 from holdfast.stores.shadowgit.legacy import LegacyRepository, LegacyShelf, repositories
-from holdfast.stores.shadowgit.sizes import measure, root_name
-
-# An id, but not that in the name of a pack; a pack or its index.
-_ID = re.compile(r"(?<![-0-9a-f])[0-9a-f]{40}(?![0-9a-f])")
-_PACK = re.compile(r"pack-[0-9a-f]{40}\.(?:pack|idx)")
-_SAID = re.compile(r"^(?:error|missing|fatal|bad|broken|corrupt)\b")
-#: What such a line names is whole: it leads to what is missing, and another line names that.
-_WHOLE = "broken link from"
-#: fsck adds up bits for what it found; 128 and above is that it could not go on.
-_GAVE_UP = 128
-_STATUSES = tuple(range(_GAVE_UP + 1))
-_FSCK = ("fsck", "--full", "--no-dangling", "--no-progress")
+from holdfast.stores.shadowgit.sizes import measure
 
 
 def verify(layout: HermesLayout) -> Verification:
@@ -54,26 +43,14 @@ def _references(layout: HermesLayout) -> Iterator[Damage]:
 
 
 def _objects(layout: HermesLayout, chains: Chains) -> Iterator[Damage]:
-    status, lines = _fsck(layout.git())
-    yield from _packs(lines)
+    found = checked(layout.git())
+    yield from found.packs()
     refs = list(chains.refs())
-    named = (line for line in lines if not line.startswith(_WHOLE))
-    suspects = {oid for line in named for oid in _ID.findall(line)}
-    suspected = map(bytes.fromhex, suspects)
+    suspected = suspects(found.lines)
     measured = measure(layout.shape, chains.trees.objects, refs, suspects=suspected)
-    by_root = {root_name(ref): ref.checkpoint for ref in refs}
-    for oid, roots in measured.damaged.items():
-        needed = tuple(sorted({by_root[root] for root in roots if root in by_root}))
-        yield Damage(
-            kind="object",
-            name=oid,
-            reason="missing or damaged" if needed else "damaged; no checkpoint needs it",
-            checkpoints=needed,
-            harmless=not needed,
-        )
-    if status >= _GAVE_UP:
-        last = lines[-1] if lines else "git could not look at it"
-        yield Damage(kind="store", name=str(layout.store), reason=last)
+    yield from damaged_objects(measured, refs)
+    if found.gave_up:
+        yield Damage(kind="store", name=str(layout.store), reason=found.last)
 
 
 def _ends(chains: Chains) -> Iterator[Damage]:
@@ -101,24 +78,6 @@ def _records(layout: HermesLayout, chains: Chains) -> Iterator[Damage]:
 
 def _older(older: Sequence[LegacyRepository]) -> Iterator[Damage]:
     for each in older:
-        status, lines = _fsck(Git(store=each.path))
-        if status:
-            reason = lines[-1] if lines else f"git fsck ended with {status}"
-            yield Damage(kind="store", name=str(each.path), reason=reason)
-
-
-def _fsck(git: Git) -> tuple[int, Sequence[str]]:
-    said = git.run(*_FSCK, ok=_STATUSES)
-    text = (said.output + said.errors).decode("utf-8", "replace")
-    return said.status, [line for line in text.splitlines() if _SAID.match(line)]
-
-
-def _packs(lines: Sequence[str]) -> Iterator[Damage]:
-    """Each pack once, with the first thing that git said of it."""
-    named: dict[str, str] = {}
-    for line in lines:
-        found = _PACK.search(line)
-        if found is not None:
-            named.setdefault(found[0], line.partition(": ")[2])
-    for name, reason in named.items():
-        yield Damage(kind="pack", name=name, reason=reason)
+        found = checked(Git(store=each.path))
+        if found.status:
+            yield Damage(kind="store", name=str(each.path), reason=found.last)

@@ -15,6 +15,7 @@ from holdfast.model.verification import Damage, Verification
 from holdfast.stores.shadowgit.base import content_of
 from holdfast.stores.shadowgit.commits import parse
 from holdfast.stores.shadowgit.dropping import Ref, all_refs, read_commit
+from holdfast.stores.shadowgit.fsck import checked, damaged_objects, suspects
 from holdfast.stores.shadowgit.git import GitFailedError
 from holdfast.stores.shadowgit.index_file import index_objects
 from holdfast.stores.shadowgit.projects import read_record
@@ -22,14 +23,7 @@ from holdfast.stores.shadowgit.repository import Layout, opened, used
 from holdfast.stores.shadowgit.sizes import measure, root_name
 from holdfast.stores.shadowgit.trees import Trees
 
-# An id, but not that in the name of a pack; a pack or its index; a ref of ours.
-_ID = re.compile(r"(?<![-0-9a-f])[0-9a-f]{40}(?![0-9a-f])")
-_PACK = re.compile(r"pack-[0-9a-f]{40}\.(?:pack|idx)")
 _REF = re.compile(r"^error: (refs/holdfast\S*): (.+)$")
-_SAID = re.compile(r"^(?:error|missing|fatal|bad|dangling)\b")
-#: fsck adds up bits for what it found; 128 and above is that it could not go on.
-_GAVE_UP = 128
-_STATUSES = tuple(range(_GAVE_UP + 1))
 
 
 def verify(layout: Layout) -> Verification:
@@ -48,26 +42,15 @@ def verify(layout: Layout) -> Verification:
 
 
 def _objects(layout: Layout, refs: Sequence[Ref]) -> Iterator[Damage]:
-    said = layout.git().run("fsck", "--full", "--no-dangling", "--no-progress", ok=_STATUSES)
-    text = (said.output + said.errors).decode("utf-8", "replace")
-    lines = [line for line in text.splitlines() if _SAID.match(line)]
-    yield from _refs(lines)
-    yield from _packs(lines)
-    suspects = {oid for line in lines if not _REF.match(line) for oid in _ID.findall(line)}
+    found = checked(layout.git())
+    yield from _refs(found.lines)
+    yield from found.packs()
     objects = opened(layout)
-    measured = measure(layout, objects, refs, suspects=map(bytes.fromhex, suspects))
-    by_root = {root_name(ref): ref.checkpoint for ref in refs}
-    for oid, roots in measured.damaged.items():
-        needed = tuple(sorted({by_root[root] for root in roots if root in by_root}))
-        yield Damage(
-            kind="object",
-            name=oid,
-            reason="missing or damaged" if needed else "damaged; no checkpoint needs it",
-            checkpoints=needed,
-            harmless=not needed,
-        )
-    if said.status >= _GAVE_UP:
-        yield Damage(kind="store", name=str(layout.store), reason=_last(lines))
+    suspected = suspects(line for line in found.lines if not _REF.match(line))
+    measured = measure(layout, objects, refs, suspects=suspected)
+    yield from damaged_objects(measured, refs)
+    if found.gave_up:
+        yield Damage(kind="store", name=str(layout.store), reason=found.last)
     costly = {one for roots in measured.damaged.values() for one in roots}
     trees = Trees(objects)
     for ref in refs:
@@ -80,17 +63,6 @@ def _refs(lines: Sequence[str]) -> Iterator[Damage]:
         found = _REF.match(line)
         if found is not None:
             yield Damage(kind="ref", name=found[1], reason=found[2])
-
-
-def _packs(lines: Sequence[str]) -> Iterator[Damage]:
-    """Each pack once, with the first thing that git said of it."""
-    named: dict[str, str] = {}
-    for line in lines:
-        found = _PACK.search(line)
-        if found is not None:
-            named.setdefault(found[0], line.partition(": ")[2])
-    for name, reason in named.items():
-        yield Damage(kind="pack", name=name, reason=reason)
 
 
 def _beside(trees: Trees, ref: Ref) -> Iterator[Damage]:
@@ -134,7 +106,3 @@ def _indexes(layout: Layout) -> Iterator[Damage]:
 
 def _listed(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
-
-
-def _last(lines: Sequence[str]) -> str:
-    return lines[-1] if lines else "git could not look at it"
