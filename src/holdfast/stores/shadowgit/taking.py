@@ -45,7 +45,7 @@ from holdfast.stores.shadowgit.trees import EMPTY, TREE, Node, Trees
 from holdfast.stores.shadowgit.walking import parent, standing_digest
 
 #: The index is brought up to date when the next look would have to read more than this again.
-_BEHIND_FILES = 64
+_BEHIND_FILES = 32
 _BEHIND_BYTES = 4_000_000
 
 

@@ -6,13 +6,15 @@ thousand folders in it.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.errors import DamageError
-from holdfast.stores.shadowgit.git_object import OID_BYTES, Kind
+from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.objects import Objects
 
 TREE = 0o040000
@@ -25,6 +27,10 @@ Node = tuple[int, bytes]
 #: What to put at paths; None takes away whatever is there, with everything below it.
 Patch = Mapping[bytes, Node | None]
 
+# Mode, name, and the 20 bytes of an id. A name has every byte but the null that ends it.
+_ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
+_BETWEEN = len(b" \0")
+_MODES = {b"%o" % mode: mode for mode in (TREE, FILE, PROGRAM, LINK)}
 #: The tree without entries, which git knows without having it.
 EMPTY = bytes.fromhex("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 
@@ -52,7 +58,7 @@ class Trees:
         if found is None:
             raw = self.raw(tree, Kind.TREE)
             try:
-                found = self._read[tree] = dict(_parsed(raw))
+                found = self._read[tree] = _parsed(raw)
             except ValueError as error:
                 raise DamageError(f"{tree.hex()} in the checkpoint store is no tree.") from error
         return found
@@ -195,11 +201,9 @@ def _order(item: tuple[bytes, Node]) -> bytes:
     return name + b"/" if mode == TREE else name
 
 
-def _parsed(raw: bytes) -> Iterator[tuple[bytes, Node]]:
-    place, end = 0, len(raw)
-    while place < end:
-        space = raw.index(b" ", place)
-        null = raw.index(b"\0", space)
-        after = null + 1 + OID_BYTES
-        yield raw[space + 1 : null], (int(raw[place:space], 8), raw[null + 1 : after])
-        place = after
+def _parsed(raw: bytes) -> dict[bytes, Node]:
+    """What a tree's bytes say; raises `ValueError` when they are none."""
+    found = _ENTRY.findall(raw)
+    if sum(map(len, itertools.chain.from_iterable(found))) + _BETWEEN * len(found) != len(raw):
+        raise ValueError("no tree")
+    return {name: (_MODES.get(mode) or int(mode, 8), oid) for mode, name, oid in found}
