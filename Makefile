@@ -40,8 +40,8 @@ test: lint types contracts  ## Check everything: lint, types, import contracts, 
 # pytest exits 5 when it selected no test: nothing deep yet is no failure.
 .PHONY: test-deep
 test-deep: dev  ## Run the long tests that `make test` leaves out
-	$(BIN)/python -m pytest -n $(WORKERS) -m deep -o faulthandler_timeout=3600 $(PYTEST_ARGS) \
-	  || [ $$? -eq 5 ]
+	HOLDFAST_EXAMPLES=1000 $(BIN)/python -m pytest -n $(WORKERS) -m deep \
+	  -o faulthandler_timeout=3600 $(PYTEST_ARGS) || [ $$? -eq 5 ]
 	HOLDFAST_EXAMPLES=1000 $(BIN)/python -m pytest -n $(WORKERS) -m "not deep" tests/property \
 	  -o faulthandler_timeout=3600 $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
