@@ -17,7 +17,7 @@ from holdfast.errors import DamageError, StorageError
 from holdfast.stores.shadowgit.git_object import Kind, object_id
 from holdfast.stores.shadowgit.loose_object import LooseObjects, file_of
 from holdfast.stores.shadowgit.objects import Objects
-from holdfast.stores.shadowgit.pack_file import Packed, header, index
+from holdfast.stores.shadowgit.pack_file import Packed, entry, header, index
 from holdfast.stores.shadowgit.trees import Trees
 
 _BY_ID = 7
@@ -209,15 +209,32 @@ def test_a_size_that_is_wrong_takes_no_memory(repository: Repository) -> None:
     assert peak < 2_000_000
 
 
+def test_an_object_under_the_id_of_another_is_damage(repository: Repository) -> None:
+    """As an index with a wrong place gives it: whole, and not what was asked for."""
+    one, two = (object_id(Kind.BLOB, data) for data in (b"one", b"two"))
+    _write_pack(repository, {one: entry(Kind.BLOB, b"two"), two: entry(Kind.BLOB, b"two")})
+    path = Path(file_of(str(repository.objects), one))
+    objects = Objects(repository.objects)
+    assert objects.read(two) == (Kind.BLOB, b"two")
+    with pytest.raises(DamageError, match=one.hex()):
+        objects.read(one)
+    LooseObjects(repository.objects).put(Kind.BLOB, b"one")
+    assert objects.read(one) == (Kind.BLOB, b"one")
+    path.chmod(0o600)
+    path.write_bytes(zlib.compress(b"blob 3\0two"))
+    with pytest.raises(DamageError, match=one.hex()):
+        objects.read(one)
+
+
 def test_what_is_made_of_itself_is_damage(repository: Repository) -> None:
     one, two = b"\1" * 20, b"\2" * 20
     delta = bytes([5, 5, 0x90, 5])
-    entry = bytes([_BY_ID << 4 | len(delta)])
+    head = bytes([_BY_ID << 4 | len(delta)])
     _write_pack(
         repository,
         {
-            one: entry + two + zlib.compress(delta),
-            two: entry + one + zlib.compress(delta),
+            one: head + two + zlib.compress(delta),
+            two: head + one + zlib.compress(delta),
         },
     )
     for oid in (one, two):

@@ -15,8 +15,8 @@ from holdfast.errors import DamageError
 from holdfast.stores.hermesgit.layout import HermesLayout, opened
 from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.index_file import index_objects
+from holdfast.stores.shadowgit.trees import TREE_ENTRY
 
-_TREE_ENTRY = re.compile(rb"([0-7]+) [^\0]+\0(.{20})", re.DOTALL)
 _TREE_LINE = re.compile(rb"tree ([0-9a-f]{40})\n")
 _GITLINK = b"160000"
 
@@ -75,7 +75,7 @@ def _below(kind: Kind, data: bytes) -> Iterator[bytes]:
         if found is not None:
             yield bytes.fromhex(found[1].decode("ascii"))
     elif kind == Kind.TREE:
-        for mode, oid in _TREE_ENTRY.findall(data):
+        for mode, _, oid in TREE_ENTRY.findall(data):
             if mode != _GITLINK:
                 yield oid
 

@@ -7,7 +7,6 @@ and its answer is what a reclaim really frees.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,13 +22,11 @@ from holdfast.stores.shadowgit.object_files import ObjectFiles, allocated_below,
 from holdfast.stores.shadowgit.objects import Objects
 from holdfast.stores.shadowgit.pack_file import index_oids
 from holdfast.stores.shadowgit.repository import Layout
-from holdfast.stores.shadowgit.trees import Trees
+from holdfast.stores.shadowgit.trees import TREE_ENTRY, Trees
 
 #: What a pack's index takes for each object: its id, its place, a checksum.
 _INDEX_ENTRY = 28
 _LINE = "%(objectname) %(objectsize:disk)"
-# Mode, name, and the 20 bytes of an id. A name has every byte but the null that ends it.
-_TREE_ENTRY = re.compile(rb"([0-7]+) [^\0]+\0(.{20})", re.DOTALL)
 _STATUSES = (0, 1, 128)
 _FOLDER = b"40000"
 _GITLINK = b"160000"
@@ -203,7 +200,7 @@ class _Graph:
                 continue
             self._read.add(node)
             held = []
-            for mode, oid in _TREE_ENTRY.findall(self._raw(node)):
+            for mode, _, oid in TREE_ENTRY.findall(self._raw(node)):
                 if mode == _FOLDER:
                     waiting.append(oid)
                 elif mode == _GITLINK:

@@ -28,7 +28,7 @@ Node = tuple[int, bytes]
 Patch = Mapping[bytes, Node | None]
 
 # Mode, name, and the 20 bytes of an id. A name has every byte but the null that ends it.
-_ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
+TREE_ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
 _BETWEEN = len(b" \0")
 _MODES = {b"%o" % mode: mode for mode in (TREE, FILE, PROGRAM, LINK)}
 #: The tree without entries, which git knows without having it.
@@ -203,7 +203,7 @@ def _order(item: tuple[bytes, Node]) -> bytes:
 
 def _parsed(raw: bytes) -> dict[bytes, Node]:
     """What a tree's bytes say; raises `ValueError` when they are none."""
-    found = _ENTRY.findall(raw)
+    found = TREE_ENTRY.findall(raw)
     if sum(map(len, itertools.chain.from_iterable(found))) + _BETWEEN * len(found) != len(raw):
         raise ValueError("no tree")
     return {name: (_MODES.get(mode) or int(mode, 8), oid) for mode, name, oid in found}
