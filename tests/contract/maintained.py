@@ -41,6 +41,13 @@ def ids(root: Path) -> set[str]:
         return {session.id for session in store.find()}
 
 
+def bundles_of(archive: Path) -> list[Path]:
+    """The bundles in an archive folder."""
+    return [
+        path for path in archive.rglob("*") if path.is_file() and path.suffix in (".zst", ".gz")
+    ]
+
+
 def at(moment: float) -> Callable[[], float]:
     """A clock that has stopped."""
     return lambda: moment

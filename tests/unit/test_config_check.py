@@ -326,6 +326,22 @@ BAD_MAINTENANCE = {
     "[maintenance]\nretention_days = 1": (
         ":2: maintenance.retention_days: unknown key; it belongs in [sessions]"
     ),
+    # One interval for everything: whoever knows the key from another table is sent to this one.
+    "[checkpoints]\nmin_interval_hours = 24": (
+        ":2: checkpoints.min_interval_hours: unknown key; it belongs in [maintenance]"
+    ),
+    "[sessions]\nmin_interval_hours = 24": (
+        ":2: sessions.min_interval_hours: unknown key; it belongs in [maintenance]"
+    ),
+    "[archive]\nauto_archive = true": (
+        ":2: archive.auto_archive: unknown key; it belongs in [sessions]"
+    ),
+    "[archive]\narchive_after_days = 9": (
+        ":2: archive.archive_after_days: unknown key; it belongs in [sessions]"
+    ),
+    "[sessions]\nfiles_retention_days = -1": (
+        ":2: sessions.files_retention_days: expected a number from 0 to 36500, found -1"
+    ),
     "[archive]\ncodec = 'zst'": (
         ':2: archive.codec: expected "zstd" or "gzip", found "zst" (text); did you mean "zstd"?'
     ),

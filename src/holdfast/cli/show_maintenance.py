@@ -16,8 +16,10 @@ from holdfast.services.upkeep import StepPlan
 
 _TITLES = {
     Step.SETTLE: "interrupted runs",
+    Step.AUTO_ARCHIVE: "old sessions into the archive",
     Step.PRUNE: "prune by the policy",
     Step.UPKEEP: "ends, trash, space",
+    Step.FILES: "files of old sessions",
     Step.GC: "empty and trivial sessions",
     Step.ARCHIVE: "archive",
     Step.CHECKPOINTS: "checkpoints",
@@ -109,7 +111,7 @@ def _in_words(step: StepResult) -> str:
         return f"failed: {step.error}"
     ended = sum(report.count(Result.ENDED) for report in step.reports)
     parts = [
-        (step.removed, "removed"),
+        (step.removed, "archived" if step.step is Step.AUTO_ARCHIVE else "removed"),
         (ended, "ended as abandoned"),
         (sum(report.skipped for report in step.reports), "skipped"),
         (step.failed, "failed"),

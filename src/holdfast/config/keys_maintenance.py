@@ -24,6 +24,22 @@ CLEANING: tuple[Key, ...] = (
         about=("Whether maintenance removes empty and trivial sessions as well.",),
     ),
     Key(
+        path=(SESSIONS, "auto_archive"),
+        kind=Flag(),
+        default=False,
+        about=("Whether maintenance moves old sessions into the archive before it prunes.",),
+    ),
+    Key(
+        path=(SESSIONS, "archive_after_days"),
+        kind=Number(low=0, high=36_500, whole=False),
+        default=30,
+        about=(
+            "With auto_archive, ended sessions go to the archive when their last activity is older",
+            "than this many days. 0 archives none.",
+        ),
+        per_source=True,
+    ),
+    Key(
         path=(SESSIONS, "empty_hours"),
         kind=Number(low=0, high=8_760, whole=False),
         default=24,

@@ -30,6 +30,16 @@ RETENTION: tuple[Key, ...] = (
         per_source=True,
     ),
     Key(
+        path=(SESSIONS, "files_retention_days"),
+        kind=Number(low=0, high=36_500, whole=False),
+        default=0,
+        about=(
+            "Maintenance removes the files (transcripts, request dumps) of sessions whose last",
+            "activity is older than this many days. The sessions stay. 0 turns this off.",
+        ),
+        per_source=True,
+    ),
+    Key(
         path=(SESSIONS, "idle_hours"),
         kind=Number(
             low=1, high=8_760, whole=False, hint="a shorter time could take a session in use"

@@ -22,6 +22,7 @@ class SessionSettings:
     """[sessions]: what holds for all sessions."""
 
     retention_days: float
+    files_retention_days: float
     idle_hours: float
     keep_last: int
     keep_hourly: int
@@ -35,6 +36,8 @@ class SessionSettings:
     pins: tuple[str, ...]
     auto_prune: bool
     auto_gc: bool
+    auto_archive: bool
+    archive_after_days: float
     empty_hours: float
     trivial_days: float
     trivial_max: int
@@ -63,6 +66,14 @@ class SessionSettings:
         )
         return Limits(rules=rules, caps=caps)
 
+    def file_limits(self) -> Limits:
+        """Which sessions keep their files; empty when all do."""
+        return Limits(rules=Rules(max_age=self.files_retention_days * DAY or None))
+
+    def archive_limits(self) -> Limits:
+        """Which sessions stay out of the archive; empty when all do."""
+        return Limits(rules=Rules(max_age=self.archive_after_days * DAY or None))
+
     def gc_rules(self) -> GcRules:
         """Which sessions were never worth keeping."""
         return GcRules(
@@ -86,6 +97,7 @@ class SourceSettings:
 
     name: str
     retention_days: float | None = None
+    files_retention_days: float | None = None
     keep_last: int | None = None
     keep_hourly: int | None = None
     keep_daily: int | None = None
@@ -95,6 +107,7 @@ class SourceSettings:
     keep_within: str | None = None
     max_total_size_mb: int | None = None
     max_count: int | None = None
+    archive_after_days: float | None = None
 
     def given(self) -> Iterator[tuple[str, Value]]:
         """The names and values that were set, in the order of the keys."""
@@ -105,5 +118,14 @@ class SourceSettings:
 
     def limits(self, sessions: SessionSettings) -> Limits:
         """Rules that were not given come from `sessions`; caps bound each on its own."""
-        own: dict[str, Any] = {"max_total_size_mb": 0, "max_count": 0, **dict(self.given())}
-        return replace(sessions, **own).limits()
+        return self._over(replace(sessions, max_total_size_mb=0, max_count=0)).limits()
+
+    def file_limits(self, sessions: SessionSettings) -> Limits:
+        return self._over(sessions).file_limits()
+
+    def archive_limits(self, sessions: SessionSettings) -> Limits:
+        return self._over(sessions).archive_limits()
+
+    def _over(self, sessions: SessionSettings) -> SessionSettings:
+        own: dict[str, Any] = dict(self.given())
+        return replace(sessions, **own)

@@ -99,6 +99,23 @@ class Settings:
             trivial_max=self.sessions.trivial_max,
         )
 
+    def files_policy(self) -> Policy:
+        """Which sessions keep their files. Empty: maintenance leaves files alone."""
+        return Policy(
+            everywhere=self.sessions.file_limits(),
+            by_source={each.name: each.file_limits(self.sessions) for each in self.sources},
+            pins=self.sessions.pins,
+        )
+
+    def auto_archive_policy(self) -> Policy:
+        """Which sessions maintenance leaves out of the archive. Empty: it archives none."""
+        return Policy(
+            everywhere=self.sessions.archive_limits(),
+            by_source={each.name: each.archive_limits(self.sessions) for each in self.sources},
+            pins=self.sessions.pins,
+            trivial_max=self.sessions.trivial_max,
+        )
+
     def gc_rules(self) -> GcRules:
         """What gc takes."""
         return self.sessions.gc_rules()

@@ -15,11 +15,16 @@ from holdfast.model.report import Report, Result
 
 
 class Step(StrEnum):
-    """The parts of a run, in their order. Either `PRUNE` or `UPKEEP` takes place."""
+    """The parts of a run, in their order. Either `PRUNE` or `UPKEEP` takes place.
+
+    `AUTO_ARCHIVE` moves sessions into the archive; `ARCHIVE` bounds what is in there.
+    """
 
     SETTLE = "settle"
+    AUTO_ARCHIVE = "auto_archive"
     PRUNE = "prune"
     UPKEEP = "upkeep"
+    FILES = "files"
     GC = "gc"
     ARCHIVE = "archive"
     CHECKPOINTS = "checkpoints"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from holdfast.model.inventory import Inventory
@@ -21,11 +22,13 @@ def plan_home_gc(
     now: float,
     command: str,
     wanted: SessionFilter,
+    left: Callable[[Inventory], Inventory] = lambda seen: seen,
     progress: Progress | None = None,
 ) -> tuple[Plan, Inventory]:
     """The plan for the wanted sessions, and everything that the scan saw: of a store that may hold
-    hundreds of thousands, only those that are small enough to go."""
+    hundreds of thousands, only those that are small enough to go. `left` takes out what another
+    step is to have."""
     few = rules.trivial_max if wanted.max_messages is None else wanted.max_messages
     wanted = replace(wanted, max_messages=min(few, rules.trivial_max))
     inventory = home.scan(now, progress, wanted=wanted)
-    return plan_gc(rules, policy, inventory, now, command=command), inventory
+    return plan_gc(rules, policy, left(inventory), now, command=command), inventory

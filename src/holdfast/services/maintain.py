@@ -168,6 +168,8 @@ class _Run:
             over = any(use.exceeded for use in cap_uses(caps, made.inventory) if use.in_bytes)
             if reports and not (over and made.plan.removals):
                 break
+            if step is Step.AUTO_ARCHIVE and made.plan.removals:
+                self.home.archive.check()  # one clear error, not one for each session
             reports.append(apply(made.plan, self.home, clock=self.clock, progress=self.progress))
             last = len(reports) == ROUNDS or not _has_size_cap(caps)
             if last or self.progress.stop_requested():

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from holdfast.config import Settings
+from holdfast.errors import HoldfastError
 from holdfast.model.inventory import Inventory
 from holdfast.model.maintenance import Step
-from holdfast.model.plan import Plan
+from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.policy.retention import plan
-from holdfast.policy.rules import Limits, Rules
-from holdfast.policy.selection import Selection
-from holdfast.ports import Home, Progress
+from holdfast.policy.rules import Files, Limits, Rules
+from holdfast.ports import Archive, Home, Progress
 from holdfast.services.gc import plan_home_gc
-from holdfast.services.prune import plan_prune
 from holdfast.services.prune_checkpoints import plan_prune_checkpoints
 
 COMMAND = "maintain"
@@ -36,8 +36,10 @@ class StepPlan:
 def steps_of(settings: Settings, home: Home) -> tuple[Step, ...]:
     """What maintenance does in a home with these settings, in order."""
     wanted = {
+        Step.AUTO_ARCHIVE: settings.sessions.auto_archive,
         Step.PRUNE: settings.sessions.auto_prune,
         Step.UPKEEP: not settings.sessions.auto_prune,
+        Step.FILES: not settings.files_policy().empty,
         Step.GC: settings.sessions.auto_gc,
         Step.ARCHIVE: not settings.archive_policy().empty,
         Step.CHECKPOINTS: home.has_checkpoints(),
@@ -51,14 +53,64 @@ def plan_step(
     return _PLANNERS[step](home, settings, now, progress)
 
 
+def _plan_auto_archive(
+    home: Home, settings: Settings, now: float, progress: Progress | None
+) -> StepPlan:
+    """Move ended sessions whose last activity is long ago into the archive, with their files."""
+    if settings.auto_archive_policy().empty:
+        return _nothing(Step.AUTO_ARCHIVE, home, now, "archive_after_days is 0: none is archived")
+    inventory = home.scan(now, progress)
+    made = _archiving(inventory, settings, now)
+    note = _why_not(home.archive) if made.removals else ""
+    return StepPlan(step=Step.AUTO_ARCHIVE, plan=made, inventory=inventory, note=note)
+
+
+def _why_not(archive: Archive) -> str:
+    """Why a run could archive nothing: said in a dry run too, before anybody relies on it."""
+    try:
+        archive.check()
+    except HoldfastError as error:
+        return f"nothing can be archived now. {error.message}"
+    return ""
+
+
+def _archiving(inventory: Inventory, settings: Settings, now: float) -> Plan:
+    """Which sessions go to the archive. Trash is not looked at: that is for the next step."""
+    return plan(
+        settings.auto_archive_policy(),
+        replace(inventory, trash=()),
+        now,
+        command=COMMAND,
+        leaving=Action.ARCHIVE,
+    )
+
+
+def _without_archived(inventory: Inventory, settings: Settings, now: float) -> Inventory:
+    """The inventory as the archiving step leaves it.
+
+    In a run that step has already taken them, unless it failed. Then they wait for its next try:
+    what the user wants in the archive must not end up in the trash.
+    """
+    if not settings.sessions.auto_archive or settings.auto_archive_policy().empty:
+        return inventory
+    return _without(inventory, _archiving(inventory, settings, now))
+
+
+def _without(inventory: Inventory, made: Plan) -> Inventory:
+    """The inventory without what a plan takes away."""
+    gone = {(item.kind, item.id) for item in made.removals}
+    items = tuple(item for item in inventory.items if (item.kind, item.id) not in gone)
+    return replace(inventory, items=items)
+
+
 def _plan_prune(home: Home, settings: Settings, now: float, progress: Progress | None) -> StepPlan:
     policy = settings.policy()
     if policy.empty:
         note = "the policy has no rule and no cap, so nothing is pruned by it"
         return replace(_plan_upkeep(home, settings, now, progress), step=Step.PRUNE, note=note)
-    made, inventory = plan_prune(
-        home, policy, now=now, command=COMMAND, selection=Selection(), progress=progress
-    )
+    inventory = home.scan(now, progress)
+    left = _without_archived(inventory, settings, now)
+    made = plan(policy, left, now, command=COMMAND)
     return StepPlan(step=Step.PRUNE, plan=made, inventory=inventory)
 
 
@@ -74,6 +126,18 @@ def _plan_upkeep(home: Home, settings: Settings, now: float, progress: Progress 
     return StepPlan(step=Step.UPKEEP, plan=made, inventory=inventory)
 
 
+def _plan_files(home: Home, settings: Settings, now: float, progress: Progress | None) -> StepPlan:
+    """Remove the files of old sessions, and old files without a session. The sessions stay."""
+    inventory = home.scan(now, progress)
+    left = _without_archived(inventory, settings, now)
+    if settings.sessions.auto_prune and not settings.policy().empty:
+        # These go with their sessions.
+        left = _without(left, plan(settings.policy(), left, now, command=COMMAND))
+    left = replace(left, trash=(), space=())
+    made = plan(settings.files_policy(), left, now, command=COMMAND, files=Files.ONLY)
+    return StepPlan(step=Step.FILES, plan=made, inventory=inventory)
+
+
 def _plan_gc(home: Home, settings: Settings, now: float, progress: Progress | None) -> StepPlan:
     rules = settings.gc_rules()
     if rules.empty:
@@ -85,6 +149,7 @@ def _plan_gc(home: Home, settings: Settings, now: float, progress: Progress | No
         now=now,
         command=COMMAND,
         wanted=SessionFilter(),
+        left=partial(_without_archived, settings=settings, now=now),
         progress=progress,
     )
     return StepPlan(step=Step.GC, plan=made, inventory=inventory)
@@ -125,8 +190,10 @@ def _nothing(step: Step, home: Home, now: float, note: str) -> StepPlan:
 
 _Planner = Callable[[Home, Settings, float, Progress | None], StepPlan]
 _PLANNERS: Mapping[Step, _Planner] = {
+    Step.AUTO_ARCHIVE: _plan_auto_archive,
     Step.PRUNE: _plan_prune,
     Step.UPKEEP: _plan_upkeep,
+    Step.FILES: _plan_files,
     Step.GC: _plan_gc,
     Step.ARCHIVE: _plan_archive,
     Step.CHECKPOINTS: _plan_checkpoints,

@@ -49,7 +49,9 @@ def maintain(
     Runs at most once in 24 hours (min_interval_hours), whoever asks for it. It finishes what a
     killed run left, ends sessions whose process is gone, empties trash whose time is over, and
     gives free space back. With `auto_prune = true` in [sessions] it prunes by the rules of the
-    configuration too, and with `auto_gc = true` it removes empty and trivial sessions.
+    configuration too, with `auto_gc = true` it removes empty and trivial sessions, with
+    `auto_archive = true` it archives old sessions before it prunes, and with
+    `files_retention_days` it removes the files of older sessions and keeps the sessions.
 
     It asks nothing: what it may remove is what the configuration allows. What it removes is in
     the log, and `holdfast undo` brings it back until the trash is emptied.
