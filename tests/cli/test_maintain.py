@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli import watch
+from holdfast.cli.invocation import Invocation
+from holdfast.homes.maintenance import ConfigWatch
 from tests.cli.machine import Machine, entries
 from tests.cli.runner import COMMAND, PATIENCE
 
@@ -203,6 +206,17 @@ def test_a_watch_that_sleeps_ends_at_once(used: Machine, ending: signal.Signals)
         assert process.returncode == 0
     assert json.loads(out) == {"home": str(used.home), "runs": 1, "failed": 0}
     assert "Traceback" not in err
+
+
+def test_a_watch_that_sleeps_wakes_when_the_configuration_changes(tmp_path: Path) -> None:
+    """Without it the sleep would last a day, and the test as long."""
+    (tmp_path / "config.toml").write_text("")
+    watched, stop = ConfigWatch(tmp_path), watch._Stop()
+    (tmp_path / "config.toml").write_text(PRUNE)
+    invocation = Invocation(home=tmp_path)
+    watch._sleep_until(invocation.clock() + 86_400, stop, invocation, watched)
+    assert not watched.changed()
+    stop.close()
 
 
 def test_only_one_watches_a_home(used: Machine) -> None:

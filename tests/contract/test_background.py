@@ -10,7 +10,7 @@ import pytest
 
 import holdfast
 from holdfast import MaintenanceResult
-from tests.contract.maintained import a_home, is_running, listener
+from tests.contract.maintained import a_home, configure, is_running, listener
 
 PRUNE = "[sessions]\nauto_prune = true\n"
 HELD = PRUNE + "max_count = 2\npins = ['old-*']\n"
@@ -69,6 +69,28 @@ def test_it_runs_again_whenever_it_is_due(root: Path) -> None:
         return found
 
     assert [result.ran for result in asyncio.run(host())] == [True] * 3
+
+
+def test_it_runs_at_once_when_the_configuration_changes(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.homes.background._NAP", 0.001)
+    a_home(root, sessions=3)
+
+    async def host() -> list[int]:
+        results: asyncio.Queue[MaintenanceResult] = asyncio.Queue()
+        task = asyncio.create_task(
+            holdfast.maintain_in_background(root, on_result=results.put_nowait)
+        )
+        first = await results.get()
+        configure(root, PRUNE)
+        second = await results.get()
+        while not second.ran:  # it may have woken while the file was being written
+            second = await results.get()
+        await ended(task)
+        return [first.removed, second.removed]
+
+    assert asyncio.run(host()) == [0, 3]
 
 
 def test_the_loop_is_free_while_it_runs_and_cancelling_ends_it(root: Path, tmp_path: Path) -> None:

@@ -216,6 +216,61 @@ def test_force_ignores_the_interval(root: Path) -> None:
     assert holdfast.maintain(root, force=True).ran
 
 
+def test_turning_auto_prune_on_takes_effect_at_once(root: Path) -> None:
+    a_home(root, sessions=3)
+    assert holdfast.maintain(root).ran
+    configure(root, PRUNE)
+    assert holdfast.maintain(root).removed == 3
+    assert holdfast.maintain(root).skipped is Skipped.NOT_DUE
+
+
+@pytest.mark.parametrize(
+    ("changed", "due"),
+    [
+        ("trash_days = 3", True),
+        ("[sessions]\nfiles_retention_days = 3", True),
+        ("[sessions.source.cron]\nretention_days = 3", True),
+        ("[archive]\nretention_days = 3", True),
+        ("[checkpoints]\nmax_total_size_mb = 3", True),
+        ("[notify]\nnear_percent = 3", False),
+        ("[guard]\nmax_iterations = 3", False),
+        ("[maintenance]\nmin_interval_hours = 3", False),
+        ("# nothing but a comment", False),
+    ],
+)
+def test_a_change_is_due_when_maintenance_would_do_something_else(
+    root: Path, changed: str, due: bool
+) -> None:
+    a_home(root)
+    assert holdfast.maintain(root).ran
+    configure(root, changed)
+    assert holdfast.maintain(root).ran is due
+
+
+def test_two_hosts_with_other_settings_do_not_make_each_other_run(root: Path) -> None:
+    """One has an environment variable, the other has not: each runs once per interval."""
+    a_home(root)
+    home, now = opened(root), time.time()
+    both = [
+        load(root / "config.toml", {}),
+        load(root / "config.toml", {"HOLDFAST_SESSIONS_AUTO_GC": "true"}),
+    ]
+    ran = [maintain_opened(home, both[turn % 2], clock=at(now + turn)).ran for turn in range(6)]
+    assert ran == [True, True, False, False, False, False]
+    later = now + DAY + 10
+    assert [maintain_opened(home, each, clock=at(later)).ran for each in both] == [True, True]
+
+
+def test_a_marker_of_an_older_version_is_due_once(root: Path) -> None:
+    a_home(root)
+    assert holdfast.maintain(root).ran
+    document = json.loads(marker(root).read_bytes())
+    del document["done"]
+    marker(root).write_text(json.dumps(document))
+    assert holdfast.maintain(root).ran
+    assert holdfast.maintain(root).skipped is Skipped.NOT_DUE
+
+
 def test_what_is_due_soon_may_run_early(root: Path) -> None:
     a_home(root)
     start = time.time()
@@ -299,8 +354,13 @@ print("ran" if result.ran else result.skipped.value, result.removed, flush=True)
 """
 
 
-def test_of_many_processes_that_start_together_exactly_one_runs(root: Path, tmp_path: Path) -> None:
-    a_home(root, PRUNE, sessions=300)
+@pytest.mark.parametrize("ran_before", [False, True], ids=["never", "with other settings"])
+def test_of_many_processes_that_start_together_exactly_one_runs(
+    root: Path, tmp_path: Path, ran_before: bool
+) -> None:
+    a_home(root, sessions=300)
+    assert not ran_before or holdfast.maintain(root).ran
+    configure(root, PRUNE)
     go = tmp_path / "go"
     processes = [python(_START, root, go) for _ in range(8)]
     for process in processes:

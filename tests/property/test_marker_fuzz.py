@@ -21,6 +21,7 @@ DOCUMENT = {
     "format": 1,
     "finished_at": NOW - 5,
     "ok": True,
+    "done": {"0123456789abcdef": NOW - 5},
     "told": {"cap/max_count": {"state": "near", "at": NOW - 5}},
 }
 MARKERS = (
@@ -35,6 +36,8 @@ MARKERS = (
 @example(json.dumps(DOCUMENT | {"told": []}).encode())
 @example(json.dumps(DOCUMENT | {"told": {"x": None}}).encode())
 @example(json.dumps(DOCUMENT | {"finished_at": 10**400}).encode())
+@example(json.dumps(DOCUMENT | {"done": []}).encode())
+@example(json.dumps(DOCUMENT | {"done": {"x": None}}).encode())
 @example(b"[" * 2_000)
 def test_any_marker_is_read_or_counts_as_never(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as name:

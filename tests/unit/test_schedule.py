@@ -52,6 +52,24 @@ def test_between_the_end_and_the_next_due_time_nothing_is_due(
         assert is_due(marker, max(now, finished + interval), interval)
 
 
+@given(
+    runs=st.lists(st.tuples(st.sampled_from("abcdefghijkl"), MOMENTS), max_size=30),
+    now=MOMENTS,
+    interval=INTERVALS,
+)
+def test_the_marker_knows_the_last_runs_by_their_settings(
+    runs: list[tuple[str, float]], now: float, interval: float
+) -> None:
+    marker = Marker()
+    for settings, moment in runs:
+        marker = Marker(finished_at=moment, done=marker.done_at(moment, settings))
+        assert marker.done[settings] == moment
+        assert not is_due(marker, moment, interval, settings)
+        assert len(marker.done) <= 8
+        assert max(marker.done.values()) == moment, "nothing lies in the future"
+    assert is_due(marker, now, interval, "never used")
+
+
 @given(interval=INTERVALS, share=st.floats(min_value=0, max_value=1))
 def test_jitter_is_a_small_part_of_the_interval(interval: float, share: float) -> None:
     assert 0 <= jitter(interval, share) <= min(interval, 3600)

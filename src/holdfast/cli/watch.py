@@ -16,14 +16,15 @@ from holdfast.cli.log_lines import log_to_stderr
 from holdfast.cli.output import print_json, when
 from holdfast.cli.show_maintenance import summary
 from holdfast.errors import HoldfastError
-from holdfast.homes.maintenance import close_home, maintain_opened
+from holdfast.homes.maintenance import ConfigWatch, close_home, maintain_opened
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.policy.schedule import next_run
 from holdfast.services.maintain import failed
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
 
-#: The longest sleep in one piece: a machine that slept meanwhile counts no time of its own.
-_NAP = 300.0
+#: The longest sleep in one piece: a machine that slept meanwhile counts no time of its own, and
+#: whoever edits the configuration does not want to wait until tomorrow.
+_NAP = 30.0
 _log = logging.getLogger("holdfast")
 
 
@@ -63,6 +64,7 @@ def watch(invocation: Invocation, *, force: bool) -> int:
     """Run whenever it is due, until a signal comes. Only one at a time may watch a home."""
     home, _ = invocation.open_home()  # whatever is wrong now is told now
     gate = FileMaintenanceGate(home.state)
+    watched = ConfigWatch(home.root)
     runs = failures = 0
     with (
         gate.watching("maintain --watch"),
@@ -77,7 +79,7 @@ def watch(invocation: Invocation, *, force: bool) -> int:
             failures += bool(result.errors)
             again = "" if stop.stop_requested() else f"; again at {when(due)}"
             _log.info("maintenance of %s: %s%s", home.root, summary(result), again)
-            _sleep_until(due, stop, invocation)
+            _sleep_until(due, stop, invocation, watched)
         _log.info("no longer watching %s", home.root)
     if invocation.json:
         print_json({"home": str(home.root), "runs": runs, "failed": failures})
@@ -98,8 +100,11 @@ def _once(invocation: Invocation, stop: _Stop, *, force: bool) -> MaintenanceRes
     return result
 
 
-def _sleep_until(moment: float, stop: _Stop, invocation: Invocation) -> None:
+def _sleep_until(moment: float, stop: _Stop, invocation: Invocation, watched: ConfigWatch) -> None:
+    """Sleep until then, or until the configuration changes."""
     while not stop.stop_requested() and (left := moment - invocation.clock()) > 0:
+        if watched.changed():
+            return
         stop.sleep(min(left, _NAP))
 
 

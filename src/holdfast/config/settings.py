@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
 
@@ -41,6 +42,8 @@ from holdfast.policy.prices import Prices
 from holdfast.policy.rules import DAY, Policy
 
 _HOUR = 3_600.0
+#: The tables, beside the top, that decide what maintenance does.
+_UPKEEP = (SESSIONS, CHECKPOINTS, ARCHIVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +137,13 @@ class Settings:
             self.checkpoints.policy(use_trash=use_trash, keep_orphans=keep_orphans),
             trash_age=self.trash_days * DAY,
         )
+
+    def upkeep_fingerprint(self) -> str:
+        """The same for settings with which maintenance does the same."""
+        said = [
+            (path, value) for path, value in self._values() if len(path) == 1 or path[0] in _UPKEEP
+        ]
+        return sha256(repr(said).encode()).hexdigest()[:16]
 
     def session_options(self) -> SessionOptions:
         """How sessions live."""

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from holdfast.homes.maintenance import maintain
+from holdfast.homes.maintenance import ConfigWatch, maintain
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.policy.schedule import next_run
 from holdfast.ports import Clock
 
-#: The longest sleep in one piece: a machine that slept meanwhile counts no time of its own.
-_NAP = 300.0
+#: The longest sleep in one piece: a machine that slept meanwhile counts no time of its own, and
+#: whoever edits the configuration does not want to wait until tomorrow.
+_NAP = 30.0
 _log = logging.getLogger("holdfast")
 
 
@@ -28,17 +29,20 @@ async def maintain_in_background(
 ) -> None:
     """Look after a home now, and again whenever it is due, until this task is cancelled.
 
+    It is due at once when the configuration changes in a way that matters here.
+
     The work is done in a thread of its own, so that the loop stays free. Cancelling stops a run
     between two batches and waits for that. Nothing else ever gets out of here.
     """
     stop = _Stop()
+    watched = ConfigWatch(home)
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="holdfast-maintain")
     try:
         while True:
             run = worker.submit(maintain, home, clock=clock, progress=stop)
             result = await _finished(asyncio.wrap_future(run), stop)
             _hand_over(result, on_result)
-            await _sleep_until(next_run(result, random.random()), clock)  # noqa: S311
+            await _sleep_until(next_run(result, random.random()), clock, watched)  # noqa: S311
     finally:
         worker.shutdown(wait=False)
 
@@ -77,6 +81,7 @@ def _hand_over(
         _log.exception("the callback for maintenance failed")
 
 
-async def _sleep_until(moment: float, clock: Clock) -> None:
-    while (left := moment - clock()) > 0:
+async def _sleep_until(moment: float, clock: Clock, watched: ConfigWatch) -> None:
+    """Sleep until then, or until the configuration changes."""
+    while (left := moment - clock()) > 0 and not watched.changed():
         await asyncio.sleep(min(left, _NAP))

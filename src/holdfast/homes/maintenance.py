@@ -11,6 +11,7 @@ from pathlib import Path
 
 from holdfast import config
 from holdfast.config import Settings
+from holdfast.errors import HoldfastError
 from holdfast.homes.options import HomeOptions
 from holdfast.homes.registry import check_folder, config_file, open_home
 from holdfast.model.alert import Alert
@@ -50,6 +51,26 @@ def maintain(
     if result.steps:
         close_home(opened)
     return result
+
+
+class ConfigWatch:
+    """Notices that somebody edited the configuration of a home. Never raises."""
+
+    def __init__(self, home: str | os.PathLike[str]) -> None:
+        self._home = home
+        self._seen = self._look()
+
+    def changed(self) -> bool:
+        """Whether it is another file, or has another time or size, than when last asked."""
+        before, self._seen = self._seen, self._look()
+        return self._seen != before
+
+    def _look(self) -> tuple[int, int, int] | None:
+        try:
+            status = config_file(Path(self._home)).stat()
+        except (OSError, ValueError, TypeError, HoldfastError):
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def maintain_opened(

@@ -13,6 +13,9 @@ from holdfast.model.item import SPACE
 from holdfast.model.plan import Shortfall
 from holdfast.model.report import Report, Result
 
+#: Of so many different settings the marker knows when they were last used.
+_MOST_SETTINGS = 8
+
 
 class Step(StrEnum):
     """The parts of a run, in their order. Either `PRUNE` or `UPKEEP` takes place.
@@ -50,11 +53,23 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """When maintenance last ended; None is never. `told` is by the key of the event."""
+    """When maintenance last ended; None is never. `told` is by the key of the event.
+
+    `done` says when the last run with certain settings ended, by their fingerprint. There may be
+    several: an agent and a timer with other environment variables look after the same home, and
+    neither must make the other run at every call.
+    """
 
     finished_at: float | None = None
     ok: bool = True
+    done: Mapping[str, float] = field(default_factory=dict)
     told: Mapping[str, Told] = field(default_factory=dict)
+
+    def done_at(self, now: float, settings: str) -> Mapping[str, float]:
+        """`done` after a run that ends now. Bounded; what lies in the future was not."""
+        others = [each for each in self.done.items() if each[0] != settings and each[1] <= now]
+        others.sort(key=lambda each: each[1], reverse=True)
+        return {settings: now, **dict(others[: _MOST_SETTINGS - 1])}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

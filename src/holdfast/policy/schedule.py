@@ -11,14 +11,18 @@ _SPREAD = 0.1  # of the interval
 _WIDEST_SPREAD = 1_800.0
 
 
-def is_due(marker: Marker, now: float, interval: float) -> bool:
+def is_due(marker: Marker, now: float, interval: float, settings: str | None = None) -> bool:
     """Whether the time has come. What lies in the future was not: it counts as never."""
-    return next_due(marker, now, interval) <= now
+    return next_due(marker, now, interval, settings) <= now
 
 
-def next_due(marker: Marker, now: float, interval: float) -> float:
-    """From when on the next run may take place; `now` when that is already so."""
-    finished = marker.finished_at
+def next_due(marker: Marker, now: float, interval: float, settings: str | None = None) -> float:
+    """From when on the next run may take place; `now` when that is already so.
+
+    With `settings`, only runs with these very settings count: whoever changes them does not wait
+    for the interval to end.
+    """
+    finished = marker.finished_at if settings is None else marker.done.get(settings)
     # Written so that NaN, which compares false with everything, is due.
     if finished is None or not finished <= now:
         return now

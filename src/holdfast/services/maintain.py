@@ -99,11 +99,16 @@ class _Run:
     def interval(self) -> float:
         return self.settings.maintenance.interval
 
+    @property
+    def fingerprint(self) -> str:
+        return self.settings.upkeep_fingerprint()
+
     def is_due(self) -> bool:
-        return is_due(self.gate.read(), self.clock(), max(0.0, self.interval - self.early))
+        interval = max(0.0, self.interval - self.early)
+        return is_due(self.gate.read(), self.clock(), interval, self.fingerprint)
 
     def not_due(self) -> MaintenanceResult:
-        due = next_due(self.gate.read(), self.clock(), self.interval)
+        due = self._next_due(self.gate.read())
         return self.result(skipped=Skipped.NOT_DUE, reason="it was done already", next_due=due)
 
     def result(self, **fields: Any) -> MaintenanceResult:
@@ -126,8 +131,11 @@ class _Run:
             return self.result(steps=tuple(steps), stopped=True)
         events = self._look(steps)
         marker = self._record(steps, events)
-        due = None if marker is None else next_due(marker, self.clock(), self.interval)
+        due = None if marker is None else self._next_due(marker)
         return self.result(steps=tuple(steps), events=tuple(events), next_due=due)
+
+    def _next_due(self, marker: Marker) -> float:
+        return next_due(marker, self.clock(), self.interval, self.fingerprint)
 
     def _steps(self) -> list[tuple[Step, Callable[[], StepResult]]]:
         planned = [
@@ -230,9 +238,11 @@ class _Run:
         now, before = self.clock(), self.gate.read()
         new = fresh(events, before.told, now, self.interval)
         new = tell(new, self.notifier, self.progress.stop_requested)
+        finished = self.clock()
         marker = Marker(
-            finished_at=self.clock(),
+            finished_at=finished,
             ok=all(step.error is None and not step.failed for step in steps),
+            done=before.done_at(finished, self.fingerprint),
             told=remember(new, before.told, now, self.interval),
         )
 

@@ -97,6 +97,7 @@ def _document(marker: Marker) -> dict[str, Any]:
         "format": _FORMAT,
         "finished_at": marker.finished_at,
         "ok": marker.ok,
+        "done": dict(marker.done),
         "told": {key: {"state": told.state, "at": told.at} for key, told in marker.told.items()},
     }
 
@@ -108,6 +109,8 @@ def _marker(document: Any) -> Marker:
     return Marker(
         finished_at=None if finished_at is None else _moment(finished_at),
         ok=document["ok"] is True,
+        # A marker of an older version has none, so whatever the settings are, they are due.
+        done={str(key): _moment(at) for key, at in document.get("done", {}).items()},
         told=_told(document.get("told", {})),
     )
 
