@@ -8,7 +8,7 @@ from rich.text import Text
 
 from holdfast.cli.output import name, say, suggest, table
 from holdfast.cli.show_plan import kind_name
-from holdfast.cli.show_status import show_shares
+from holdfast.cli.show_status import show_files, show_shares
 from holdfast.cli.show_usage import show_usage
 from holdfast.model.session import Session
 from holdfast.model.stats import Share, StoreStats
@@ -21,9 +21,10 @@ def show_stats(seen: HomeStats, home_flag: str) -> None:
         say("There is no session store in this home.")
     else:
         _show_store(seen.store)
-    show_shares("on the disk", list(_on_the_disk(seen)))
+    show_shares("on the disk", list(_on_the_disk(seen)), "number")
     if seen.largest:
         _show_largest(seen.largest)
+    show_files("largest files", seen.largest_files)
     show_usage(seen.costs, home_flag)
     _show_tip(seen, home_flag)
 
@@ -43,6 +44,8 @@ def _show_store(store: StoreStats) -> None:
 def _on_the_disk(seen: HomeStats) -> Iterator[Share]:
     for share in seen.by_kind:
         yield Share(name=kind_name(share.name), count=share.count, bytes=share.bytes)
+    checkpoints = seen.checkpoints
+    yield Share(name="checkpoints", count=checkpoints.count, bytes=checkpoints.bytes)
     store = seen.store
     if store is not None:
         yield Share(name="database", count=1, bytes=store.database_bytes - store.free_bytes)

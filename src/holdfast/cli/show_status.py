@@ -7,9 +7,10 @@ from pathlib import Path
 
 from rich.text import Text
 
-from holdfast.cli.output import bar, console, name, say, suggest, table
+from holdfast.cli.output import bar, console, name, say, suggest, table, when
 from holdfast.cli.show_near import show_near
 from holdfast.cli.show_plan import kind_name
+from holdfast.model.session_file import SessionFile
 from holdfast.model.stats import Share
 from holdfast.model.units import format_bytes, format_count
 from holdfast.services.status import HomeStatus
@@ -54,6 +55,7 @@ def show_status(status: HomeStatus, *, home_flag: str) -> None:
         show_shares("last active", status.by_age, "items")
         show_shares("source", _main_sources(status.by_source), "items")
     show_near(status.nearness, home_flag)
+    _show_large_files(status.large_files, home_flag)
     _show_troubles(status, home_flag)
     show_next(status, home_flag)
 
@@ -67,7 +69,7 @@ def _what(status: HomeStatus) -> list[Share]:
         *(Share(name=kind_name(s.name), count=s.count, bytes=s.bytes) for s in status.by_kind),
         Share(name="trash", count=len(inventory.trash), bytes=trash_bytes),
         Share(name="unused space", count=0, bytes=unused),
-        Share(name="checkpoints", count=0, bytes=inventory.checkpoint_bytes),
+        Share(name="checkpoints", count=status.checkpoints.count, bytes=inventory.checkpoint_bytes),
         Share(
             name="everything else",
             count=0,
@@ -94,6 +96,28 @@ def show_shares(title: str, shares: Sequence[Share], counted: str = "files") -> 
     say()
 
 
+def show_files(title: str, files: Sequence[SessionFile]) -> None:
+    """Single files, the largest first; nothing when there are none."""
+    if not files:
+        return
+    rows = table(title, "size", "last written", right=("size",))
+    for each in files:
+        rows.add_row(name(each.file), format_bytes(each.bytes), when(each.last_active_at))
+    say(rows)
+    say()
+
+
+def _show_large_files(files: Sequence[SessionFile], home_flag: str) -> None:
+    show_files("too large", files)
+    if files:
+        say(
+            "One session may take no more than max_size_mb in [sessions]; each of these files does."
+        )
+        say("To remove files of old sessions and keep the sessions, have a look first:")
+        suggest(f"holdfast {home_flag}sessions prune --files-only --older-than 7d --dry-run")
+        say()
+
+
 def _main_sources(shares: Sequence[Share]) -> list[Share]:
     shown, rest = list(shares[:_MOST_SOURCES]), shares[_MOST_SOURCES:]
     if rest:
@@ -116,9 +140,9 @@ def _show_troubles(status: HomeStatus, home_flag: str) -> None:
                 style="yellow",
             )
         )
-    for problem in status.inventory.problems:
+    for problem in status.problems:
         say(Text.assemble(name(problem.path, "yellow"), (f": {problem.reason}", "yellow")))
-    if status.unfinished or status.inventory.problems:
+    if status.unfinished or status.problems:
         say()
 
 

@@ -14,6 +14,7 @@ class EventKind(StrEnum):
     CAP_NEAR = "cap_near"
     CAP_NOT_REACHED = "cap_not_reached"
     SESSION_TOO_LARGE = "session_too_large"
+    FILE_TOO_LARGE = "file_too_large"
     MAINTENANCE_FAILED = "maintenance_failed"
 
 

@@ -12,7 +12,8 @@ from functools import lru_cache
 from holdfast.errors import UsageError
 from holdfast.model.item import Item
 
-DAY = 86_400.0
+HOUR = 3_600.0
+DAY = 24 * HOUR
 BUCKETS = ("hourly", "daily", "weekly", "monthly", "yearly")
 
 #: A session with more messages than this is substantial.

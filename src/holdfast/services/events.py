@@ -8,6 +8,7 @@ from dataclasses import replace
 from holdfast.errors import BusyError
 from holdfast.model.alert import Alert, AlertKind
 from holdfast.model.event import Event, EventKind
+from holdfast.model.item import Item
 from holdfast.model.maintenance import StepResult
 from holdfast.model.plan import Shortfall
 from holdfast.model.session import Session
@@ -15,6 +16,7 @@ from holdfast.model.units import format_bytes, format_count
 from holdfast.policy.headroom import MAX_BYTES, CapUse
 from holdfast.policy.limits import SessionLimits, alerts, near
 from holdfast.ports import SessionStore
+from holdfast.services.large_files import too_large
 
 _MOST = 10
 
@@ -97,6 +99,23 @@ def session_event(home: str, at: float, alert: Alert) -> Event:
             "limit": alert.limit,
         },
     )
+
+
+def file_events(home: str, at: float, items: Iterable[Item], limits: SessionLimits) -> list[Event]:
+    """Files of sessions that are larger than a session may be."""
+    return [
+        Event(
+            kind=EventKind.FILE_TOO_LARGE,
+            home=home,
+            at=at,
+            subject=each.file,
+            state="over",
+            message=f"{home}/{each.file} takes {format_bytes(each.bytes)}, more than the "
+            f"{format_bytes(limits.max_bytes)} that one session may (max_size_mb)",
+            details={**each.to_json(), "limit": limits.max_bytes},
+        )
+        for each in too_large(items, limits)
+    ]
 
 
 def failure_events(home: str, at: float, steps: Iterable[StepResult]) -> list[Event]:

@@ -19,13 +19,20 @@ from holdfast.model.event import Event
 from holdfast.model.maintenance import MaintenanceResult, Marker, Skipped, Step, StepResult
 from holdfast.model.plan import Shortfall
 from holdfast.model.report import Report
+from holdfast.model.session import SessionFilter
 from holdfast.model.units import format_count
 from holdfast.policy.headroom import CapUse, cap_uses
 from holdfast.policy.rules import DAY, Policy
 from holdfast.policy.schedule import is_due, next_due
 from holdfast.ports import Clock, Home, MaintenanceGate, Notifier, Progress
 from holdfast.services.apply import apply
-from holdfast.services.events import cap_events, failure_events, session_events, shortfall_events
+from holdfast.services.events import (
+    cap_events,
+    failure_events,
+    file_events,
+    session_events,
+    shortfall_events,
+)
 from holdfast.services.notify import fresh, remember, tell
 from holdfast.services.prune_checkpoints import bound_checkpoints
 from holdfast.services.settle import settle_if_needed
@@ -223,15 +230,19 @@ class _Run:
         policy = self.settings.policy()
         unreached = [each for step in steps for each in step.shortfalls]
         events: list[Event] = []
+        # Without a cap nobody needs to look at each session.
+        wanted = None if _has_cap(policy) else SessionFilter(ids=())
+        inventory = self.home.scan(now, self.progress, wanted=wanted)
         if _has_cap(policy):
-            uses = cap_uses(policy, self.home.scan(now, self.progress))
+            uses = cap_uses(policy, inventory)
             if self.settings.sessions.auto_prune:
                 unreached += _still_over(uses, unreached)
             share = self.settings.notify.near_share
             events += cap_events(home, now, uses, share, unreached=unreached)
         events += shortfall_events(home, now, unreached)
         limits = self.settings.session_options().limits
-        return events + session_events(home, now, self.home.session_store(), limits)
+        events += session_events(home, now, self.home.session_store(), limits)
+        return events + file_events(home, now, inventory.items, limits)
 
     def _record(self, steps: list[StepResult], events: Sequence[Event]) -> Marker | None:
         """Tell what is new, and write down that the run is over; None when that failed."""

@@ -15,12 +15,15 @@ from holdfast.model.cost import CostTotals
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import Item
 from holdfast.model.session import Session, SessionFilter, SessionOrder
+from holdfast.model.session_file import SessionFile
 from holdfast.model.stats import Share, StoreStats
 from holdfast.policy.costs import costs
 from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.prices import Prices
 from holdfast.policy.rules import Policy
 from holdfast.ports import Home, Progress, SessionStore
+from holdfast.services.checkpoint_count import CheckpointCount, count_checkpoints
+from holdfast.services.large_files import largest_files
 from holdfast.services.status import AGES
 
 _LARGEST = 5
@@ -55,6 +58,8 @@ class HomeStats:
     store: StoreStats | None
     costs: CostTotals
     largest: tuple[Session, ...]
+    largest_files: tuple[SessionFile, ...]
+    checkpoints: CheckpointCount
     tip: Tip | None
 
     def to_json(self) -> dict[str, Any]:
@@ -73,10 +78,12 @@ class HomeStats:
             "sessions": store.to_json() if store else None,
             "costs": self.costs.to_json(),
             "largest": [session.to_json() for session in self.largest],
+            "largest_files": [each.to_json() for each in self.largest_files],
+            "checkpoints": self.checkpoints.to_json(),
             "tip": self.tip.to_json() if self.tip else None,
             "problems": [
                 {"path": problem.path, "reason": problem.reason}
-                for problem in self.inventory.problems
+                for problem in (*self.inventory.problems, *self.checkpoints.problems)
             ],
         }
 
@@ -109,6 +116,8 @@ def stats(
         store=counted,
         costs=costs(store.usage_entries() if store is not None else (), prices),
         largest=tuple(largest),
+        largest_files=largest_files(inventory.items, _LARGEST),
+        checkpoints=count_checkpoints(home, inventory),
         tip=max((tip for tip in tips if tip.sessions), key=lambda tip: tip.bytes, default=None),
     )
 

@@ -8,25 +8,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import EmptyPolicyError
-from holdfast.model.inventory import Inventory
+from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.item import Item
 from holdfast.model.nearness import Nearness
 from holdfast.model.plan import Outlook
 from holdfast.model.session import Session, SessionFilter
+from holdfast.model.session_file import SessionFile
 from holdfast.model.stats import Share, StoreStats
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.limits import SessionLimits, near
 from holdfast.policy.nearness import nearness
 from holdfast.policy.prices import Prices
 from holdfast.policy.retention import outlook
-from holdfast.policy.rules import DAY, Policy
+from holdfast.policy.rules import DAY, HOUR, Policy
 from holdfast.ports import Home, Progress, SessionStore
+from holdfast.services.checkpoint_count import CheckpointCount, count_checkpoints
+from holdfast.services.large_files import too_large
 
 _MOST = 10
 #: So many open sessions are held against their budgets, those that were active last.
 _MOST_OPEN = 1_000
 
 AGES = (
+    ("< 1 h", HOUR),
+    ("< 6 h", 6 * HOUR),
     ("< 1 d", DAY),
     ("< 7 d", 7 * DAY),
     ("< 30 d", 30 * DAY),
@@ -51,6 +56,12 @@ class HomeStatus:
     store: StoreStats | None = None
     near_limit: tuple[Session, ...] = ()
     nearness: Nearness = field(default_factory=Nearness)
+    large_files: tuple[SessionFile, ...] = ()
+    checkpoints: CheckpointCount
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return (*self.inventory.problems, *self.checkpoints.problems)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -60,6 +71,7 @@ class HomeStatus:
             "total_bytes": self.inventory.total_bytes,
             "other_bytes": self.inventory.other_bytes,
             "checkpoint_bytes": self.inventory.checkpoint_bytes,
+            "checkpoints": self.checkpoints.to_json(),
             "trash": {
                 "count": len(self.inventory.trash),
                 "bytes": sum(item.bytes for item in self.inventory.trash),
@@ -70,13 +82,13 @@ class HomeStatus:
             "sessions": self.store.to_json() if self.store else None,
             "near_limit": [session.to_json() for session in self.near_limit],
             "near": [near.to_json() for near in self.nearness.near],
+            "large_files": [each.to_json() for each in self.large_files],
             "unknown_cost": self.nearness.unknown_cost,
             "policy_would_remove": self.outlook.removals if self.outlook else 0,
             "policy_would_free": self.outlook.bytes if self.outlook else 0,
             "unfinished_operations": list(self.unfinished),
             "problems": [
-                {"path": problem.path, "reason": problem.reason}
-                for problem in self.inventory.problems
+                {"path": problem.path, "reason": problem.reason} for problem in self.problems
             ],
         }
 
@@ -114,6 +126,8 @@ def status(
         ),
         store=None if store is None else store.statistics(now=now, ages=AGES),
         near_limit=near_limit,
+        large_files=too_large(inventory.items, limits or SessionLimits()),
+        checkpoints=count_checkpoints(home, inventory),
         nearness=_nearness(
             store,
             limits or SessionLimits(),

@@ -1,0 +1,41 @@
+"""A file of a session, as a list of large ones shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.model.item import Item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFile:
+    """`file` is its path in the home, `session` the one that its name says, in the store or not."""
+
+    file: str
+    kind: str
+    session: str
+    source: str
+    bytes: int
+    last_active_at: float
+
+    @classmethod
+    def of(cls, item: Item) -> SessionFile:
+        return cls(
+            file=item.id,
+            kind=item.kind,
+            session=item.session,
+            source=item.source,
+            bytes=item.bytes,
+            last_active_at=item.last_active_at,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "kind": self.kind,
+            "session": self.session,
+            "source": self.source,
+            "bytes": self.bytes,
+            "last_active_at": self.last_active_at,
+        }
