@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from holdfast.homes.background import maintain_in_background as maintain_in_background
     from holdfast.homes.embedded import open_sessions as open_sessions
     from holdfast.homes.embedded_checkpoints import open_checkpoints as open_checkpoints
+    from holdfast.homes.library import archive_sessions as archive_sessions
+    from holdfast.homes.library import delete_sessions as delete_sessions
+    from holdfast.homes.library import garbage_collect as garbage_collect
+    from holdfast.homes.library import prune_checkpoints as prune_checkpoints
+    from holdfast.homes.library import prune_sessions as prune_sessions
+    from holdfast.homes.library import restore_sessions as restore_sessions
+    from holdfast.homes.library import undo as undo
+    from holdfast.homes.library import undo_latest as undo_latest
     from holdfast.homes.maintenance import maintain as maintain
     from holdfast.homes.registry import open_home as open_home
     from holdfast.model.alert import Alert as Alert
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
     from holdfast.model.maintenance import MaintenanceResult as MaintenanceResult
     from holdfast.model.plan import Plan as Plan
     from holdfast.model.report import Report as Report
+    from holdfast.model.run import Run as Run
     from holdfast.model.session import EndReason as EndReason
     from holdfast.model.session import Hit as Hit
     from holdfast.model.session import Message as Message
@@ -60,7 +69,6 @@ if TYPE_CHECKING:
     from holdfast.services.recorder import Recorder as Recorder
     from holdfast.services.rollback import rollback as rollback
     from holdfast.services.sessions import Sessions as Sessions
-    from holdfast.services.undo import undo as undo
 
 _ROOMS = {
     "Advice": "holdfast.model.guard",
@@ -93,6 +101,7 @@ _ROOMS = {
     "Report": "holdfast.model.report",
     "Rollback": "holdfast.model.checkpoint",
     "Rules": "holdfast.policy.rules",
+    "Run": "holdfast.model.run",
     "Session": "holdfast.model.session",
     "SessionFilter": "holdfast.model.session",
     "SessionLimits": "holdfast.policy.limits",
@@ -105,14 +114,21 @@ _ROOMS = {
     "Tokens": "holdfast.model.session",
     "Transcript": "holdfast.policy.lifecycle",
     "apply": "holdfast.services.apply",
+    "archive_sessions": "holdfast.homes.library",
+    "delete_sessions": "holdfast.homes.library",
+    "garbage_collect": "holdfast.homes.library",
     "maintain": "holdfast.homes.maintenance",
     "maintain_in_background": "holdfast.homes.background",
     "open_checkpoints": "holdfast.homes.embedded_checkpoints",
     "open_home": "holdfast.homes.registry",
     "open_sessions": "holdfast.homes.embedded",
     "plan": "holdfast.policy.retention",
+    "prune_checkpoints": "holdfast.homes.library",
+    "prune_sessions": "holdfast.homes.library",
+    "restore_sessions": "holdfast.homes.library",
     "rollback": "holdfast.services.rollback",
-    "undo": "holdfast.services.undo",
+    "undo": "holdfast.homes.library",
+    "undo_latest": "holdfast.homes.library",
 }
 
 __all__ = [
@@ -146,6 +162,7 @@ __all__ = [
     "Report",
     "Rollback",
     "Rules",
+    "Run",
     "Session",
     "SessionFilter",
     "SessionLimits",
@@ -159,14 +176,21 @@ __all__ = [
     "Transcript",
     "__version__",
     "apply",
+    "archive_sessions",
+    "delete_sessions",
+    "garbage_collect",
     "maintain",
     "maintain_in_background",
     "open_checkpoints",
     "open_home",
     "open_sessions",
     "plan",
+    "prune_checkpoints",
+    "prune_sessions",
+    "restore_sessions",
     "rollback",
     "undo",
+    "undo_latest",
 ]
 
 

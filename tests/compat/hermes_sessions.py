@@ -23,7 +23,7 @@ from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
 from holdfast.services.delete import plan_delete
 from holdfast.services.silent import Silent
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from tests.compat import hermes_release
 from tests.compat.hermes_release import NEWEST, NotInstallableError
 
@@ -79,7 +79,7 @@ def deleted(root: Path, *ids: str, now: float = NOW) -> Report:
 
 
 def undone(root: Path, now: float = NOW) -> Report:
-    return undo(opened(root, now), None, clock=lambda: now)[1]
+    return undo_latest(opened(root, now), clock=lambda: now)[1]
 
 
 def session_ids(root: Path) -> set[str]:

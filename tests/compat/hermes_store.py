@@ -21,7 +21,7 @@ from holdfast.ports import CheckpointStore
 from holdfast.services.apply import apply
 from holdfast.services.prune_checkpoints import plan_prune_checkpoints
 from holdfast.services.silent import Silent
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from holdfast.stores.hermesgit.layout import HermesLayout
 from holdfast.stores.shadowgit.store import ShadowGitStore
 from tests.compat.hermes_release import NEWEST, hermes_python
@@ -100,7 +100,7 @@ class Home:
         return apply(plan, self.home, clock=lambda: self.now, progress=Silent())
 
     def undo(self) -> Report:
-        return undo(self.home, None, clock=lambda: self.now)[1]
+        return undo_latest(self.home, clock=lambda: self.now)[1]
 
     def age(self, seconds: float = HOUR) -> None:
         """As if nobody had used the store for so long."""

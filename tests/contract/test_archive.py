@@ -32,7 +32,7 @@ from holdfast.model.session import Hit, Json, Message, Session, SessionFilter, S
 from holdfast.policy.retention import plan_all
 from holdfast.services.apply import apply
 from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import processes
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.catalogue import NAME as CATALOGUE
@@ -96,7 +96,7 @@ def test_archived_and_back_is_identity(
     suffix = ".tar.zst" if codec == "zstd" else ".tar.gz"
     assert archived(home) == sorted(f"{each}{suffix}" for each in ids)
     if way == "undo":
-        undo(home, None, clock=clock)
+        undo_latest(home, clock=clock)
     else:
         assert bring(home).brought_back == len(ids)
     assert everything(home) == before
@@ -115,7 +115,7 @@ def test_its_files_go_with_it_and_come_back_as_they_were(home: HoldfastHome) -> 
     report = archive(home, STAMPED)
     assert report.removed == 4
     assert len(files(home)) == 3
-    undo(home, None, clock=clock)
+    undo_latest(home, clock=clock)
     assert files(home) == before
     archive(home, STAMPED)
     assert bring(home, STAMPED).brought_back == 1
@@ -166,7 +166,7 @@ def test_a_taken_place_keeps_its_bundle(home: HoldfastHome) -> None:
     archive(home, "leaf")
     new = Session(id="leaf", source="cli", started_at=NOW, last_active_at=NOW)
     store_of(home).create(new)
-    for report in (bring(home), undo(home, None, clock=clock)[1]):
+    for report in (bring(home), undo_latest(home, clock=clock)[1]):
         [outcome] = report.outcomes
         assert outcome.result is Result.FAILED
         assert "its place is taken" in outcome.reason
@@ -411,7 +411,7 @@ def test_the_archive_may_be_on_another_file_system(tmp_path: Path) -> None:
         before = everything(home)
         assert archive(home, *IDS).removed == 3
         assert remove_archived(home, undoable=True).removed == 3
-        undo(home, None, clock=clock)
+        undo_latest(home, clock=clock)
         assert bring(home).brought_back == 3
         assert everything(home) == before
     finally:
@@ -534,7 +534,7 @@ def test_undo_of_an_archive_names_a_damaged_bundle(home: HoldfastHome) -> None:
     archive(home, "leaf", "root")
     bundle = home.root / "archive" / "root.tar.zst"
     bundle.write_bytes(bundle.read_bytes()[:-50])
-    _, report = undo(home, None, clock=clock)
+    _, report = undo_latest(home, clock=clock)
     assert {each.id: each.result for each in report.outcomes} == {
         "leaf": Result.BROUGHT_BACK,
         "root": Result.DAMAGED,
@@ -546,7 +546,7 @@ def test_emptying_the_trash_leaves_the_archive_alone(home: HoldfastHome) -> None
     report = apply(plan_empty(home, now=NOW, command="trash empty"), home, clock=clock)
     assert report.removed == 0
     assert archived(home) == ["leaf.tar.zst"]
-    undo(home, None, clock=clock)
+    undo_latest(home, clock=clock)
     assert "leaf" in everything(home)
 
 
@@ -578,7 +578,7 @@ def test_a_removed_bundle_can_be_brought_back(home: HoldfastHome) -> None:
     assert report.bytes_in_trash > 0
     assert archived(home) == []
     assert len(list((home.root / "archive" / ".trash" / "2").iterdir())) == 3
-    undo(home, None, clock=clock)
+    undo_latest(home, clock=clock)
     assert sorted(map(str, lines(home))) == before
     assert not list((home.root / "archive" / ".trash").iterdir())
     assert bring(home).brought_back == 3

@@ -27,7 +27,7 @@ from holdfast.services.prune_checkpoints import bound_checkpoints, plan_drop
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo, undo_latest
 from holdfast.stores.shadowgit import reclaiming, restore_record, tidying
 from holdfast.stores.shadowgit.dropping import ROTATED, Move, all_refs, move, project_refs
 from holdfast.stores.shadowgit.projects import read_record, write_record
@@ -217,7 +217,7 @@ def test_dropping_is_undone_whole(bench: Bench) -> None:
     assert (report.removed, len(bench.ids())) == (3, 2)
     assert report.bytes_in_trash > 0
     reclaim(bench.store.layout, holder="test")  # what is in the trash is held
-    undo(bench.home, None, clock=lambda: bench.now)
+    undo_latest(bench.home, clock=lambda: bench.now)
     assert facts(bench.store.list()) == known
     assert [each.time for each in bench.store.list()] == sorted(
         (time for time, _, _ in known.values()), reverse=True
@@ -235,7 +235,7 @@ def test_a_whole_project_comes_back_with_its_pins(bench: Bench) -> None:
     bench.apply(plan_drop(upkeep, None, now=bench.now, command="checkpoints clear"))
     reclaim(bench.store.layout, holder="test")
     assert bench.ids() == []
-    undo(bench.home, None, clock=lambda: bench.now)
+    undo_latest(bench.home, clock=lambda: bench.now)
     assert bench.ids(workdir) == ids
     assert [each.id for each in bench.store.list() if each.pinned] == [ids[0]]
     assert bench.store.take(workdir, reason="again", now=bench.now + 9).id == ids[2]

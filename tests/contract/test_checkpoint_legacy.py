@@ -12,7 +12,7 @@ from holdfast.errors import UnknownCheckpointError
 from holdfast.model.report import Result
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.services.prune_checkpoints import plan_clear_legacy
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from holdfast.stores.shadowgit import legacy
 from holdfast.stores.shadowgit.legacy import LegacyShelf
 from holdfast.stores.shadowgit.repository import Layout
@@ -186,7 +186,7 @@ def test_they_are_cleared_on_request_and_come_back(bench: Bench) -> None:
     assert (report.removed, report.bytes_in_trash) == (1, before)
     assert plan.bytes == before
     assert legacy.archives(layout(bench)) == []
-    undo(bench.home, None, clock=lambda: bench.now)
+    undo_latest(bench.home, clock=lambda: bench.now)
     assert file_bytes(bench.folder) == before
     assert len(LegacyShelf.of(layout(bench)).list()) == 2
 

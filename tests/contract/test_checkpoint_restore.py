@@ -20,7 +20,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Rollback, TakeOutcome
 from holdfast.model.report import Result
 from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from holdfast.stores.shadowgit import restore_record
 from holdfast.stores.shadowgit.repository import project_of
 from holdfast.stores.shadowgit.store import ShadowGitStore
@@ -368,7 +368,7 @@ def test_a_bound_of_one_checkpoint_takes_neither_end_of_a_rollback(
         take(narrow, project)
     (project / "src/other.py").write_text("other\n")
     assert everything(project) == after
-    undo(home, None, clock=lambda: NOW)
+    undo_latest(home, clock=lambda: NOW)
     assert everything(project) == before
 
 
@@ -403,11 +403,11 @@ def test_undo_brings_back_what_was_there_before(
     assert (done.written, done.deleted) == (("README",), ("new/file",))
     operation = home.log.read().operations[-1]
     assert (operation.rolled_back, operation.removed, operation.state.value) == (1, 0, "done")
-    undone, report = undo(home, None, clock=lambda: NOW)
+    undone, report = undo_latest(home, clock=lambda: NOW)
     assert (undone.id, report.brought_back) == (operation.id, 1)
     assert everything(project) == before
     with pytest.raises(CannotUndoError):
-        undo(home, None, clock=lambda: NOW)
+        undo_latest(home, clock=lambda: NOW)
 
 
 def test_undo_of_some_paths_leaves_the_others(
@@ -418,7 +418,7 @@ def test_undo_of_some_paths_leaves_the_others(
     (project / "src/main.py").write_text("two\n")
     roll_back(home, store, target, "README")
     (project / "src/main.py").write_text("three\n")
-    undo(home, None, clock=lambda: NOW)
+    undo_latest(home, clock=lambda: NOW)
     assert (project / "README").read_text() == "two\n"
     assert (project / "src/main.py").read_text() == "three\n"
 
@@ -431,7 +431,7 @@ def test_undo_keeps_what_was_changed_since_and_says_so(
     (project / "src/main.py").write_text("two\n")
     roll_back(home, store, target)
     (project / "README").write_text("my work since\n")
-    _, report = undo(home, None, clock=lambda: NOW)
+    _, report = undo_latest(home, clock=lambda: NOW)
     assert (project / "README").read_text() == "my work since\n"
     assert (project / "src/main.py").read_text() == "two\n"
     assert report.outcomes[0].result is Result.BROUGHT_BACK
@@ -448,9 +448,9 @@ def test_rollbacks_are_undone_one_after_the_other(
         ids.append(take(store, project))
     roll_back(home, store, ids[1])
     roll_back(home, store, ids[0])
-    undo(home, None, clock=lambda: NOW)
+    undo_latest(home, clock=lambda: NOW)
     assert everything(project) == states[1]
-    undo(home, None, clock=lambda: NOW)
+    undo_latest(home, clock=lambda: NOW)
     assert everything(project) == states[2]
 
 
@@ -471,7 +471,7 @@ def test_nothing_to_do_is_nothing_to_undo(
     done = roll_back(home, store, target)
     assert done == Rollback(written=(), deleted=(), kept=(), safety_checkpoint=target)
     with pytest.raises(CannotUndoError):
-        undo(home, None, clock=lambda: NOW)
+        undo_latest(home, clock=lambda: NOW)
 
 
 @pytest.mark.parametrize("bad", ["--all", "../../etc", "0" * 40, "", "zzzz"])

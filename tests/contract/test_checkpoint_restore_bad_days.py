@@ -13,7 +13,7 @@ import pytest
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.services.apply import apply
 from holdfast.services.prune_checkpoints import plan_drop
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from holdfast.stores.shadowgit import diffing
 from holdfast.stores.shadowgit.reclaiming import reclaim
 from holdfast.stores.shadowgit.repository import project_of
@@ -77,7 +77,7 @@ from holdfast.errors import StorageError
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.services.rollback import rollback
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from tests.trees import everything
 
 home, project = Path(sys.argv[2]), Path(sys.argv[1]) / "project"
@@ -108,7 +108,7 @@ else:
 assert everything(project) not in (first, changed)
 ballast.unlink()
 if sys.argv[3] == "undo":
-    undo(opened, None, clock=lambda: 7.0)
+    undo_latest(opened, clock=lambda: 7.0)
     assert everything(project) == changed
 else:
     rollback(opened, store, target, command="restore", clock=lambda: 7.0)
@@ -188,7 +188,7 @@ def test_nothing_of_the_users_git_is_ever_run(
     take(store, project)
     upkeep = home.checkpoint_upkeep
     apply(plan_drop(upkeep, [other], now=NOW, command="drop"), home, clock=lambda: NOW)
-    undo(home, None, clock=lambda: NOW)
+    undo_latest(home, clock=lambda: NOW)
     reclaim(store.layout, holder="test", thorough=True)
     assert upkeep.verify().ok
     assert not mark.exists(), mark.read_text()

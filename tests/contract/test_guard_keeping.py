@@ -25,7 +25,7 @@ from holdfast.services.apply import apply
 from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.exchange.jsonl import session_line
 from holdfast.services.silent import Silent
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from holdfast.stores.sqlite import checkup, migrations
 from holdfast.stores.sqlite.importing import SqliteImport
 from holdfast.stores.sqlite.looking import prepared
@@ -117,7 +117,7 @@ def test_pruned_and_brought_back_it_is_as_it_was(root: Path) -> None:
     assert apply(plan, home, clock=lambda: NOW).removed == 2
     with store.database.read() as db:
         assert db.execute("SELECT count(*) FROM guarded").fetchone() == (0,)
-    _, report = undo(home, None, clock=lambda: NOW)
+    _, report = undo_latest(home, clock=lambda: NOW)
     assert report.brought_back == 2
     assert seen(root) == before
     assert usage(root) == used
@@ -137,7 +137,7 @@ def test_a_copy_in_the_trash_from_before_guards_comes_back(root: Path) -> None:
     with contextlib.closing(sqlite3.connect(bundle)) as db, db:
         db.execute("DROP TABLE guarded")
     _rename_to_its_checksum(bundle)
-    _, report = undo(home, None, clock=lambda: NOW)
+    _, report = undo_latest(home, clock=lambda: NOW)
     assert report.brought_back == 1
     assert store.get("plain").guarded is None
 

@@ -22,7 +22,7 @@ from holdfast.homes.maintenance import maintain_opened
 from holdfast.model.maintenance import Skipped, Step
 from holdfast.model.operation import OperationAction
 from holdfast.services.archive import plan_archive
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from holdfast.stores.operation_log import FileOperationLog
 from tests.contract.maintained import DAY, a_home, at, configure, finished, ids, python, step
 
@@ -66,7 +66,7 @@ def test_with_auto_prune_old_sessions_go_and_can_come_back(root: Path) -> None:
     assert step(result, Step.PRUNE).removed == 120
     assert ids(root) == {"young"}
     (report,) = step(result, Step.PRUNE).reports
-    undo(HoldfastHome(root, clock=time.time), report.operation, clock=time.time)
+    holdfast.undo(root, report.operation)
     assert len(ids(root)) == 121
 
 
@@ -133,7 +133,7 @@ def test_what_is_in_the_archive_for_too_long_goes_and_can_come_back(root: Path) 
     assert result.ok, result.errors
     assert step(result, Step.ARCHIVE).removed == 3
     assert bundles(root) == set()
-    undo(HoldfastHome(root, clock=time.time), None, clock=time.time)
+    undo_latest(HoldfastHome(root, clock=time.time), clock=time.time)
     assert bundles(root) == before
 
 

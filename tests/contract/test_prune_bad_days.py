@@ -27,7 +27,7 @@ from holdfast.policy.selection import Selection
 from holdfast.services.apply import apply
 from holdfast.services.delete import plan_delete
 from holdfast.services.prune import plan_prune
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from holdfast.stores import plan_file
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import a_plan_item, a_policy
@@ -318,7 +318,7 @@ def test_a_locked_store_is_busy_and_loses_nothing(
     assert see(machine.home) == before
     report = apply(planned(home), home, clock=clock)
     assert (report.removed, report.failed) == (4, 0)
-    undo(home, None, clock=clock)
+    undo_latest(home, clock=clock)
     assert see(machine.home) == before
 
 
@@ -345,7 +345,7 @@ def test_undo_of_a_locked_store_is_busy_and_can_be_tried_again(machine: Machine)
     machine.ok("sessions", "prune", "--yes")
     home = _impatient(opened_home(machine))
     with written_elsewhere(machine), pytest.raises(BusyError):
-        undo(home, None, clock=clock)
+        undo_latest(home, clock=clock)
     machine.run("undo")
     assert see(machine.home) == before
     assert list(machine.trash.rglob("*")) == []

@@ -160,5 +160,5 @@ def test_an_agent_opens_a_home_and_its_configuration_holds(project: Path, tmp_pa
     opened = holdfast.open_home(home, clock=lambda: NOW)
     holdfast.rollback(opened, recorder.store, checkpoint.id, command="restore", clock=lambda: NOW)
     assert (project / "src/deep/file").read_text() == "one"
-    holdfast.undo(opened, None, clock=lambda: NOW)
+    holdfast.undo_latest(opened, clock=lambda: NOW)
     assert (project / "src/deep/file").read_text() == "two"

@@ -22,7 +22,7 @@ from holdfast.policy.retention import plan_all
 from holdfast.policy.rules import DAY
 from holdfast.services.apply import apply
 from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests import tally
@@ -119,7 +119,7 @@ def test_undo_is_identity(home: HoldfastHome, ids: tuple[str, ...]) -> None:
     check_index(home)
     for child in everything(home).values():
         assert child[0].parent_id not in ids  # children stay, without a parent
-    undo(home, None, clock=clock)
+    undo_latest(home, clock=clock)
     assert everything(home) == before
     assert found(home) == before.keys()
     check_index(home)
@@ -237,7 +237,7 @@ def test_a_taken_place_and_a_damaged_copy_stay_in_the_trash(home: HoldfastHome) 
     store = store_of(home)
     store.create(Session(id="leaf", source="cli", started_at=NOW, last_active_at=NOW))
     [copy] = home.root.glob("trash/1/sessions/*")
-    _, report = undo(home, None, clock=clock)
+    _, report = undo_latest(home, clock=clock)
     assert {outcome.id: outcome.result for outcome in report.outcomes} == {
         "leaf": Result.FAILED,
         "middle": Result.BROUGHT_BACK,
@@ -282,7 +282,7 @@ def test_a_delivered_cron_session_leaves_where_that_is_configured(
         assert files == ([] if configured else [f"{session.id}.jsonl"])
         if configured:
             home = HoldfastHome(tmp_path, clock=clock, idle=DAY)
-            target, _ = undo(home, None, clock=clock)
+            target, _ = undo_latest(home, clock=clock)
             assert target.state is OperationState.DONE
             assert [each.id for each in sessions.find()] == [session.id]
             assert (tmp_path / "sessions" / f"{session.id}.jsonl").exists()

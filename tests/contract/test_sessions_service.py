@@ -28,7 +28,7 @@ from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.async_sessions import AsyncSessions
 from holdfast.services.sessions import Sessions
 from holdfast.services.silent import Silent
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -172,7 +172,7 @@ def test_on_reset_says_what_becomes_of_the_files(
         assert gzip.decompress(archived.read_bytes()) == content
     if what is not OnReset.KEEP:
         home = HoldfastHome(tmp_path / "home", clock=moment, idle=DAY)
-        undo(home, None, clock=moment, progress=Silent())
+        undo_latest(home, clock=moment, progress=Silent())
         assert transcript.read_bytes() == content
         assert dump.exists()
 

@@ -17,7 +17,7 @@ from holdfast.model.session import SessionFilter
 from holdfast.policy.retention import plan_all
 from holdfast.services.apply import apply
 from holdfast.services.settle import settle
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo, undo_latest
 from tests.archiving import (
     NOW,
     STAMPED,
@@ -60,9 +60,9 @@ def restore_all(root: Path) -> None:
     store_of(home).close()
 
 
-def undo_latest(root: Path) -> None:
+def undo_the_latest(root: Path) -> None:
     home = opened(root)
-    undo(home, None, clock=clock)
+    undo_latest(home, clock=clock)
     store_of(home).close()
 
 
@@ -143,10 +143,10 @@ class Scenario:
 
 SCENARIOS = {
     "archive": Scenario(archive_some),
-    "undo": Scenario(undo_latest, (archive_some,)),
+    "undo": Scenario(undo_the_latest, (archive_some,)),
     "restore": Scenario(restore_all, (archive_some,)),
     "drop": Scenario(drop_bundles, (archive_some,)),
-    "undo-drop": Scenario(undo_latest, (archive_some, drop_bundles)),
+    "undo-drop": Scenario(undo_the_latest, (archive_some, drop_bundles)),
 }
 
 

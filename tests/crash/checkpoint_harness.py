@@ -20,7 +20,7 @@ from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import TakeOutcome
 from holdfast.services.rollback import rollback
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from holdfast.stores.shadowgit.store import ShadowGitStore
 from tests.crash.harness import NOW, Tally, clock, run_killed, settle_only
 from tests.trees import Everything, everything
@@ -121,8 +121,8 @@ def roll_back(world: World) -> None:
     rollback(home(world.root), store(world.root), world.target, command="restore", clock=clock)
 
 
-def undo_latest(world: World) -> None:
-    undo(home(world.root), None, clock=clock)
+def undo_the_latest(world: World) -> None:
+    undo_latest(home(world.root), clock=clock)
 
 
 def is_whole(world: World) -> None:
@@ -164,7 +164,7 @@ def settled(world: World) -> None:
 def undone(world: World) -> None:
     """Undo brings back what was there, or there is nothing to undo."""
     try:
-        undo_latest(world)
+        undo_the_latest(world)
     except CannotUndoError:
         assert not any(each.in_trash for each in home(world.root).log.read().operations)
     assert everything(world.project) == world.before
@@ -191,7 +191,7 @@ SLOW = {
     "restore-then-take": Scenario(restore, next_checkpoint),
     "rollback-then-settle": Scenario(roll_back, settled),
     "rollback-then-undo": Scenario(roll_back, undone),
-    "undo-then-undo": Scenario(undo_latest, undone, before=roll_back),
+    "undo-then-undo": Scenario(undo_the_latest, undone, before=roll_back),
 }
 
 

@@ -116,9 +116,10 @@ def prune(root: Path, seed: str) -> None:
             continue  # others had the log for long
         for outcome in (each for report in reports for each in report.outcomes):
             assert outcome.result not in ("failed", "damaged"), outcome
-        if reports and chance.random() < 0.3:
+        operation = reports[0].operation if reports else None
+        if operation is not None and chance.random() < 0.3:
             try:
-                undo(home, reports[0].operation, clock=time.time)
+                undo(home, operation, clock=time.time)
             except (BusyError, CannotUndoError):
                 continue
         time.sleep(chance.random() * 0.3)

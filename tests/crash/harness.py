@@ -31,7 +31,7 @@ from holdfast.ports import Home
 from holdfast.services.apply import apply
 from holdfast.services.settle import settle
 from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import journal
 
 NOW = 1_800_000_000.0
@@ -119,8 +119,8 @@ def prune_now(root: Path) -> None:
     apply(prune_plan(home, use_trash=False), home, clock=clock, progress=Quiet())
 
 
-def undo_latest(root: Path) -> None:
-    undo(opened(root), None, clock=clock, progress=Quiet())
+def undo_the_latest(root: Path) -> None:
+    undo_latest(opened(root), clock=clock, progress=Quiet())
 
 
 def empty_trash(root: Path) -> None:
@@ -247,7 +247,7 @@ def then_prune(root: Path, original: dict[str, Seen]) -> None:
 def then_undo(root: Path, original: dict[str, Seen]) -> None:
     """The next run is an undo: it settles first, then takes back what had been done."""
     try:
-        undo_latest(root)
+        undo_the_latest(root)
     except CannotUndoError:
         assert not files_in_trash(root)
     assert look(root / "sessions") == original
@@ -294,7 +294,7 @@ SCENARIOS = {
     "prune-then-prune": Scenario(prune, then_prune),
     "prune-then-undo": Scenario(prune, then_undo),
     "prune-now": Scenario(prune_now, after_prune_now),
-    "undo": Scenario(undo_latest, after_prune, before=prune),
+    "undo": Scenario(undo_the_latest, after_prune, before=prune),
     "empty": Scenario(empty_trash, after_empty, before=prune),
 }
 

@@ -77,7 +77,7 @@ def lose_directory(world: World) -> None:
     shutil.rmtree(world.tool)
 
 
-def undo_latest(world: World) -> None:
+def undo_the_latest(world: World) -> None:
     world.home.undo()
 
 
@@ -177,8 +177,8 @@ SCENARIOS = {
     "prune-middle": Scenario(prune, settled, before=(pin_one,)),
     "prune-orphan": Scenario(prune_orphan, settled, before=(lose_directory,)),
     "prune-now": Scenario(prune_now, finished),
-    "undo": Scenario(undo_latest, settled, before=(prune,)),
-    "undo-middle": Scenario(undo_latest, settled, before=(pin_one, prune)),
+    "undo": Scenario(undo_the_latest, settled, before=(prune,)),
+    "undo-middle": Scenario(undo_the_latest, settled, before=(pin_one, prune)),
     "empty": Scenario(empty, finished, before=(prune,)),
     "import": Scenario(bring_in, imported),
 }

@@ -25,7 +25,7 @@ from holdfast.services.archive import plan_archive
 from holdfast.services.settle import settle
 from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from holdfast.stores.sqlite import bundle
 from tests.compat.hermes_sessions import (
     ABANDONED,
@@ -79,8 +79,8 @@ def archive(root: Path) -> None:
     apply(made, home, clock=lambda: NOW, progress=Silent())
 
 
-def undo_latest(root: Path) -> None:
-    undo(opened(root), None, clock=lambda: NOW)
+def undo_the_latest(root: Path) -> None:
+    undo_latest(opened(root), clock=lambda: NOW)
 
 
 def empty(root: Path) -> None:
@@ -131,7 +131,7 @@ def settled(root: Path, original: Seen) -> None:
     assert not session_ids(root) & elsewhere(root), "in two places at once"
     while True:
         try:
-            undo_latest(root)
+            undo_the_latest(root)
         except CannotUndoError:
             break
     after = seen(root)
@@ -184,9 +184,9 @@ SCENARIOS = {
     "prune": Scenario(prune, settled),
     "prune-some": Scenario(prune_some, settled),
     "prune-now": Scenario(prune_now, finished),
-    "undo": Scenario(undo_latest, settled, before=(prune,)),
+    "undo": Scenario(undo_the_latest, settled, before=(prune,)),
     "archive": Scenario(archive, settled),
-    "restore": Scenario(undo_latest, settled, before=(archive,)),
+    "restore": Scenario(undo_the_latest, settled, before=(archive,)),
     "empty": Scenario(empty, finished, before=(prune,)),
 }
 

@@ -147,9 +147,9 @@ def _archive(done: Callable[[Path], None], *before: Callable[[Path], None]) -> S
 SCENARIOS = {
     "files-prune": _files(harness.prune),
     "files-prune-now": _files(harness.prune_now, verify=gone_with_a_receipt),
-    "files-undo": _files(harness.undo_latest, harness.prune),
+    "files-undo": _files(harness.undo_the_latest, harness.prune),
     "sessions-prune": _sessions(session_harness.prune),
-    "sessions-undo": _sessions(session_harness.undo_latest, session_harness.prune),
+    "sessions-undo": _sessions(session_harness.undo_the_latest, session_harness.prune),
     "archive": _archive(archive_harness.archive_some),
     "archive-restore": _archive(archive_harness.restore_all, archive_harness.archive_some),
     "archive-drop": _archive(archive_harness.drop_bundles, archive_harness.archive_some),

@@ -24,7 +24,7 @@ from holdfast.policy.retention import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
 from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import journal
 from holdfast.stores.sqlite import bundle
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
@@ -117,9 +117,9 @@ def prune_now(root: Path) -> None:
     prune(root, use_trash=False)
 
 
-def undo_latest(root: Path) -> None:
+def undo_the_latest(root: Path) -> None:
     home = opened(root)
-    undo(home, None, clock=clock)
+    undo_latest(home, clock=clock)
     home.create_session_store().close()
 
 
@@ -196,7 +196,7 @@ SCENARIOS = {
     "prune": Scenario(prune, after_prune),
     "prune-then-prune": Scenario(prune, then_prune),
     "prune-now": Scenario(prune_now, after_prune_now),
-    "undo": Scenario(undo_latest, after_prune, before=prune),
+    "undo": Scenario(undo_the_latest, after_prune, before=prune),
     "empty": Scenario(empty, after_empty, before=prune),
 }
 

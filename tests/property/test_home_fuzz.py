@@ -21,7 +21,7 @@ from holdfast.policy.retention import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
 from holdfast.services.settle import settle_if_needed
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from tests import tally
 from tests.property.damage import damaged
 from tests.stored import Seen, a_line, bring_in, check_whole, see
@@ -69,7 +69,7 @@ def _undo(root: Path) -> None:
     home = HoldfastHome(root, clock=clock, idle=DAY)
     try:
         settle_if_needed(home, clock=clock)
-        undo(home, None, clock=clock)
+        undo_latest(home, clock=clock)
     except HoldfastError:
         pass
     finally:

@@ -25,7 +25,7 @@ from holdfast.services.apply import apply
 from holdfast.services.delete import plan_delete
 from holdfast.services.gc import plan_home_gc
 from holdfast.services.prune import plan_prune
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from holdfast.stores import processes
 from tests.builders import NOW, a_policy
 from tests.stored import (
@@ -422,7 +422,7 @@ def test_what_the_plan_says_goes_and_undo_gives_everything_back(
             assert after.messages[name] == before.messages[name]
         check_whole(home.root)
         if plan.removals:
-            _, back = undo(home, None, clock=clock)
+            _, back = undo_latest(home, clock=clock)
             assert (back.brought_back, back.failed) == (report.removed, 0)
         check_back(before, see(home.root), ended)
         assert not list(home.root.glob("trash/*"))

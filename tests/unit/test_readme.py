@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast import HoldfastError
 from holdfast.homes.sample import build
 
@@ -52,6 +53,23 @@ def test_the_pruning_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monk
     assert names["report"].removed > 0
     assert names["undone"].brought_back == names["report"].removed
     assert _names(home) == before, "it ends with an undo, so everything is back"
+
+
+def test_the_pruning_in_the_readme_undoes_nothing_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With nothing to prune there is nothing of its own to undo."""
+    home = tmp_path / ".holdfast"
+    with holdfast.open_sessions(home) as sessions:
+        for name in ("deleted", "kept"):
+            sessions.end(sessions.create(source="cli", id=name).id)
+    assert holdfast.delete_sessions(home, "deleted").operation == "1"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    names = _run(_PRUNING)
+    assert names["report"].operation is None
+    assert names["undone"].brought_back == 0
+    with holdfast.open_sessions(home) as sessions:
+        assert [session.id for session in sessions.find()] == ["kept"]
 
 
 def test_the_page_on_embedding_runs(

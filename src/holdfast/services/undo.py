@@ -21,13 +21,29 @@ from holdfast.services.silent import Silent
 
 
 def undo(
-    home: Home, operation_id: str | None, *, clock: Clock, progress: Progress | None = None
+    home: Home, operation_id: str, *, clock: Clock, progress: Progress | None = None
 ) -> tuple[Operation, Report]:
     """Bring back everything of one operation that is still in the trash.
 
     What cannot come back (its place is taken, its copy damaged) stays where it is, is named in
     the report, and can be tried again.
     """
+    return _undo(home, operation_id, clock, progress)
+
+
+def undo_latest(
+    home: Home, *, clock: Clock, progress: Progress | None = None
+) -> tuple[Operation, Report]:
+    """The same for the latest operation of the home, whoever made it.
+
+    For a person who sees what that is. A program undoes what it did itself, by its number.
+    """
+    return _undo(home, None, clock, progress)
+
+
+def _undo(
+    home: Home, operation_id: str | None, clock: Clock, progress: Progress | None
+) -> tuple[Operation, Report]:
     choose(home.log.read(), operation_id)  # say no before anything is locked or written
     with home.log.writing("undo") as writer:
         settle(writer, home, clock=clock)

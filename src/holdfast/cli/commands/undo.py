@@ -27,7 +27,7 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_it
     a place was taken again, the copy stays in the trash and the report says so; move the newer
     file away and undo once more. `holdfast log` lists the operations.
     """
-    from holdfast.services.undo import preview
+    from holdfast.services.undo import preview, undo_latest
     from holdfast.services.undo import undo as bring_back
 
     home, _ = invocation.open_home()
@@ -37,7 +37,10 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_it
         _show_preview(invocation, target.id, items, all_items=all_items)
         return 0
     with progress(stoppable=True) as shown:
-        target, report = bring_back(home, operation, clock=invocation.clock, progress=shown)
+        if operation is None:
+            target, report = undo_latest(home, clock=invocation.clock, progress=shown)
+        else:
+            target, report = bring_back(home, operation, clock=invocation.clock, progress=shown)
     if invocation.json:
         from holdfast.cli.output import print_json
 
