@@ -41,6 +41,17 @@ def message_bytes(schema: Schema) -> str:
     return " + ".join(f"length(coalesce(m.{column}, ''))" for column in there) or "0"
 
 
+def taken_back(schema: Schema, table: str = "m") -> str:
+    """Whether the user took a message back. One that Hermes summed up is not active either, and
+    was said all the same."""
+    if not schema.has("messages", "active"):
+        return "0"
+    inactive = f"coalesce({table}.active, 1) = 0"
+    if not schema.has("messages", "compacted"):
+        return inactive
+    return f"{inactive} AND coalesce({table}.compacted, 0) = 0"
+
+
 def dicts(cursor: sqlite3.Cursor) -> list[Row]:
     """Rows by the names of their columns."""
     names = [column[0] for column in cursor.description]

@@ -1,40 +1,44 @@
-"""Search in Hermes's own search tables; where it has none, in the messages themselves."""
+"""Search in a Hermes home, with the results that a home of ours would give.
+
+Hermes's table of words takes a run of Chinese, Japanese or Thai for one word, Latin letters inside
+the run too. So the table answers what it can, and the messages that it cannot answer for are read.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from holdfast.errors import QueryError
 from holdfast.model.search import Search
 from holdfast.model.session import Hit, Session
-from holdfast.stores.hermes import values
-from holdfast.stores.hermes.rows import dicts, sessions_table
+from holdfast.stores.hermes import search_reading, values
+from holdfast.stores.hermes.rows import dicts, sessions_table, taken_back
 from holdfast.stores.hermes.schema import Schema
-from holdfast.stores.sqlite.query import Either, Every, Query, Term, parse, parse_part
+from holdfast.stores.hermes.search_reading import Row, Scope
+from holdfast.stores.sqlite.query import Either, Every, Query, Term, parse
+from holdfast.stores.sqlite.search_text import has_unspaced
 from holdfast.stores.sqlite.session_rows import where
 
-_WORDS, _PARTS = "messages_fts", "messages_fts_trigram"
-#: The least that Hermes's table of three-letter pieces can find.
-_SHORTEST_PIECE = 3
-_AROUND = 60
+_WORDS = "messages_fts"
 #: How many words of a message are shown around what was found.
 _SNIPPET_WORDS = 24
 
 
-def found(
-    db: sqlite3.Connection, schema: Schema, asked: Search
-) -> list[tuple[int, str, float, str]]:
+def found(db: sqlite3.Connection, schema: Schema, asked: Search) -> list[Row]:
     """Number, session, score and snippet of the messages that match, best first; with `substring`
     the newest first."""
-    condition, parameters = _scope(schema, asked)
-    if asked.substring:
-        rows = _containing(db, schema, parse_part(asked.text), condition, parameters, asked)
-    else:
-        rows = _matching(db, schema, parse(asked.text), condition, parameters, asked)
-    return rows[asked.offset :]
+    scope = _scope(schema, asked)
+    if asked.substring or _WORDS not in schema.search_tables:
+        return search_reading.found(db, schema, scope, asked)[asked.offset :]
+    query = parse(asked.text)
+    if _excludes(query) or any(has_unspaced(term.text) for term in query.terms()):
+        return search_reading.found(db, schema, scope, asked)[asked.offset :]
+    rows = _indexed(db, query, scope, asked)
+    rows += search_reading.run_together(db, schema, scope, asked, to_fts5(query), query)
+    rows.sort(key=lambda row: (row[2], row[0]), reverse=True)
+    return rows[asked.offset : asked.most]
 
 
 def hits(
@@ -55,10 +59,9 @@ def hits(
     ]
 
 
-def _scope(schema: Schema, asked: Search) -> tuple[str, list[Any]]:
-    """A condition on messages `m`."""
+def _scope(schema: Schema, asked: Search) -> Scope:
     condition, parameters = where(asked.wanted)
-    parts = []
+    parts = [f"NOT ({taken_back(schema)})"]
     if condition != "1":
         parts.append(
             f"m.session_id IN (SELECT s.id FROM {sessions_table(schema)} WHERE {condition})"  # noqa: S608 - no user text
@@ -70,31 +73,20 @@ def _scope(schema: Schema, asked: Search) -> tuple[str, list[Any]]:
         if bound is not None:
             parts.append(f"m.timestamp {sign} ?")
             parameters.append(bound)
-    return " AND ".join(parts) or "1", parameters
+    return Scope(condition=" AND ".join(parts), parameters=parameters)
 
 
-def _matching(
-    db: sqlite3.Connection,
-    schema: Schema,
-    query: Query,
-    condition: str,
-    parameters: Sequence[Any],
-    asked: Search,
-) -> list[tuple[int, str, float, str]]:
-    if _WORDS not in schema.search_tables:
-        raise QueryError(
-            "This Hermes home has no index of words.", hint="Search for a part of a word: --part."
-        )
+def _indexed(db: sqlite3.Connection, query: Query, scope: Scope, asked: Search) -> list[Row]:
     try:
         rows = db.execute(
             f"""
             SELECT m.id, m.session_id, -i.rank,
                    snippet({_WORDS}, 0, '[', ']', '…', {_SNIPPET_WORDS})
             FROM {_WORDS} i JOIN messages m ON m.id = i.rowid
-            WHERE {_WORDS} MATCH ? AND {condition}
+            WHERE {_WORDS} MATCH ? AND {scope.condition}
             ORDER BY i.rank, m.id DESC LIMIT ?
             """,  # noqa: S608 - no user text
-            [to_fts5(query), *parameters, asked.most],
+            [to_fts5(query), *scope.parameters, asked.most],
         ).fetchall()
     except sqlite3.OperationalError as error:
         raise QueryError(
@@ -103,57 +95,27 @@ def _matching(
     return [tuple(row) for row in rows]
 
 
-def _containing(
-    db: sqlite3.Connection,
-    schema: Schema,
-    part: str,
-    condition: str,
-    parameters: Sequence[Any],
-    asked: Search,
-) -> list[tuple[int, str, float, str]]:
-    """With the table of pieces, those messages that have all of them; then each is looked at."""
-    source, first = "messages m", []
-    if _PARTS in schema.search_tables and len(part) >= _SHORTEST_PIECE:
-        source = f"{_PARTS} i JOIN messages m ON m.id = i.rowid AND {_PARTS} MATCH ?"
-        first = [_quoted(part)]
-    rows = db.execute(
-        f"""
-        SELECT m.id, m.session_id, m.content, m.tool_name, m.tool_calls FROM {source}
-        WHERE {condition} ORDER BY m.timestamp DESC, m.id DESC
-        """,  # noqa: S608 - no user text
-        [*first, *parameters],
-    )
-    found: list[tuple[int, str, float, str]] = []
-    for number, name, *texts in rows:
-        text = " ".join(str(each) for each in texts if each)
-        place = text.casefold().find(part.casefold())
-        if place >= 0:
-            found.append((number, name, 1.0, _snippet(text, place, len(part))))
-            if len(found) >= asked.most:
-                break
-    return found
+def _excludes(query: Query) -> bool:
+    """Whether it has a NOT: what the table of words does not see would not be excluded."""
+    match query:
+        case Term():
+            return False
+        case Either():
+            return any(map(_excludes, query.parts))
+        case Every():
+            return bool(query.without) or any(map(_excludes, query.parts))
 
 
 def to_fts5(query: Query) -> str:
-    """A query in the language of Hermes's index, each word as it stands."""
+    """A query without NOT in the language of Hermes's index, each word as it stands."""
     match query:
         case Term():
             return _quoted(query.text) + ("*" if query.prefix else "")
         case Either():
             return "(" + " OR ".join(map(to_fts5, query.parts)) + ")"
         case Every():
-            wanted = "(" + " AND ".join(map(to_fts5, query.parts)) + ")"
-            if not query.without:
-                return wanted
-            return f"({wanted} NOT ({' OR '.join(map(to_fts5, query.without))}))"
+            return "(" + " AND ".join(map(to_fts5, query.parts)) + ")"
 
 
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""').replace("\0", " ") + '"'
-
-
-def _snippet(text: str, place: int, length: int) -> str:
-    begin, end = max(0, place - _AROUND), place + length + _AROUND
-    before = ("…" if begin else "") + text[begin:place]
-    after = text[place + length : end] + ("…" if end < len(text) else "")
-    return f"{before}[{text[place : place + length]}]{after}"

@@ -80,10 +80,10 @@ def session(row: Row, raw: Row, *, whole: bool = False) -> Session:
 def message(raw: Row) -> Message:
     named = Message(
         role=raw.get("role") or "unknown",
-        content=_content(raw.get("content")),
+        content=content(raw.get("content")),
         timestamp=raw.get("timestamp"),
         tool_name=raw.get("tool_name"),
-        tool_calls=_loaded(raw.get("tool_calls")),
+        tool_calls=loaded(raw.get("tool_calls")),
         tool_call_id=raw.get("tool_call_id"),
         reasoning=raw.get("reasoning"),
         tokens=raw.get("token_count"),
@@ -128,7 +128,7 @@ def relation_of(row: Row) -> Relation | None:
     """How a session came from its parent, as far as Hermes says."""
     if row["parent_id"] is None:
         return None
-    config = _loaded(row["model_config"])
+    config = loaded(row["model_config"])
     told = config if isinstance(config, dict) else {}
     if told.get("_delegate_from") or row["source"] == _DELEGATE_SOURCE:
         return Relation.DELEGATE
@@ -160,7 +160,7 @@ def _from_names(read: Message) -> dict[str, Any]:
     }
 
 
-def _content(stored: Any) -> Json:
+def content(stored: Any) -> Json:
     if isinstance(stored, bytes):
         return None  # its bytes are in `extra`
     if isinstance(stored, str) and stored.startswith(_JSON):
@@ -171,7 +171,7 @@ def _content(stored: Any) -> Json:
     return kept
 
 
-def _loaded(stored: Any) -> Json:
+def loaded(stored: Any) -> Json:
     """JSON that Hermes stored as text; text that is none stays text."""
     if not isinstance(stored, str):
         return None

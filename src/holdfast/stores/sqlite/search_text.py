@@ -111,6 +111,11 @@ def is_word(character: str) -> bool:
     return _made(_APART).match(character) is not None
 
 
+def has_unspaced(text: str) -> bool:
+    """Whether any character of it is a word of its own."""
+    return not text.isascii() and _made(_APART).search(text) is not None
+
+
 def is_searchable(text: str) -> bool:
     """Whether the index sees any word in it. Unassigned characters are letters to SQLite."""
     return any(
