@@ -27,7 +27,7 @@ def test_a_conversation_for_people(stored_once: Machine) -> None:
 
 def test_the_document_of_a_conversation(stored_once: Machine) -> None:
     document = stored_once.json("sessions", "show", DISK)
-    assert set(document) == {"session", "messages", "checkpoints"}
+    assert set(document) == {"session", "messages", "taken_back", "checkpoints"}
     assert document["session"]["id"] == DISK
     first, second, third, fourth = document["messages"]
     assert first["role"] == "user"

@@ -39,8 +39,9 @@ def fill(root: Path, texts: Sequence[str]) -> None:
     with database(root) as db:
         db.execute("DELETE FROM messages")
         db.executemany(
-            "INSERT INTO messages (id, session_id, role, content, timestamp) VALUES (?, ?, ?, ?, ?)",
-            [(number, SESSION, "user", text, 1.0) for number, text in enumerate(texts, start=1)],
+            "INSERT INTO messages (id, session_id, role, content, timestamp) "
+            "VALUES (?, ?, 'user', ?, 1.0)",
+            [(number, SESSION, text) for number, text in enumerate(texts, start=1)],
         )
 
 

@@ -75,6 +75,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "ended": st.booleans(),
     "pinned": st.booleans(),
     "titled": st.booleans(),
+    "agent_archived": st.booleans(),
     "active_before": TIMES,
     "active_after": TIMES,
     "min_messages": COUNTS,

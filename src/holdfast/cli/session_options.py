@@ -46,6 +46,11 @@ def ended_options(function: _Function) -> _Function:
         click.option("--cwd", metavar="DIR", help="Worked in this folder or below it."),
         click.option("--model", metavar="TEXT", help="Model contains this."),
         click.option("--title", metavar="TEXT", help="Title contains this."),
+        click.option(
+            "--agent-archived/--not-agent-archived",
+            default=None,
+            help="Archived in the agent itself, or not.",
+        ),
         click.option("--newer-than", metavar="WHEN", help="Last active after: 5h, 2d, a date."),
         click.option("--source", multiple=True, metavar="NAME", help="From this source."),
     ):
@@ -93,6 +98,7 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
         end_reasons=flags["end_reason"] or None,
         ended=None if is_open is None else not is_open,
         pinned=flags.get("pinned"),
+        agent_archived=flags["agent_archived"],
         min_messages=flags["min_messages"],
         max_messages=flags["max_messages"],
         min_tokens=flags["min_tokens"],

@@ -83,6 +83,4 @@ def _hits(
 
 
 def _text(message: Message) -> str:
-    return searched_text(
-        message.content, message.tool_name, message.tool_calls, message.reasoning
-    )
+    return searched_text(message.content, message.tool_name, message.tool_calls, message.reasoning)

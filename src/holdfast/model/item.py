@@ -35,7 +35,8 @@ class Item:
 
     `owned` says of a file that its session is in the store: it has no life of its own, it stays
     and goes with that. `messages` is None for what is no session. `parent` is the id of the session
-    that this one came from, `delegate` that it came as its delegate.
+    that this one came from, `delegate` that it came as its delegate. `archived_in` names the agent
+    in which its user archived it: put away there, and meant to be kept.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class Item:
     titled: bool = False
     parent: str = ""
     delegate: bool = False
+    archived_in: str = ""
 
     @property
     def group(self) -> tuple[str, str]:

@@ -36,10 +36,11 @@ class Search:
         return self.offset + self.limit
 
     def has(self, message: Message) -> bool:
-        """Whether a message is among those to be searched."""
+        """Whether a message is among those to be searched. What was taken back is not."""
         when = message.timestamp or 0.0
         return (
-            (self.roles is None or message.role in self.roles)
+            not message.taken_back
+            and (self.roles is None or message.role in self.roles)
             and (self.since is None or when >= self.since)
             and (self.until is None or when <= self.until)
         )

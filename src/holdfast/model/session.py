@@ -18,6 +18,8 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 
 _FACTS = struct.Struct("<dd?")
+#: The extra field of a message that its user took back. It is kept, and was not said.
+TAKEN_BACK = "taken_back"
 
 
 class Relation(StrEnum):
@@ -94,6 +96,10 @@ class Message:
     def unpriced(self) -> Tokens:
         """What it used without anybody saying what that cost. A cost of 0 was said."""
         return self.usage if self.cost is None else Tokens()
+
+    @property
+    def taken_back(self) -> bool:
+        return self.extra.get(TAKEN_BACK) is True
 
     @property
     def tool_call_count(self) -> int:
@@ -203,7 +209,8 @@ class SessionFilter:
 
     `title` and `model` match a part of the text, whatever its case; `cwd` a folder and everything
     below it; bounds are inclusive, `active_before` and `active_after` are not. A session of which
-    a part has an unknown cost is under no `max_cost`.
+    a part has an unknown cost is under no `max_cost`. `agent_archived` are those that were archived
+    in the agent whose home it is; our own archive is another place.
     """
 
     ids: tuple[str, ...] | None = None
@@ -217,6 +224,7 @@ class SessionFilter:
     ended: bool | None = None
     pinned: bool | None = None
     titled: bool | None = None
+    agent_archived: bool | None = None
     active_before: float | None = None
     active_after: float | None = None
     min_messages: int | None = None

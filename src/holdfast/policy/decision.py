@@ -62,9 +62,13 @@ class Decision:
 
 
 def hold(policy: Policy, item: Item, in_use: Mapping[str, str]) -> Decision | None:
-    """Pinned and living items stay, whatever the rules say; None when it is neither."""
+    """Pinned and living items stay, whatever the rules say, and so do those that were archived in
+    their agent; None when it is none of these."""
     if policy.pins_item(item):
         return Decision(item, Action.KEEP, PINNED, held=PINNED)
+    if item.archived_in and not policy.agent_archived:
+        why = f"archived in {item.archived_in}"
+        return Decision(item, Action.KEEP, why, held=why)
     return spare_living(item, in_use)
 
 

@@ -96,7 +96,8 @@ class Policy:
     The caps of `everywhere` bound all items together, the caps of a source that source alone.
     A source with limits of its own is judged by its own rules only. `trash_age` is how long
     undo copies stay; None leaves the trash alone. With `use_trash` off, removals are final.
-    A delegate with at most `trivial_max` messages goes with the session it worked for.
+    A delegate with at most `trivial_max` messages goes with the session it worked for. Sessions
+    that were archived in their own agent are judged only with `agent_archived`.
     """
 
     everywhere: Limits = Limits()
@@ -105,6 +106,7 @@ class Policy:
     trash_age: float | None = 7 * DAY
     use_trash: bool = True
     trivial_max: int = TRIVIAL_MAX
+    agent_archived: bool = False
 
     def __post_init__(self) -> None:
         if self.trivial_max < 0:

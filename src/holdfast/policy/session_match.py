@@ -33,6 +33,7 @@ def _flags_match(wanted: SessionFilter, session: Session) -> bool:
         wanted.ended in (None, session.ended)
         and wanted.titled in (None, session.title is not None)
         and wanted.pinned in (None, session.pinned)
+        and not wanted.agent_archived  # such a flag is in the agent's own store
     )
 
 

@@ -30,7 +30,8 @@ def plan_archive(
     """Archive these sessions with their files; the living stay, and the plan says so.
 
     `ids` are whole ids. Of those that filters pick, the pinned are no part of it unless pinned
-    ones were asked for: a pin does not protect from a person who names the session.
+    ones were asked for: a pin does not protect from a person who names the session. The same holds
+    for those that were archived in their agent.
 
     Raises `StorageError` when the archive folder is not to be had: better before a plan is shown
     than after it was agreed to.
@@ -44,7 +45,9 @@ def plan_archive(
     found = {
         item.id
         for item in inventory.items
-        if item.kind == SESSION and (with_pinned or not policy.pins_item(item))
+        if item.kind == SESSION
+        and (with_pinned or not policy.pins_item(item))
+        and (bool(ids) or chosen.agent_archived is True or not item.archived_in)
     }
     plan = plan_named(
         found,

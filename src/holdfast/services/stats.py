@@ -152,7 +152,11 @@ def _old(policy: Policy, sources: Sequence[str], now: float) -> Iterator[Session
     ):
         if rules.max_age is not None:
             yield SessionFilter(
-                sources=among, ended=True, pinned=False, active_before=now - rules.max_age
+                sources=among,
+                ended=True,
+                pinned=False,
+                agent_archived=False,
+                active_before=now - rules.max_age,
             )
 
 
@@ -168,6 +172,7 @@ def _ended(*, least: int, most: int, idle_since: float) -> SessionFilter:
     return SessionFilter(
         ended=True,
         pinned=False,
+        agent_archived=False,
         titled=False,
         min_messages=least,
         max_messages=most,

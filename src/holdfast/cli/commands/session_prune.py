@@ -73,7 +73,8 @@ def command(
     rules for this run, any --max-total-size or --max-count the caps. The other flags say which
     sessions to look at; they combine. A group is what is of one kind and source.
 
-    Sessions that have not ended, or that a process holds, always stay, and so do pinned ones.
+    Sessions that have not ended, or that a process holds, always stay, and so do pinned ones. A
+    session that was archived in its agent stays too, unless --agent-archived asks for those.
     Files without a session go too when they are old enough, unless they are open or were touched
     within the last day. What goes stays in the trash for a week (trash_days), where `holdfast
     undo` finds it; what only a size cap removes goes at once, because the trash counts too.
@@ -90,6 +91,7 @@ def command(
     wanted = session_filter(invocation, {**flags, "older_than": None})
     if archived and (kinds or files_only or no_files):
         raise UsageError("--archived does not go with --kind, --files-only or --no-files.")
+    policy = replace(policy, agent_archived=wanted.agent_archived is True)
     _check_window(invocation, policy, flags)
     now, line = invocation.now, invocation.command_line
     with progress() as shown:

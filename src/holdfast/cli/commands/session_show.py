@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,17 +33,23 @@ _LONGEST_SHOWN = 4_000
 @click.argument("session", metavar="ID")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the last N messages.")
 @click.option("--whole", is_flag=True, help="Do not shorten long messages.")
+@click.option("--taken-back", is_flag=True, help="Also what the user took back.")
 @click.pass_obj
-def command(invocation: Invocation, session: str, *, last: int | None, whole: bool) -> int:
+def command(
+    invocation: Invocation, session: str, *, last: int | None, whole: bool, taken_back: bool
+) -> int:
     """Read a session like a conversation. The id may be shortened while it is unique.
 
     Where a checkpoint of this session was taken, a line says how to go back to that moment. On a
     terminal a long one opens in your pager.
+
+    Messages that the user took back in the agent were not said: they are counted, and shown only
+    with --taken-back.
     """
     store = need_store(invocation)
     found = store.get(store.resolve(session))
-    skip = max(0, found.message_count - last) if last else 0
-    messages = itertools.islice(store.messages(found.id), skip, None)
+    said = _Said(store.messages(found.id), taken_back=taken_back)
+    messages = said if last is None else iter(deque(said, maxlen=last))
     marks = _checkpoints(invocation, found.id)
     if invocation.json:
         from holdfast.cli.output import print_json
@@ -52,6 +58,7 @@ def command(invocation: Invocation, session: str, *, last: int | None, whole: bo
             {
                 "session": found.to_json(),
                 "messages": [_document(m) for m in messages],
+                "taken_back": said.taken_back,
                 "checkpoints": [
                     {"id": each.id, "time": each.time, "reason": each.reason, "turn": each.turn}
                     for each in marks
@@ -59,10 +66,37 @@ def command(invocation: Invocation, session: str, *, last: int | None, whole: bo
             }
         )
         return 0
-    with _paged(found.message_count - skip):
+    begun = last is not None and last < found.message_count
+    with _paged(last if begun and last else found.message_count):
         _show_facts(found)
-        _show_messages(_Marks(marks, invocation.home_flag, begun=skip > 0), messages, whole=whole)
+        _show_messages(_Marks(marks, invocation.home_flag, begun=begun), messages, whole=whole)
+        if said.taken_back and not taken_back:
+            _tell_taken_back(said.taken_back)
     return 0
+
+
+class _Said:
+    """Messages one by one, without those that were taken back unless they are asked for."""
+
+    def __init__(self, messages: Iterator[Message], *, taken_back: bool) -> None:
+        self._messages = messages
+        self._all = taken_back
+        self.taken_back = 0
+
+    def __iter__(self) -> Iterator[Message]:
+        for message in self._messages:
+            self.taken_back += message.taken_back
+            if self._all or not message.taken_back:
+                yield message
+
+
+def _tell_taken_back(count: int) -> None:
+    from holdfast.cli.output import name, say
+    from holdfast.model.units import format_count
+
+    what = format_count(count, "message was taken back", "messages were taken back")
+    say()
+    say(name(f"{what} and not shown. --taken-back shows what was taken back.", "dim"))
 
 
 def _checkpoints(invocation: Invocation, session_id: str) -> Sequence[Checkpoint]:
@@ -93,6 +127,7 @@ def _document(message: Message) -> dict[str, Any]:
         "reasoning": message.reasoning,
         "tokens": shown,
         "cost": message.cost,
+        "taken_back": message.taken_back,
         "extra": dict(message.extra),
     }
 
@@ -151,7 +186,7 @@ class _Marks:
         say(name(f"checkpoint {known} {where}: {command}", "dim"))
 
 
-def _show_messages(marks: _Marks, messages: Iterator[Message], *, whole: bool) -> None:
+def _show_messages(marks: _Marks, messages: Iterable[Message], *, whole: bool) -> None:
     from holdfast.cli.output import name, say, when
 
     for message in messages:
@@ -162,6 +197,8 @@ def _show_messages(marks: _Marks, messages: Iterator[Message], *, whole: bool) -
         role = name(message.role, _STYLES.get(message.role, "bold"))
         if message.tool_name:
             role.append_text(name(f" {message.tool_name}", "yellow"))
+        if message.taken_back:
+            role.append("  taken back", style="bold red")
         say(role.append(f"  {moment}", style="dim"))
         say(_body(message, whole=whole))
     marks.show_until(None)

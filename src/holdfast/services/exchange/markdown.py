@@ -56,7 +56,8 @@ def _heading(message: Message) -> str:
     who = _escaped(message.role[:1].upper() + message.role[1:])
     tool = f" {_code(message.tool_name)}" if message.tool_name else ""
     time = "" if message.timestamp is None else f" · {_time(message.timestamp)}"
-    return f"## {who}{tool}{time}"
+    taken_back = " · taken back" if message.taken_back else ""
+    return f"## {who}{tool}{time}{taken_back}"
 
 
 def _body(message: Message) -> Iterator[str]:

@@ -38,7 +38,8 @@ def look(
     between this look and what is done then."""
     rows = db.execute(
         f"""
-        SELECT s.number, s.id, s.message_count, s.last_active_at, s.ended_at, s.title
+        SELECT s.number, s.id, s.message_count, s.last_active_at, s.ended_at, s.title,
+               s.agent_archived
         FROM {sessions_table(schema)} WHERE s.id {_AMONG}
         """,  # noqa: S608 - our own text
         (json.dumps(ids),),
@@ -47,12 +48,12 @@ def look(
         name: Found(
             id=name,
             number=number,
-            version=session_version(messages, active, ended_at, title, pinned=False),
+            version=session_version(messages, active, ended_at, title, archived),
             messages=messages,
             bytes=messages,  # a weight among others
             alive=signs.judge(name, ended=ended_at is not None, idle=now - active).alive,
         )
-        for number, name, messages, active, ended_at, title in rows
+        for number, name, messages, active, ended_at, title, archived in rows
     }
 
 

@@ -11,14 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.model.item import UNKNOWN_SOURCE
+from holdfast.model.session import SessionFilter
 from holdfast.stores.hermes.schema import Schema
+from holdfast.stores.sqlite import session_rows
 
 Row = Mapping[str, Any]
 
 _LAST_SAID = "(SELECT max(m.timestamp) FROM messages m WHERE m.session_id = h.id)"
 _LAST_ACTIVE = f"max(h.started_at, coalesce({_LAST_SAID}, h.started_at))"
 #: Counted, and not taken from the row: the row counts what Hermes made of them.
-_COUNT = "(SELECT count(*) FROM messages m WHERE m.session_id = h.id)"
+_STORED = "(SELECT count(*) FROM messages m WHERE m.session_id = h.id)"
 _PARENT_REASON = "(SELECT {} FROM sessions q WHERE q.id = h.parent_session_id)"
 
 
@@ -34,6 +36,11 @@ def sessions_table(schema: Schema) -> str:
     """  # noqa: S608 - our own names
 
 
+def where(wanted: SessionFilter) -> tuple[str, list[Any]]:
+    """A condition on the sessions `s`, and its parameters."""
+    return session_rows.where(wanted, "s.agent_archived")
+
+
 def message_bytes(schema: Schema) -> str:
     """The size of a message `m`, nearly: what of it is text, in characters."""
     columns = ("content", "tool_calls", "reasoning")
@@ -41,15 +48,15 @@ def message_bytes(schema: Schema) -> str:
     return " + ".join(f"length(coalesce(m.{column}, ''))" for column in there) or "0"
 
 
-def taken_back(schema: Schema, table: str = "m") -> str:
-    """Whether the user took a message back. One that Hermes summed up is not active either, and
-    was said all the same."""
+def taken_back(schema: Schema) -> str | None:
+    """A condition for messages `m` that the user took back; None where there is no such thing.
+
+    What Hermes summed up is not active either, and was said all the same.
+    """
     if not schema.has("messages", "active"):
-        return "0"
-    inactive = f"coalesce({table}.active, 1) = 0"
-    if not schema.has("messages", "compacted"):
-        return inactive
-    return f"{inactive} AND coalesce({table}.compacted, 0) = 0"
+        return None
+    summed_up = " AND m.compacted = 0" if schema.has("messages", "compacted") else ""
+    return f"(m.active = 0{summed_up})"
 
 
 def dicts(cursor: sqlite3.Cursor) -> list[Row]:
@@ -92,13 +99,28 @@ def _columns(schema: Schema) -> Mapping[str, str]:
         "ended_at": _optional(schema, "ended_at"),
         "end_reason": _optional(schema, "end_reason"),
         "pinned": "0",
-        "message_count": _COUNT,
+        "agent_archived": f"coalesce({_optional(schema, 'archived')}, 0) <> 0",
+        "message_count": _said(schema),
+        "stored_count": _STORED,
         "tool_call_count": _counted(schema, "tool_call_count"),
         **{f"tokens_{what}": sql for what, sql in tokens.items()},
         "cost": f"coalesce(nullif({costs[0]}, 0), {costs[1]}, 0.0)",
         **{f"unpriced_{what}": f"({unpriced}) * {sql}" for what, sql in tokens.items()},
         "bytes": size,
     }
+
+
+def _said(schema: Schema) -> str:
+    """How many messages were said and not taken back.
+
+    Those taken back are subtracted: Hermes has an index on `active`, and to look at `compacted` in
+    every message would mean to read every message.
+    """
+    gone = taken_back(schema)
+    if gone is None:
+        return _STORED
+    counted = f"(SELECT count(*) FROM messages m WHERE m.session_id = h.id AND {gone})"  # noqa: S608 - our own names
+    return f"({_STORED} - {counted})"
 
 
 def _counted(schema: Schema, column: str) -> str:

@@ -14,12 +14,11 @@ from holdfast.errors import QueryError
 from holdfast.model.search import Search
 from holdfast.model.session import Hit, Session
 from holdfast.stores.hermes import search_reading, values
-from holdfast.stores.hermes.rows import dicts, sessions_table, taken_back
+from holdfast.stores.hermes.rows import dicts, sessions_table, taken_back, where
 from holdfast.stores.hermes.schema import Schema
 from holdfast.stores.hermes.search_reading import Row, Scope
 from holdfast.stores.sqlite.query import Either, Every, Query, Term, parse
 from holdfast.stores.sqlite.search_text import has_unspaced
-from holdfast.stores.sqlite.session_rows import where
 
 _WORDS = "messages_fts"
 #: How many words of a message are shown around what was found.
@@ -61,7 +60,8 @@ def hits(
 
 def _scope(schema: Schema, asked: Search) -> Scope:
     condition, parameters = where(asked.wanted)
-    parts = [f"NOT ({taken_back(schema)})"]
+    gone = taken_back(schema)
+    parts = [] if gone is None else [f"{gone} IS NOT TRUE"]
     if condition != "1":
         parts.append(
             f"m.session_id IN (SELECT s.id FROM {sessions_table(schema)} WHERE {condition})"  # noqa: S608 - no user text
@@ -73,7 +73,7 @@ def _scope(schema: Schema, asked: Search) -> Scope:
         if bound is not None:
             parts.append(f"m.timestamp {sign} ?")
             parameters.append(bound)
-    return Scope(condition=" AND ".join(parts), parameters=parameters)
+    return Scope(condition=" AND ".join(parts) or "1", parameters=parameters)
 
 
 def _indexed(db: sqlite3.Connection, query: Query, scope: Scope, asked: Search) -> list[Row]:

@@ -22,9 +22,9 @@ from holdfast.model.usage import UsageEntry
 from holdfast.policy.prices import Prices
 from holdfast.stores.hermes import search, statistics, survey, values
 from holdfast.stores.hermes.database import HermesDatabase
-from holdfast.stores.hermes.rows import dicts, sessions_table
+from holdfast.stores.hermes.rows import dicts, sessions_table, where
 from holdfast.stores.hermes.usage import UsageLedger
-from holdfast.stores.sqlite.session_rows import order, set_prices, where
+from holdfast.stores.sqlite.session_rows import order, set_prices
 
 _PAGE = 500
 _LONGEST_ID = 300
@@ -128,7 +128,7 @@ class HermesSessionStore:
     def messages(
         self, session_id: str, *, after: int = 0, limit: int | None = None
     ) -> Iterator[Message]:
-        """All messages of a session in order, also those that Hermes compacted or rewound."""
+        """All messages of a session in order. Those that were taken back say so."""
         remaining = limit
         self._need(session_id)
         while remaining is None or remaining > 0:

@@ -11,18 +11,18 @@ from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.stats import Share
 from holdfast.stores.hermes.database import HermesDatabase
 from holdfast.stores.hermes.life import Signs
-from holdfast.stores.hermes.rows import Row, dicts, message_bytes, sessions_table
+from holdfast.stores.hermes.rows import Row, dicts, message_bytes, sessions_table, where
 from holdfast.stores.hermes.schema import Schema
 from holdfast.stores.hermes.values import relation_of
-from holdfast.stores.sqlite.session_rows import where
 from holdfast.stores.sqlite.survey import Owner, log_bytes, used_bytes
 
 #: What a session takes beside its messages: its row, its places in indexes.
 _ROW_WEIGHT = 512
 _LONGEST_PLAIN = 96
+_AGENT = "Hermes"
 _WANTED = """
-    s.id, s.source, s.last_active_at, s.message_count, s.ended_at, s.title, s.parent_id,
-    s.parent_reason, s.model_config
+    s.id, s.source, s.last_active_at, s.message_count, s.stored_count, s.ended_at, s.title,
+    s.parent_id, s.parent_reason, s.agent_archived, s.model_config
 """
 
 
@@ -125,11 +125,15 @@ def _item(row: Row, size: int, share: float, now: float, signs: Signs) -> Item:
         session=row["id"],
         bytes=round((size + _ROW_WEIGHT) * share),
         last_active_at=active,
-        version=session_version(row["message_count"], active, ended, row["title"], pinned=False),
+        version=session_version(
+            row["message_count"], active, ended, row["title"], row["agent_archived"]
+        ),
         alive=lives.alive,
         abandoned=lives.abandoned,
-        messages=row["message_count"],
+        # What was taken back is no reason to call a long session trivial.
+        messages=row["stored_count"],
         titled=row["title"] is not None,
+        archived_in=_AGENT if row["agent_archived"] else "",
         parent=row["parent_id"] or "",
         delegate=relation_of(row) is Relation.DELEGATE,
     )

@@ -11,7 +11,15 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from holdfast.model.session import EndReason, Json, Message, Relation, Session, Tokens
+from holdfast.model.session import (
+    TAKEN_BACK,
+    EndReason,
+    Json,
+    Message,
+    Relation,
+    Session,
+    Tokens,
+)
 from holdfast.stores.hermes.rows import Row
 
 #: Where columns without a name of ours stand in `extra`.
@@ -105,8 +113,13 @@ def message(raw: Row) -> Message:
         reasoning=named.reasoning,
         tokens=named.tokens,
         number=named.number,
-        extra={EXTRA: rest},
+        extra={EXTRA: rest} | ({TAKEN_BACK: True} if _is_taken_back(raw) else {}),
     )
+
+
+def _is_taken_back(raw: Row) -> bool:
+    """What Hermes summed up is not active either, and was said all the same."""
+    return raw.get("active") == 0 and not raw.get("compacted")
 
 
 def message_row(read: Message) -> dict[str, Any]:

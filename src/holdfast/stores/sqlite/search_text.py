@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 from holdfast.errors import DamageError
-from holdfast.model.session import Json
+from holdfast.model.session import TAKEN_BACK, Json
 from holdfast.stores.sqlite.content import Stored, load_body, load_fields
 
 #: Longer messages are searched by their beginning; indexing must not hold the store for seconds.
@@ -72,9 +72,15 @@ def search_text(form: int, body: Stored, fields: Stored) -> str:
 def message_text(form: int, body: Stored, fields: Stored) -> str:
     """The text of a stored message as a person sees it."""
     try:
-        return plain_text(load_body(form, body), load_fields(form, fields))
+        named = load_fields(form, fields)
+        return "" if _is_taken_back(named) else plain_text(load_body(form, body), named)
     except (DamageError, ValueError, TypeError, RecursionError):
         return ""  # damaged: found by `doctor`, not by a search
+
+
+def _is_taken_back(fields: dict[str, Json]) -> bool:
+    extra = fields.get("extra")
+    return isinstance(extra, dict) and extra.get(TAKEN_BACK) is True
 
 
 def plain_text(content: Json, fields: dict[str, Json]) -> str:

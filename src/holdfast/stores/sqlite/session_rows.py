@@ -87,9 +87,12 @@ def order(by: SessionOrder, cost: str | None = None) -> str:
     return f"{column} DESC, s.number DESC"
 
 
-def where(wanted: SessionFilter) -> tuple[str, list[Any]]:
-    """A condition and its parameters; true for all when nothing is set."""
+def where(wanted: SessionFilter, agent_archived: str = "0") -> tuple[str, list[Any]]:
+    """A condition and its parameters; true for all when nothing is set. `agent_archived` is what
+    says that a session was archived in its agent: in a store of ours nothing does."""
     parts = [*_texts(wanted), *_flags(wanted), *_bounds(wanted)]
+    if wanted.agent_archived is not None:
+        parts.append((f"{agent_archived} = ?", [int(wanted.agent_archived)]))
     condition = " AND ".join(condition for condition, _ in parts) or "1"
     return condition, [value for _, values in parts for value in values]
 
