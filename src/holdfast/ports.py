@@ -239,6 +239,13 @@ class SessionStore(Protocol):
 
     def sources(self) -> Sequence[str]: ...
 
+    @property
+    def deletes_every_delegate(self) -> bool:
+        """Whether a session that is deleted takes all its delegates along, or only small ones."""
+
+    def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
+        """Those that worked for these sessions, and those that worked for them, and so on."""
+
     def messages(
         self, session_id: str, *, after: int = 0, limit: int | None = None
     ) -> Iterator[Message]: ...

@@ -7,19 +7,29 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from holdfast.model.item import SESSION, Item
 from holdfast.policy.decision import Decision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Along:
+    """Which delegates go with a session: those without a title and with at most `trivial_max`
+    messages, or all of them."""
+
+    trivial_max: int | None
 
 
 class Delegates:
     """The delegates that go with their parents: not substantial, without a title, not held.
 
     That they are young, the newest of their group, or kept by a rule does not save them: nobody
-    but their parent needed them.
+    but their parent needed them. Without `trivial_max` every delegate goes, as long as nothing
+    holds it.
     """
 
-    def __init__(self, decisions: Iterable[Decision], trivial_max: int) -> None:
+    def __init__(self, decisions: Iterable[Decision], trivial_max: int | None) -> None:
         self._of: dict[str, list[Decision]] = defaultdict(list)
         for decision in decisions:
             item = decision.item
@@ -43,6 +53,8 @@ class Delegates:
         return followed
 
 
-def _is_small(item: Item, trivial_max: int) -> bool:
+def _is_small(item: Item, trivial_max: int | None) -> bool:
     """One whose messages nobody counted may be substantial."""
+    if trivial_max is None:
+        return True
     return not item.titled and item.messages is not None and item.messages <= trivial_max

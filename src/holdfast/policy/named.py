@@ -5,13 +5,14 @@ A pin protects from rules and caps, not from a person who names the session.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import SESSION
 from holdfast.model.plan import Action, Plan
 from holdfast.policy.decision import Decision, spare_living
 from holdfast.policy.draft import Draft, files_in_use, owned_files
+from holdfast.policy.lineage import Along, Delegates
 
 
 def plan_named(
@@ -23,8 +24,12 @@ def plan_named(
     reason: str,
     undoable: bool,
     action: Action = Action.REMOVE,
+    along: Along | None = None,
 ) -> Plan:
-    """Remove or archive these sessions with their files; what else was scanned is no part of it."""
+    """Remove or archive these sessions with their files; what else was scanned is no part of it.
+
+    With `along`, such delegates of theirs go too, if they were scanned.
+    """
     named = frozenset(ids)
     owned = owned_files(inventory.items)
     in_use = files_in_use(owned)
@@ -33,6 +38,8 @@ def plan_named(
         for item in inventory.items
         if item.kind == SESSION and item.id in named
     ]
+    if along is not None:
+        decisions += _followers(decisions, named, inventory, in_use, along)
     draft = Draft(decisions, owned, in_use, is_pinned=lambda _: False, leaving=action)
     return Plan(
         home=inventory.home,
@@ -40,3 +47,19 @@ def plan_named(
         made_at=now,
         items=draft.plan_items((), inventory.space),
     )
+
+
+def _followers(
+    gone: Sequence[Decision],
+    named: Collection[str],
+    inventory: Inventory,
+    in_use: Mapping[str, str],
+    along: Along,
+) -> list[Decision]:
+    """The delegates that go along. Those that live, or hold too much, are no part of the plan."""
+    others = [
+        spare_living(item, in_use) or Decision(item, Action.KEEP, "")
+        for item in inventory.items
+        if item.kind == SESSION and item.delegate and item.id not in named
+    ]
+    return Delegates(others, along.trivial_max).follow(each for each in gone if not each.kept)

@@ -34,6 +34,8 @@ _MOST_NAMED = 10
 class HermesSessionStore:
     """The sessions in one `state.db`."""
 
+    deletes_every_delegate = True
+
     def __init__(self, path: Path, state: Path) -> None:
         self.database = HermesDatabase(path)
         self.ledger = UsageLedger(state)
@@ -124,6 +126,23 @@ class HermesSessionStore:
             table = sessions_table(self.database.schema)
             rows = db.execute(f"SELECT DISTINCT s.source FROM {table} ORDER BY s.source")  # noqa: S608 - no user text
             return [source for (source,) in rows]
+
+    def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
+        """As Hermes has it: by its mark, wherever the session hangs, and not by its source."""
+        with self.database.read() as db:
+            rows = db.execute(
+                f"SELECT s.id, s.model_config FROM {sessions_table(self.database.schema)} "  # noqa: S608 - our own names
+                f"WHERE instr(s.model_config, ?)",
+                (values.DELEGATE_MARK,),
+            )
+            masters = {name: values.delegated_by(config) for name, config in rows}
+        found, waiting = dict.fromkeys(ids), list(ids)
+        while waiting:
+            master = waiting.pop()
+            new = [name for name, by in masters.items() if by == master and name not in found]
+            found |= dict.fromkeys(new)
+            waiting += new
+        return list(found)[len(dict.fromkeys(ids)) :]
 
     def messages(
         self, session_id: str, *, after: int = 0, limit: int | None = None

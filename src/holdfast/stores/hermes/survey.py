@@ -13,7 +13,7 @@ from holdfast.stores.hermes.database import HermesDatabase
 from holdfast.stores.hermes.life import Signs
 from holdfast.stores.hermes.rows import Row, dicts, message_bytes, sessions_table, where
 from holdfast.stores.hermes.schema import Schema
-from holdfast.stores.hermes.values import relation_of
+from holdfast.stores.hermes.values import delegated_by, relation_of
 from holdfast.stores.sqlite.survey import Owner, log_bytes, used_bytes
 
 #: What a session takes beside its messages: its row, its places in indexes.
@@ -117,6 +117,7 @@ def _share(db: sqlite3.Connection, weights: Mapping[str, int]) -> float:
 
 def _item(row: Row, size: int, share: float, now: float, signs: Signs) -> Item:
     ended, active = row["ended_at"], row["last_active_at"]
+    master = delegated_by(row["model_config"])
     lives = signs.judge(row["id"], ended=ended is not None, idle=now - active)
     return Item(
         kind=SESSION,
@@ -134,6 +135,6 @@ def _item(row: Row, size: int, share: float, now: float, signs: Signs) -> Item:
         messages=row["stored_count"],
         titled=row["title"] is not None,
         archived_in=_AGENT if row["agent_archived"] else "",
-        parent=row["parent_id"] or "",
-        delegate=relation_of(row) is Relation.DELEGATE,
+        parent=master or row["parent_id"] or "",
+        delegate=master is not None or relation_of(row) is Relation.DELEGATE,
     )

@@ -31,6 +31,8 @@ LARGE = frozenset({"system_prompt"})
 _JSON = "\0json:"
 _BYTES = "base64"
 _DELEGATE_SOURCE = "subagent"
+#: In the configuration of a delegate's model: the session that it works for.
+DELEGATE_MARK = "_delegate_from"
 _COMPRESSED = "compression"
 #: Columns of a session that our names hold as they are.
 _NAMED = frozenset(
@@ -141,13 +143,19 @@ def relation_of(row: Row) -> Relation | None:
     """How a session came from its parent, as far as Hermes says."""
     if row["parent_id"] is None:
         return None
-    config = loaded(row["model_config"])
-    told = config if isinstance(config, dict) else {}
-    if told.get("_delegate_from") or row["source"] == _DELEGATE_SOURCE:
+    if delegated_by(row["model_config"]) or row["source"] == _DELEGATE_SOURCE:
         return Relation.DELEGATE
-    if told.get("_branched_from"):
+    config = loaded(row["model_config"])
+    if isinstance(config, dict) and config.get("_branched_from"):
         return Relation.BRANCH
     return Relation.CONTINUATION if row["parent_reason"] == _COMPRESSED else Relation.BRANCH
+
+
+def delegated_by(model_config: Any) -> str | None:
+    """The session that a delegate works for, by Hermes's own mark."""
+    config = loaded(model_config)
+    master = config.get(DELEGATE_MARK) if isinstance(config, dict) else None
+    return master if isinstance(master, str) and master else None
 
 
 def _tokens(row: Row, which: str) -> Tokens:

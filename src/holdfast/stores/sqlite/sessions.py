@@ -20,7 +20,15 @@ from holdfast.model.ids import check_id, named
 from holdfast.model.item import Item
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.search import Search
-from holdfast.model.session import Addition, Hit, Message, Session, SessionFilter, SessionOrder
+from holdfast.model.session import (
+    Addition,
+    Hit,
+    Message,
+    Relation,
+    Session,
+    SessionFilter,
+    SessionOrder,
+)
 from holdfast.model.stats import Share, StoreStats
 from holdfast.model.usage import UsageEntry, UsageTotals
 from holdfast.policy.prices import Prices
@@ -48,8 +56,23 @@ _PAGE = 500
 _ONE = f"SELECT s.number, {COLUMNS} FROM {TABLES} WHERE s.id = ?"  # noqa: S608 - our own names
 
 
+#: Delegates of sessions, and theirs. UNION drops what was found before, so a ring ends.
+_DELEGATES = """
+    WITH RECURSIVE masters (number) AS (
+        SELECT number FROM sessions WHERE id IN (SELECT value FROM json_each(?1))
+        UNION
+        SELECT s.number FROM sessions s JOIN masters m ON s.parent = m.number
+        WHERE s.relation = ?2
+    )
+    SELECT s.id FROM sessions s JOIN masters USING (number)
+    WHERE s.id NOT IN (SELECT value FROM json_each(?1)) ORDER BY s.number
+"""
+
+
 class SqliteSessionStore:
     """The session store in one SQLite file. Safe for many threads and many processes."""
+
+    deletes_every_delegate = False
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.database = Database(path, create=create)
@@ -257,6 +280,11 @@ class SqliteSessionStore:
 
     def children(self, session_id: str) -> Sequence[Session]:
         return self.find(SessionFilter(parent_id=session_id), order_by=SessionOrder.STARTED)
+
+    def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
+        with self.database.read() as db:
+            rows = db.execute(_DELEGATES, (json.dumps(ids), Relation.DELEGATE.value))
+            return [name for (name,) in rows]
 
     def messages(
         self, session_id: str, *, after: int = 0, limit: int | None = None
