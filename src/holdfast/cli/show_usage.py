@@ -34,6 +34,8 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
     _show("day (UTC)", totals.by_day[:days], "outside all days")
     _show("source", _main(totals.by_source), "")
     _show("model", _main(totals.by_model), _NO_MODEL)
+    if totals.by_task:
+        _show("auxiliary task", _main(totals.by_task), "")
     _show_unknown(totals.by_model, home_flag)
 
 

@@ -46,8 +46,8 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostShare:
-    """What one day, source or model cost. Without a name: no calendar has the day, or the sessions
-    had no model."""
+    """What one day, source, model or task cost. Without a name: no calendar has the day, or the
+    sessions had no model."""
 
     name: str | None
     cost: Cost
@@ -56,12 +56,14 @@ class CostShare:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostTotals:
     """What everything ever used cost. `by_day` begins with the latest; the others with what cost
-    most, as far as that is known."""
+    most, as far as that is known. `by_task` has what auxiliary models cost, which is a part of the
+    other sums."""
 
     ever: Cost
     by_day: tuple[CostShare, ...]
     by_source: tuple[CostShare, ...]
     by_model: tuple[CostShare, ...]
+    by_task: tuple[CostShare, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return self.ever.to_json() | {
@@ -70,5 +72,6 @@ class CostTotals:
                 ("day", self.by_day),
                 ("source", self.by_source),
                 ("model", self.by_model),
+                ("task", self.by_task),
             )
         }

@@ -38,18 +38,20 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageEntry:
-    """One line of the ledger. The day and the model are None where there is none."""
+    """One line of the ledger. The day and the model are None where there is none. `task` is what an
+    auxiliary model was asked for: to look at an image, to sum up, to find a title."""
 
     day: str | None
     source: str
     model: str | None
     usage: Usage
+    task: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageShare:
-    """What one day, source or model used. Without a name: no calendar has the day, or the sessions
-    had no model."""
+    """What one day, source, model or task used. Without a name: no calendar has the day, or the
+    sessions had no model."""
 
     name: str | None
     usage: Usage
@@ -58,12 +60,14 @@ class UsageShare:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageTotals:
     """Everything ever used. `by_day` has the latest days with any usage, the latest first; the
-    others begin with what used most."""
+    others begin with what used most. `by_task` has what auxiliary models used, which is a part of
+    the other sums."""
 
     ever: Usage
     by_day: tuple[UsageShare, ...]
     by_source: tuple[UsageShare, ...]
     by_model: tuple[UsageShare, ...]
+    by_task: tuple[UsageShare, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return self.ever.to_json() | {
@@ -72,5 +76,6 @@ class UsageTotals:
                 ("day", self.by_day),
                 ("source", self.by_source),
                 ("model", self.by_model),
+                ("task", self.by_task),
             )
         }

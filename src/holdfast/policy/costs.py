@@ -33,10 +33,14 @@ def costs(entries: Iterable[UsageEntry], prices: Prices) -> CostTotals:
     by_day: dict[str | None, Cost] = {}
     by_source: dict[str | None, Cost] = {}
     by_model: dict[str | None, Cost] = {}
+    by_task: dict[str | None, Cost] = {}
     for entry in entries:
         each = cost(prices, entry.model, entry.usage)
         ever = ever.plus(each)
-        for sums, name in ((by_day, entry.day), (by_source, entry.source), (by_model, entry.model)):
+        of = [(by_day, entry.day), (by_source, entry.source), (by_model, entry.model)]
+        if entry.task is not None:
+            of.append((by_task, entry.task))
+        for sums, name in of:
             sums[name] = sums[name].plus(each) if name in sums else each
     days = sorted(by_day, key=lambda day: day or "", reverse=True)[:_MOST_DAYS]
     return CostTotals(
@@ -44,6 +48,7 @@ def costs(entries: Iterable[UsageEntry], prices: Prices) -> CostTotals:
         by_day=tuple(CostShare(name=day, cost=by_day[day]) for day in days),
         by_source=_most_first(by_source),
         by_model=_most_first(by_model),
+        by_task=_most_first(by_task),
     )
 
 

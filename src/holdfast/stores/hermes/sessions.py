@@ -20,7 +20,7 @@ from holdfast.model.session import Addition, Hit, Message, Session, SessionFilte
 from holdfast.model.stats import Share, StoreStats
 from holdfast.model.usage import UsageEntry
 from holdfast.policy.prices import Prices
-from holdfast.stores.hermes import search, statistics, survey, values
+from holdfast.stores.hermes import search, statistics, survey, titles, values
 from holdfast.stores.hermes.database import HermesDatabase
 from holdfast.stores.hermes.rows import dicts, sessions_table, where
 from holdfast.stores.hermes.usage import UsageLedger
@@ -203,7 +203,8 @@ class HermesSessionStore:
     # --- Writing ----------------------------------------------------------------------------------
 
     def rename(self, session_id: str, title: str | None) -> Session:
-        """Titles are unique in Hermes."""
+        """Titles are unique in Hermes, and it takes only what its own rules let through."""
+        title = titles.cleaned(title)
         with self.database.write() as db:
             taken = db.execute(
                 "SELECT id FROM sessions WHERE title = ? AND id != ?", (title, session_id)

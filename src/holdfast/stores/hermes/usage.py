@@ -2,6 +2,9 @@
 
 Hermes counts what is in its database. What left it through Holdfast is written down before it goes,
 by session: so that a session which comes back is not counted twice, whatever was killed when.
+
+What auxiliary models used (vision, compression, titles) stands in a table of its own in Hermes, by
+task, and not in the row of the session. It is counted here as well, each task under its name.
 """
 
 from __future__ import annotations
@@ -36,14 +39,20 @@ _COLUMNS = (
     "unpriced_cached",
 )
 _NAMES = ", ".join(_COLUMNS)
+_TASKS = "session_model_usage"
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS gone (
         id TEXT, started_at REAL, source TEXT, model TEXT, tokens_in INTEGER, tokens_out INTEGER,
         tokens_cached INTEGER, cost REAL, unpriced_in INTEGER, unpriced_out INTEGER,
         unpriced_cached INTEGER, PRIMARY KEY (id, started_at)
-    ) WITHOUT ROWID
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS gone_tasks (
+        id TEXT, started_at REAL, source TEXT, model TEXT, tokens_in INTEGER, tokens_out INTEGER,
+        tokens_cached INTEGER, cost REAL, unpriced_in INTEGER, unpriced_out INTEGER,
+        unpriced_cached INTEGER, task TEXT, PRIMARY KEY (id, started_at, model, task)
+    ) WITHOUT ROWID;
 """
-_Row = tuple[str, float, str, str | None, int, int, int, float, int, int, int]
+_Row = tuple[str, float, str, str | None, int, int, int, float, int, int, int, str | None]
 
 
 class UsageLedger:
@@ -60,9 +69,16 @@ class UsageLedger:
         make_private_dir(self._path.parent)
         self._create()
         with contextlib.closing(sqlite3.connect(self._path, timeout=_BUSY)) as ledger, ledger:
-            ledger.execute(_SCHEMA)
-            marks = ", ".join("?" * len(rows[0]))
-            ledger.executemany(f"INSERT OR REPLACE INTO gone ({_NAMES}) VALUES ({marks})", rows)  # noqa: S608 - our own names
+            ledger.executescript(_SCHEMA)
+            for table, names, noted in (
+                ("gone", _NAMES, [row[:-1] for row in rows if row[-1] is None]),
+                ("gone_tasks", f"{_NAMES}, task", [row for row in rows if row[-1] is not None]),
+            ):
+                marks = ", ".join("?" * (names.count(",") + 1))
+                ledger.executemany(
+                    f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})",  # noqa: S608 - our own names
+                    noted,
+                )
 
     def _create(self) -> None:
         """Private from its first moment; SQLite's own would not be. One that is there is not
@@ -74,15 +90,15 @@ class UsageLedger:
     def entries(
         self, db: sqlite3.Connection, schema: Schema, *, on: float | None = None
     ) -> Sequence[UsageEntry]:
-        sums: dict[tuple[str | None, str, str | None], Usage] = {}
+        sums: dict[tuple[str | None, str, str | None, str | None], Usage] = {}
         for row in self._rows(db, schema):
-            key = (_day(row[1]), row[2], row[3])
+            key = (_day(row[1]), row[2], row[3] or None, row[-1])
             used = _used(row)
             if used != Usage() and (on is None or key[0] == _day(on)):
                 sums[key] = sums.get(key, Usage()).plus(used)
         return [
-            UsageEntry(day=day, source=source, model=model, usage=used)
-            for (day, source, model), used in sums.items()
+            UsageEntry(day=day, source=source, model=model, usage=used, task=task)
+            for (day, source, model, task), used in sums.items()
         ]
 
     def totals(self, db: sqlite3.Connection, schema: Schema) -> UsageTotals:
@@ -100,6 +116,9 @@ class UsageLedger:
             by_day=tuple(days[:_LATEST_DAYS]),
             by_source=_most_first(_shares(entries, lambda each: each.source)),
             by_model=_most_first(_shares(entries, lambda each: each.model)),
+            by_task=_most_first(
+                _shares([each for each in entries if each.task], lambda each: each.task)
+            ),
         )
 
     def _rows(self, db: sqlite3.Connection, schema: Schema) -> Iterator[_Row]:
@@ -113,22 +132,41 @@ class UsageLedger:
                 contextlib.suppress(sqlite3.Error),
                 contextlib.closing(sqlite3.connect(uri, uri=True, timeout=_BUSY)) as ledger,
             ):
-                for row in ledger.execute(f"SELECT {_NAMES} FROM gone"):  # noqa: S608 - our own names
-                    if row[:2] not in there:
-                        yield row
+                # The table of tasks is newer: a ledger of an older version has none.
+                for table, task in (("gone", "NULL"), ("gone_tasks", "task")):
+                    for row in ledger.execute(f"SELECT {_NAMES}, {task} FROM {table}"):  # noqa: S608 - our own names
+                        if row[:2] not in there:
+                            yield row
 
     def _stored(
         self, db: sqlite3.Connection, schema: Schema, condition: str, parameters: Sequence[str]
     ) -> list[_Row]:
         columns = ", ".join(f"s.{name}" for name in _COLUMNS)
-        return db.execute(
-            f"SELECT {columns} FROM {sessions_table(schema)} WHERE {condition}",  # noqa: S608 - our own names
+        rows = db.execute(
+            f"SELECT {columns}, NULL FROM {sessions_table(schema)} WHERE {condition}",  # noqa: S608 - our own names
             parameters,
         ).fetchall()
+        if schema.has(_TASKS, "task"):
+            rows += db.execute(_of_tasks(schema, condition), parameters).fetchall()
+        return rows
+
+
+def _of_tasks(schema: Schema, condition: str) -> str:
+    """The same columns for what auxiliary models used. A cost of 0 is one that nobody told."""
+    tokens = ("u.input_tokens", "u.output_tokens", "u.cache_read_tokens")
+    untold = "(u.actual_cost_usd = 0 AND u.estimated_cost_usd = 0)"
+    sums = ", ".join(f"sum({each})" for each in tokens)
+    unpriced = ", ".join(f"sum({untold} * {each})" for each in tokens)
+    return f"""
+        SELECT s.id, s.started_at, s.source, u.model, {sums},
+               sum(coalesce(nullif(u.actual_cost_usd, 0), u.estimated_cost_usd)), {unpriced}, u.task
+        FROM {sessions_table(schema)} JOIN {_TASKS} u ON u.session_id = s.id
+        WHERE u.task <> '' AND {condition} GROUP BY s.number, u.model, u.task
+    """  # noqa: S608 - our own names
 
 
 def _used(row: _Row) -> Usage:
-    *_, tokens_in, tokens_out, cached, cost, unpriced_in, unpriced_out, unpriced_cached = row
+    *_, tokens_in, tokens_out, cached, cost, unpriced_in, unpriced_out, unpriced_cached, _task = row
     return Usage(
         tokens=Tokens(input=tokens_in, output=tokens_out, cached=cached),
         cost=cost,

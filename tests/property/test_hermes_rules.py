@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.errors import UsageError
 from holdfast.model.item import SESSION
 from holdfast.model.plan import Plan
 from holdfast.model.search import Search
@@ -21,16 +22,19 @@ from holdfast.policy.selection import Selection
 from holdfast.services.delete import plan_delete
 from holdfast.services.gc import plan_home_gc
 from holdfast.services.prune import plan_prune
+from holdfast.stores.hermes import titles
 from tests.cli.machine import Machine
 from tests.compat.hermes_sessions import (
     NOW,
     OLD,
     applied,
     database,
+    deleted,
     opened,
     prune_plan,
     recorded,
     session_ids,
+    undone,
 )
 
 FIRST = "20260101_101010_aaaaaa"
@@ -203,3 +207,97 @@ def test_the_filter_shows_and_takes_what_was_archived_in_hermes(
     asked = ("sessions", "prune", "--older-than", "1d", "--agent-archived", "--yes")
     assert machine.json(*home, *asked)["applied"]
     assert FIRST not in session_ids(root)
+
+
+# --- Auxiliary usage ------------------------------------------------------------------------------
+
+
+@settings(max_examples=8)
+@given(
+    used=st.lists(
+        st.tuples(
+            st.sampled_from(["", "vision", "compression"]),
+            st.sampled_from(["some/model", "other/model", ""]),
+            st.sampled_from(["", "provider"]),
+            st.integers(0, 1000),
+            st.sampled_from([0.0, 0.5]),
+        ),
+        max_size=6,
+        unique_by=lambda each: each[:3],
+    )
+)
+def test_what_auxiliary_models_used_is_counted_once_whatever_leaves_and_returns(
+    tmp_path_factory: pytest.TempPathFactory, used: list[tuple[str, str, str, int, float]]
+) -> None:
+    root = recorded(tmp_path_factory.mktemp("home"))
+    with database(root) as db:
+        db.execute("DELETE FROM session_model_usage")
+        db.executemany(
+            "INSERT INTO session_model_usage (session_id, task, model, billing_provider, "
+            "input_tokens, estimated_cost_usd) VALUES (?, ?, ?, ?, ?, ?)",
+            [(FIRST, *each) for each in used],
+        )
+    expected: dict[str | None, int] = {}
+    for task, _, _, tokens, cost in used:
+        if task and (tokens or cost):
+            expected[task] = expected.get(task, 0) + tokens
+
+    def check() -> None:
+        store = opened(root).session_store()
+        assert store is not None
+        usage = store.statistics(now=NOW, ages=(("any", float("inf")),)).usage
+        assert {each.name: each.usage.tokens.input for each in usage.by_task} == expected
+        assert usage.ever.tokens.input == 1000 + sum(expected.values()), "the row has 1000 itself"
+        unpriced = sum(tokens for task, *_, tokens, cost in used if task and not cost)
+        assert usage.ever.unpriced.input == unpriced
+        store.close()
+
+    check()
+    deleted(root, FIRST)
+    check()
+    undone(root)
+    check()
+
+
+def test_stats_show_what_auxiliary_models_used(machine: Machine, root: Path) -> None:
+    with database(root) as db:
+        db.execute(
+            "INSERT INTO session_model_usage (session_id, task, model, input_tokens, "
+            "estimated_cost_usd) VALUES (?, 'vision', 'small/eye', 777, 0.5)",
+            (FIRST,),
+        )
+    for words in (("sessions", "stats"), ("sessions", "stats", "--cost")):
+        screen = machine.ok("--home", str(root), *words).out
+        assert "auxiliary task" in screen
+        assert "small/eye" in screen
+    document = machine.json("--home", str(root), "sessions", "stats")
+    [told] = document["costs"]["by_task"]
+    assert (told["task"], told["tokens_in"], told["known_cost"]) == ("vision", 777, 0.5)
+    assert document["sessions"]["usage"]["by_task"][0]["task"] == "vision"
+
+
+# --- Titles ---------------------------------------------------------------------------------------
+
+
+@given(title=st.text(st.characters() | st.sampled_from(" \t\n\u200b\u202e\ufeff"), max_size=90))
+def test_a_title_is_stored_on_one_line_and_without_what_cannot_be_seen(title: str) -> None:
+    left = titles.cleaned(title)
+    assert left is None or (left == " ".join(left.split()) and 0 < len(left) <= titles.LONGEST)
+    assert titles.cleaned(left) == left
+    if left is not None:
+        left.encode()
+        assert not any(ord(each) < 32 or each == "\x7f" for each in left)
+
+
+def test_renaming_follows_hermess_rules(root: Path) -> None:
+    store = opened(root).session_store()
+    assert store is not None
+    assert store.rename(FIRST, "  A\u200b \x1b[31mred\n title ").title == "A [31mred title"
+    assert store.rename(FIRST, "x" * 100 + " ").title == "x" * 100
+    with pytest.raises(UsageError, match="at most 100"):
+        store.rename(FIRST, "x" * 101)
+    assert store.get(FIRST).title == "x" * 100, "a title that is refused changes nothing"
+    with pytest.raises(UsageError, match="unique"):
+        store.rename(FIRST, "A \u200btitle")
+    assert store.rename(FIRST, "\u200b \n").title is None
+    store.close()
