@@ -71,7 +71,8 @@ def removed_and_undone(home: Home) -> set[str]:
     plan = plan_delete(home, ["s0"], now=NOW, command="sessions delete")
     report = apply(plan, home, clock=lambda: NOW, progress=Silent())
     assert report.failed == report.skipped == 0
-    _, back = undo(home, None, clock=lambda: NOW)
+    assert report.operation is not None
+    _, back = undo(home, report.operation, clock=lambda: NOW)
     assert back.failed == 0
     return {item.id for item in plan.removals if item.kind == SESSION}
 
