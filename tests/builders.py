@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import SESSION, SPACE, TRANSCRIPT, TRASH, Item
 from holdfast.model.plan import Action, Plan, PlanItem
+from holdfast.policy.lifecycle import NOT_ENDED
 from holdfast.policy.rules import Caps, Limits, Policy, Rules
 
 
@@ -34,7 +35,10 @@ def a_trash_item(name: str = "op1/0", /, **fields: Any) -> Item:
 
 
 def a_session_item(name: str = "s1", /, **fields: Any) -> Item:
-    """A stored session that ended, substantial and without a title."""
+    """A stored session that ended, substantial and without a title. One that was abandoned has no
+    end, and so it counts as alive."""
+    if fields.get("abandoned") is not None:
+        fields = {"alive": NOT_ENDED} | fields
     return an_item(name, **{"kind": SESSION, "session": name, "messages": 20} | fields)
 
 

@@ -261,8 +261,6 @@ class SessionStore(Protocol):
 
     def leases_of(self, session_id: str) -> Sequence[Lease]: ...
 
-    def leases_of_open(self, *, idle_before: float) -> Sequence[Lease]: ...
-
     def weigh(self, wanted: SessionFilter) -> Share:
         """How many sessions these are, and what they take on the disk. Looks at none of them."""
 
@@ -360,6 +358,9 @@ class SessionFiles(Protocol):
 
     def remove_whole(self, session: Session, reason: str) -> None:
         """Move an ended session and its files to the trash."""
+
+    def end_abandoned(self) -> Sequence[str]:
+        """Give the sessions of this home that were abandoned an end, and say which these were."""
 
 
 class MaintenanceGate(Protocol):

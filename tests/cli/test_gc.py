@@ -54,19 +54,20 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 @pytest.mark.parametrize(
     ("flags", "going"),
     [
-        ("", "empty-25h empty-49h five-8d one-8d"),
-        ("--empty-hours 48", "empty-49h five-8d one-8d"),
+        ("", "empty-25h empty-49h five-8d one-8d titled"),
+        ("--keep-titled", "empty-25h empty-49h five-8d one-8d"),
+        ("--empty-hours 48", "empty-49h five-8d one-8d titled"),
         ("--empty-hours 0", "five-8d one-8d"),
-        ("--empty-hours 0.5", "empty-23h empty-25h empty-49h five-8d one-8d"),
-        ("--trivial-days 5", "empty-25h empty-49h five-8d one-6d one-8d"),
-        ("--trivial-days 0", "empty-25h empty-49h"),
-        ("--trivial-max 4", "empty-25h empty-49h one-8d"),
-        ("--trivial-max 6", "empty-25h empty-49h five-8d one-8d six-8d six-900d"),
-        ("--trivial-max 0", "empty-25h empty-49h"),
+        ("--empty-hours 0.5", "empty-23h empty-25h empty-49h five-8d one-8d titled"),
+        ("--trivial-days 5", "empty-25h empty-49h five-8d one-6d one-8d titled"),
+        ("--trivial-days 0", "empty-25h empty-49h titled"),
+        ("--trivial-max 4", "empty-25h empty-49h one-8d titled"),
+        ("--trivial-max 6", "empty-25h empty-49h five-8d one-8d six-8d six-900d titled"),
+        ("--trivial-max 0", "empty-25h empty-49h titled"),
         ("--source cron", "empty-49h five-8d"),
-        ("--source cron --source cli --trivial-days 9999", "empty-25h empty-49h"),
+        ("--source cron --source cli --trivial-days 9999", "empty-25h empty-49h titled"),
         ("--empty-hours 0 --trivial-days 7.5 --trivial-max 1 --source cli", "one-8d"),
-        ("--empty-hours 9999 --trivial-days 9999", ""),
+        ("--empty-hours 9999 --trivial-days 9999 --keep-titled", ""),
     ],
 )
 def test_every_number_is_a_flag(small: Machine, flags: str, going: str) -> None:
@@ -77,14 +78,19 @@ def test_every_number_is_a_flag(small: Machine, flags: str, going: str) -> None:
 def test_defaults_are_those_of_the_configuration(small: Machine) -> None:
     more = {"HOLDFAST_SESSIONS_EMPTY_HOURS": "48", "HOLDFAST_SESSIONS_TRIVIAL_MAX": "1"}
     document = small.json("sessions", "gc", "--dry-run", env=more)
-    assert sessions_of(document) == ["empty-49h", "one-8d"]
+    assert sessions_of(document) == ["empty-49h", "one-8d", "titled"]
+    more |= {"HOLDFAST_SESSIONS_KEEP_TITLED": "true"}
+    kept = small.json("sessions", "gc", "--dry-run", env=more)
+    assert sessions_of(kept) == ["empty-49h", "one-8d"]
+    asked = small.json("sessions", "gc", "--dry-run", "--titled-too", env=more)
+    assert sessions_of(asked) == ["empty-49h", "one-8d", "titled"]
 
 
 def test_reasons_say_why(small: Machine) -> None:
     why = reasons(small.json("sessions", "gc", "--dry-run"))
     assert why["empty-25h"] == "empty: last active 25 h ago"
     assert why["five-8d"] == "trivial: 5 messages, last active 8 d ago"
-    assert why["titled"] == "titled"
+    assert why["titled"] == "empty: last active 900 d ago"
     assert why["pinned"] == "pinned"
     assert why["open"] == "in use: it has not ended"
     assert why["empty-23h"].startswith("younger than 24 h")
@@ -211,13 +217,14 @@ def test_three_thousand_children_are_attached_in_one_step(machine: Machine) -> N
 # --- Abandoned ------------------------------------------------------------------------------------
 
 
-def test_abandoned_small_sessions_go_and_held_ones_stay(machine: Machine) -> None:
+def test_sessions_without_an_end_stay_whatever_became_of_their_process(machine: Machine) -> None:
     lines = [an_open_line(name, at=ago(9), messages=1) for name in ("dead", "held", "nobodys")]
     bring_in(machine.home, lines, now=time.time())
     with opened(machine.home) as store:
         store.hold("dead", a_dead_holder(), now=ago(9))
         store.hold("held", processes.this_process(), now=ago(9))
+    before = see(machine.home)
     document = machine.json("sessions", "gc", "--yes")
-    assert sessions_of(document) == ["dead"]
-    assert see(machine.home).sessions.keys() == {"held", "nobodys"}
-    assert machine.json("sessions", "gc", "--trivial-days", "8", "-n")["plan"]["bytes"] == 0
+    assert (sessions_of(document), sessions_of(document, "end")) == ([], [])
+    assert document["applied"] is False
+    assert see(machine.home) == before

@@ -63,7 +63,7 @@ def test_the_document(used: Machine) -> None:
     document = used.json("maintain")
     assert document["ran"] is True
     assert document["removed"] == 5
-    assert [step["step"] for step in document["steps"]] == ["settle", "prune", "log"]
+    assert [step["step"] for step in document["steps"]] == ["settle", "prune", "end", "log"]
     again = used.json("maintain")
     assert (again["ran"], again["skipped"], again["ok"]) == (False, "not_due", True)
     assert again["next_due"] == document["next_due"]
@@ -99,7 +99,7 @@ def test_a_dry_run_does_nothing(used: Machine) -> None:
     assert "Nothing was done" in result.words
     document = used.json("maintain", "--dry-run")
     assert document["applied"] is False
-    assert [step["step"] for step in document["steps"]] == ["prune", "gc"]
+    assert [step["step"] for step in document["steps"]] == ["prune", "gc", "end"]
     planned = [item["id"] for item in document["steps"][0]["plan"]["items"]]
     done = used.json("maintain")["steps"][1]["reports"][0]["items"]
     assert {item["id"] for item in done} <= set(planned)

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.model.plan import Plan
 from holdfast.model.session import Message, SessionFilter
 from holdfast.policy.rules import DAY
-from holdfast.stores import processes
+from holdfast.stores import plan_file, processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.cli.machine import Machine, age, entries, item_id, reasons, removals
 from tests.cli.runner import COMMAND, PATIENCE
@@ -183,16 +184,25 @@ def test_what_makes_no_sense_is_an_error(assorted: Machine, flags: str, said: st
 
 
 def test_age_counts_from_the_last_activity(machine: Machine) -> None:
-    """The retention is 90 days; when a session began, and when it was ended, say nothing."""
+    """The retention is 90 days, from the latest of start, last message and end."""
     busy = a_line("busy", at=ago(1), started_at=ago(200))
-    ended_late = a_line("ended-late", at=ago(95), ended_at=ago(1))
-    empty = a_line("empty", at=ago(95), ended_at=ago(1), messages=0)
-    bring_in(machine.home, [busy, ended_late, empty, a_line("89", at=ago(89))], now=time.time())
+    ended_late = a_line("ended-late", at=ago(300), ended_at=ago(2))
+    empty = a_line("empty", at=ago(300), ended_at=ago(2), messages=0)
+    old = a_line("old", at=ago(300), ended_at=ago(95))
+    lines = [busy, ended_late, empty, old, a_line("89", at=ago(89))]
+    bring_in(machine.home, lines, now=time.time())
+    recent = machine.json("sessions", "list", "--newer-than", "3d")["sessions"]
+    assert [each["id"] for each in recent] == ["busy", "empty", "ended-late"]
+    assert recent[2]["last_active_at"] == recent[2]["ended_at"] == ended_late["ended_at"]
+    gc = machine.json("sessions", "gc", "--empty-hours", "72", "--dry-run")
+    assert sessions_of(gc) == []
     document = machine.json("sessions", "prune", "--yes")
-    assert sessions_of(document) == ["empty", "ended-late"]
-    assert reasons(document)["ended-late"] == "older than 90 d: last active 95 d ago"
-    assert reasons(document)["busy"] == "active within 90 d"
-    assert listed(machine) == {"busy", "89"}
+    assert sessions_of(document) == ["old"]
+    assert reasons(document)["old"] == "older than 90 d: last active 95 d ago"
+    assert reasons(document)["ended-late"] == "active within 90 d"
+    assert listed(machine) == {"busy", "ended-late", "empty", "89"}
+    machine.ok("undo")
+    assert "old" in listed(machine)
 
 
 def test_the_retention_of_the_configuration(machine: Machine) -> None:
@@ -506,7 +516,7 @@ def test_a_session_that_a_process_takes_up_again_stays(three: Machine) -> None:
 @pytest.fixture
 def held(machine: Machine) -> Machine:
     """Open sessions: two of a dead process, one of them old; one just left; one of a living
-    process; one that gave its lease back; one that nobody ever held."""
+    process; one that a living process gave back; one that nobody ever held."""
     days = {1: 3, 2: 200, 3: 0.2, 4: 200, 5: 200, 6: 200}
     lines = [an_open_line(of(n), at=ago(much), messages=1) for n, much in days.items()]
     bring_in(machine.home, lines, now=time.time())
@@ -520,68 +530,141 @@ def held(machine: Machine) -> Machine:
     return machine
 
 
-def test_abandoned_sessions_end_or_go(held: Machine) -> None:
-    document = held.json("sessions", "prune", "--dry-run")
-    assert sessions_of(document, "end") == [of(1)]
-    assert sessions_of(document) == [of(2), of(5)]
-    assert sessions_of(document, "keep") == [of(3), of(4), of(6)]
-    why = reasons(document)
-    assert why[of(1)] == "abandoned: its process is gone, idle for 3 d"
-    assert why[of(2)] == "older than 90 d: last active 200 d ago, abandoned"
-    assert why[of(3)] == why[of(6)] == "in use: it has not ended"
-    assert why[of(4)] == "in use: a process holds it"
+def ends_of(document: Any) -> dict[str, str]:
+    """What a dry run of maintenance would end, and why."""
+    [plan] = [step["plan"] for step in document["steps"] if step["step"] == "end"]
+    return {item["id"]: item["reason"] for item in plan["items"] if item["action"] == "end"}
 
-    report = held.json("sessions", "prune", "--yes")["report"]
-    assert (report["removed"], report["ended"], report["failed"]) == (4, 1, 0)
+
+@pytest.mark.parametrize(
+    "command",
+    ["prune", "prune --files-only", "prune --older-than 1h --now", "archive --older-than 1d"],
+)
+def test_a_session_without_an_end_is_no_business_of(held: Machine, command: str) -> None:
+    before = see(held.home)
+    document = held.json("sessions", *command.split(), "--yes")
+    assert (sessions_of(document), sessions_of(document, "end")) == ([], [])
+    assert set(sessions_of(document, "keep")) <= {of(n) for n in range(1, 7)}
+    assert document["plan"]["bytes"] == 0
+    assert see(held.home) == before
+
+
+def test_a_plan_of_an_older_version_does_not_remove_one_either(held: Machine) -> None:
+    """Such plans held open sessions as removals; now only who names one may delete it."""
+    document = held.json("sessions", "prune", "--dry-run")
+    for item in document["plan"]["items"]:
+        item["action"] = "remove"
+    saved = held.root / "plan.json"
+    plan_file.save(Plan.from_json(document["plan"]), saved)
+    before = see(held.home)
+    report = held.json("apply", str(saved), "--yes", code=1)["report"]
+    assert (report["removed"], report["failed"]) == (0, 0)
+    assert see(held.home) == before
+
+
+def test_who_names_one_that_was_left_can_delete_it(held: Machine) -> None:
+    before = see(held.home)
+    done = held.json("sessions", "delete", of(2), "--yes")
+    assert sessions_of(done) == [of(2)]
+    assert of(2) not in listed(held)
+    for number in (3, 4, 5, 6):
+        kept = held.json("sessions", "delete", of(number), "--yes", code=1)
+        assert sessions_of(kept) == []
+    held.ok("undo")
+    assert see(held.home) == before
+
+
+def test_maintenance_ends_what_was_left_and_undo_reopens_it_exactly(held: Machine) -> None:
+    planned = held.json("maintain", "--dry-run")
+    assert ends_of(planned) == {
+        of(1): "abandoned: its process is gone, idle for 3 d",
+        of(2): "abandoned: its process is gone, idle for 200 d",
+    }
+    before = see(held.home)
+    done = held.json("maintain")
+    assert (done["ended"], done["removed"]) == (2, 0)
+    [step] = [each for each in done["steps"] if each["step"] == "end"]
+    operation = step["reports"][0]["operation"]
     with opened(held.home) as store:
-        ended = store.get(of(1))
-        assert (ended.end_reason, ended.ended_at) == ("abandoned", ended.last_active_at)
-        assert not store.get(of(4)).ended
-    assert listed(held) == {of(1), of(3), of(4), of(6)}
-    assert len(_files_of(held, 1, 4)) == 4
-    assert _files_of(held, 2) == set()
+        for number in (1, 2):
+            ended = store.get(of(number))
+            assert ended.end_reason == "abandoned"
+            assert ended.ended_at is not None
+            assert ended.ended_at >= done["started_at"]
+            assert ended.last_active_at == ended.ended_at, "retention begins here"
+    assert "2 ended as abandoned" in held.ok("log").words
+    assert "would reopen 2 sessions" in held.ok("undo", "--dry-run").words
+    assert held.json("undo", operation)["report"]["brought_back"] == 2
+    assert see(held.home) == before
+    assert held.json("log")["operations"][1]["state"] == "undone"
+
+
+@pytest.mark.parametrize("rules", ["", "auto_prune = true\nmax_count = 1\n", "auto_gc = true\n"])
+def test_no_run_both_ends_a_session_and_removes_it(held: Machine, rules: str) -> None:
+    """Whatever the rules and caps: the run that ends comes too late to remove."""
+    held.configure(f"[sessions]\nempty_hours = 1\ntrivial_days = 1\n{rules}")
+    done = held.json("maintain", "--force")
+    assert (done["ended"], done["removed"]) == (2, 0)
+    assert {of(1), of(2)} <= listed(held)
+    if "max_count" not in rules:  # a cap asks for no age
+        again = held.json("maintain", "--force")
+        assert (again["ended"], again["removed"]) == (0, 0)
+        assert {of(1), of(2)} <= listed(held)
 
 
 def test_a_person_reads_that_sessions_end(held: Machine) -> None:
-    shown = held.ok("sessions", "prune", "--older-than", "300d", "--dry-run")
-    assert "It ends 3 abandoned sessions" in shown.out
-    done = held.ok("sessions", "prune", "--older-than", "300d", "--yes")
-    assert "3 ended" in done.out
-    again = held.json("sessions", "prune", "--older-than", "300d", "--yes")
-    assert again["applied"] is False
+    shown = held.ok("maintain", "--dry-run")
+    assert "The plan ends 2 abandoned sessions" in shown.words
+    assert of(2) in shown.out
+    done = held.ok("maintain")
+    assert "2 ended as abandoned" in done.words
+    assert "Sessions that were ended can be reopened as they were" in done.words
+    assert "Nothing to end." in held.ok("maintain", "--dry-run").words
 
 
 def test_abandoned_hours_is_how_long_a_session_may_be_left(held: Machine) -> None:
     held.configure("[sessions]\nabandoned_hours = 96\n")
-    document = held.json("sessions", "prune", "--dry-run")
-    assert sessions_of(document, "end") == []
-    assert reasons(document)[of(1)] == "in use: it has not ended"
+    assert ends_of(held.json("maintain", "--dry-run")).keys() == {of(2)}
     held.configure("[sessions]\nabandoned_hours = 1\n")
-    assert sessions_of(held.json("sessions", "prune", "-n"), "end") == [of(1), of(3)]
+    assert ends_of(held.json("maintain", "--dry-run")).keys() == {of(1), of(2), of(3)}
+    held.configure("[sessions]\nabandoned_hours = 0\n")
+    before = see(held.home)
+    assert "end" not in [step["step"] for step in held.json("maintain")["steps"]]
+    assert see(held.home) == before
 
 
 def test_an_abandoned_session_that_comes_back_is_not_ended(held: Machine) -> None:
-    plan = held.root / "plan.json"
-    held.ok("sessions", "prune", "--plan-out", str(plan))
+    [plan] = [
+        step["plan"]
+        for step in held.json("maintain", "--dry-run")["steps"]
+        if step["step"] == "end"
+    ]
+    saved = held.root / "plan.json"
+    plan_file.save(Plan.from_json(plan), saved)
     with opened(held.home) as store:
         store.append(of(1), [Message(role="user", content="zebra: I am back")], now=time.time())
-    report = held.json("apply", str(plan), "--yes")["report"]
-    [outcome] = [item for item in report["items"] if item["id"] == of(1)]
-    assert (outcome["result"], outcome["reason"]) == ("skipped", "changed since the plan was made")
+        store.hold(of(2), processes.this_process(), now=time.time())
+    report = held.json("apply", str(saved), "--yes", code=1)["report"]
+    assert {item["id"]: item["reason"] for item in report["items"]} == {
+        of(1): "changed since the plan was made",
+        of(2): "in use: a process holds it",
+    }
     with opened(held.home) as store:
         assert not store.get(of(1)).ended
+        assert not store.get(of(2)).ended
 
 
-def test_undo_of_a_run_that_ended_sessions(held: Machine) -> None:
-    """What was removed comes back as it was, open and with its lease; an end stays an end."""
-    before = see(held.home)
-    held.ok("sessions", "prune", "--yes")
-    report = held.json("undo")["report"]
-    assert (report["brought_back"], report["failed"]) == (4, 0)
-    after = see(held.home)
-    assert after.sessions.pop(of(1)).end_reason == "abandoned"
-    del before.sessions[of(1)]
-    assert after == before
+def test_undo_leaves_an_end_alone_that_somebody_else_gave(held: Machine) -> None:
+    held.ok("maintain")
+    with opened(held.home) as store:
+        store.reopen(of(1), at=time.time())
+        store.end(of(1), "done", at=time.time())
+        store.rename(of(2), "worth going on")
+    report = held.json("undo", code=1)["report"]
+    assert (report["brought_back"], report["failed"]) == (1, 1)
+    with opened(held.home) as store:
+        assert store.get(of(1)).end_reason == "done"
+        assert not store.get(of(2)).ended
 
 
 # --- Interrupted ----------------------------------------------------------------------------------

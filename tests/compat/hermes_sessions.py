@@ -30,7 +30,8 @@ from tests.compat.hermes_release import NEWEST, NotInstallableError
 #: When the recorded home was left.
 NOW = 1_700_000_000.0
 RECORDED = Path(__file__).parents[1] / "data" / f"hermes-{NEWEST}-sessions.tar.gz"
-#: Those of its sessions that a retention of 90 days lets go, and those that it may not touch.
+#: Those of its sessions that a retention of 90 days lets go, and those that it may not touch. Of
+#: the latter one has no end, and whoever worked with it is gone.
 OLD = {
     "20260101_101010_aaaaaa",
     "cron_backup_20260102_030405",
@@ -43,7 +44,12 @@ OLD = {
     "api:chat/1",
 }
 ABANDONED = "20260109_000000_aband0"
-LIVING = {"20260108_000000_routed", "20260501_000000_recent", "20260502_000000_open00"}
+LIVING = {
+    "20260108_000000_routed",
+    "20260501_000000_recent",
+    "20260502_000000_open00",
+    ABANDONED,
+}
 
 _WORKER = Path(__file__).with_name("hermes_session_worker.py")
 _SEARCH = ("messages_fts", "messages_fts_trigram")

@@ -13,21 +13,25 @@ from pathlib import Path
 import psutil
 import pytest
 
+from holdfast.config import load
+from holdfast.homes.maintenance import maintain_opened
 from holdfast.model.item import SESSION
-from holdfast.model.plan import Action
+from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY
 from tests.compat.hermes_sessions import (
     ABANDONED,
-    LIVING,
     NOW,
     applied,
     check,
     database,
+    deleted,
     opened,
     prune_plan,
     pruned,
     recorded,
+    seen,
     session_ids,
+    undone,
 )
 
 FIRST = "20260101_101010_aaaaaa"
@@ -81,8 +85,9 @@ def gone_process() -> int:
 
 def test_a_session_without_an_end_lives_while_it_was_active_of_late(root: Path) -> None:
     assert "has not ended" in (lives(root)[OPEN] or "")
-    later = lives(root, NOW + 2 * DAY)
-    assert later[OPEN] is None
+    items = {item.id: item for item in opened(root, NOW + 2 * DAY).scan(NOW + 2 * DAY).items}
+    assert items[OPEN].alive == "it has not ended"
+    assert items[OPEN].abandoned == "Hermes does not run, idle for 2 d"
 
 
 def test_a_session_that_a_running_process_holds_is_alive(root: Path) -> None:
@@ -93,11 +98,15 @@ def test_a_session_that_a_running_process_holds_is_alive(root: Path) -> None:
     assert FIRST in session_ids(root)
 
 
-@pytest.mark.parametrize("reused", [True, False])
-def test_a_process_that_is_gone_holds_nothing(root: Path, reused: bool) -> None:
-    process = os.getpid() if reused else gone_process()
-    register(root, FIRST, process, psutil.Process().create_time() - 1000)
+def test_a_process_that_is_gone_holds_nothing(root: Path) -> None:
+    register(root, FIRST, gone_process(), psutil.Process().create_time())
     assert lives(root)[FIRST] is None
+
+
+def test_a_start_by_a_clock_that_was_set_since_proves_nothing(root: Path) -> None:
+    """The registry has seconds since 1970: they move when somebody sets the clock."""
+    register(root, FIRST, os.getpid(), psutil.Process().create_time() - 1000)
+    assert lives(root)[FIRST] == "Hermes holds it open"
 
 
 @pytest.mark.parametrize(
@@ -159,31 +168,82 @@ def test_a_session_that_is_being_compressed_or_waits_for_a_delegate_is_alive(roo
     assert found[FIRST] == "a delegate of it is at work"
 
 
-def test_an_abandoned_session_goes_only_while_nobody_has_the_database_open(root: Path) -> None:
+def left(root: Path) -> str | None:
+    """The proof that nobody goes on with the session that was abandoned."""
+    items = opened(root).scan(NOW).items
+    [item] = [item for item in items if item.id == ABANDONED]
+    assert item.alive is not None
+    return item.abandoned
+
+
+def test_an_abandoned_session_is_left_only_while_nobody_has_the_database_open(root: Path) -> None:
     with held_open(root):
         assert lives(root)[ABANDONED] == "it has not ended, and Hermes may be running"
-        pruned(root)
-        assert ABANDONED in session_ids(root)
-    assert lives(root)[ABANDONED] is None
-    pruned(root)
-    assert session_ids(root) == LIVING
+        assert left(root) is None
+        assert deleted(root, ABANDONED).operation is None
+    assert left(root) is not None
+    deleted(root, ABANDONED)
+    assert ABANDONED not in session_ids(root), "who names it may"
 
 
-def test_an_abandoned_session_that_is_young_is_given_its_end(root: Path) -> None:
-    made = prune_plan(root, days=115)
-    assert [item.id for item in made.items if item.action is Action.END] == [ABANDONED]
-    assert applied(root, made).ended == 1
+def test_prune_never_takes_a_session_without_an_end(root: Path) -> None:
+    before = seen(root)
+    assert left(root) is not None
+    pruned(root, days=0.1, now=NOW + 900 * DAY)
+    assert session_ids(root) >= {ABANDONED, OPEN, ROUTED}
+    undone(root, now=NOW + 900 * DAY)
+    assert seen(root) == before
+
+
+def config(root: Path, text: str) -> None:
+    (root / ".holdfast").mkdir(exist_ok=True)
+    (root / ".holdfast" / "config.toml").write_text(text)
+
+
+@pytest.mark.parametrize("environ", [{}, {"HOLDFAST_SESSIONS_ABANDONED_HOURS": "24"}])
+@pytest.mark.parametrize("text", ["", "[sessions]\nauto_prune = true\nretention_days = 0.1\n"])
+def test_maintenance_ends_nothing_unless_the_home_asks_for_it(
+    root: Path, text: str, environ: dict[str, str]
+) -> None:
+    """A chat of a gateway that is down is not dead; a variable holds for all homes."""
+    config(root, text)
+    settings = load(root / ".holdfast" / "config.toml", environ)
+    result = maintain_opened(opened(root), settings, clock=lambda: NOW)
+    assert (result.ok, result.ended) == (True, 0)
     with database(root) as db:
-        [ended, reason, last] = db.execute(
-            """
-            SELECT ended_at, end_reason, (SELECT max(timestamp) FROM messages m
-                                          WHERE m.session_id = s.id)
-            FROM sessions s WHERE id = ?
-            """,
-            (ABANDONED,),
+        [ended] = db.execute("SELECT ended_at FROM sessions WHERE id = ?", (ABANDONED,)).fetchone()
+    assert ended is None
+
+
+def test_a_home_that_asks_for_it_has_its_sessions_ended_and_reopened_exactly(root: Path) -> None:
+    config(root, "[sessions]\nabandoned_hours = 24\n")
+    before = seen(root)
+    settings = load(root / ".holdfast" / "config.toml", {})
+    result = maintain_opened(opened(root), settings, clock=lambda: NOW)
+    assert (result.ok, result.ended, result.removed) == (True, 1, 0)
+    with database(root) as db:
+        [ended, reason] = db.execute(
+            "SELECT ended_at, end_reason FROM sessions WHERE id = ?", (ABANDONED,)
         ).fetchone()
-    assert (ended, reason) == (last, "abandoned")
+    assert (ended, reason) == (NOW, "abandoned")
     check(root)
+    items = {item.id: item for item in opened(root).scan(NOW).items}
+    assert (items[ABANDONED].alive, items[ABANDONED].last_active_at) == (None, NOW)
+    assert ABANDONED not in {item.id for item in prune_plan(root).removals}
+    assert undone(root).brought_back == 1
+    assert seen(root) == before
+
+
+def test_the_end_of_a_session_is_its_last_activity(root: Path) -> None:
+    with database(root) as db:
+        db.execute("UPDATE sessions SET ended_at = ? WHERE id = ?", (NOW - 2 * DAY, FIRST))
+    assert FIRST not in {item.id for item in prune_plan(root).removals}
+    store = opened(root).session_store()
+    assert store is not None
+    assert store.get(FIRST).last_active_at == NOW - 2 * DAY
+    recent = store.find(SessionFilter(active_after=NOW - 3 * DAY, ids=(FIRST,)))
+    assert [each.id for each in recent] == [FIRST]
+    assert not store.find(SessionFilter(active_before=NOW - 3 * DAY, ids=(FIRST,)))
 
 
 def test_a_session_that_comes_to_life_between_plan_and_removal_is_left_alone(root: Path) -> None:

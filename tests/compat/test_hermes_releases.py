@@ -22,7 +22,6 @@ from holdfast.services.silent import Silent
 from tests import tally
 from tests.compat.hermes_release import NEWEST, OLDEST
 from tests.compat.hermes_sessions import (
-    ABANDONED,
     LIVING,
     OLD,
     applied,
@@ -76,7 +75,7 @@ def test_what_hermes_sees_after_a_prune_and_after_its_undo(tmp_path: Path, versi
     now = time.time()
     root = made(tmp_path, version, now)
     before, whole = hermes(root, "look", "zebra", version=version), seen(root)
-    assert set(before["listed"]) == {*OLD, *LIVING, ABANDONED}
+    assert set(before["listed"]) == {*OLD, *LIVING}
     assert pruned(root, now=now).failed == 0
     after = hermes(root, "look", "zebra", version=version)
     assert (after["integrity"], after["foreign_keys"], after["found"]) == ("ok", 0, [])

@@ -22,7 +22,6 @@ from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
 from holdfast.stores.hermes.space import is_search_due
 from tests.compat.hermes_sessions import (
-    ABANDONED,
     LIVING,
     NOW,
     OLD,
@@ -85,7 +84,7 @@ def test_sessions_are_read_with_all_that_hermes_knows_of_them(root: Path) -> Non
 def test_sessions_are_listed_filtered_and_counted(root: Path) -> None:
     store = opened(root).session_store()
     assert store is not None
-    assert {each.id for each in store.find(SessionFilter())} == {*OLD, *LIVING, ABANDONED}
+    assert {each.id for each in store.find(SessionFilter())} == {*OLD, *LIVING}
     assert [each.id for each in store.find(SessionFilter(sources=("cron",)))] == [
         "cron_backup_20260102_030405"
     ]
@@ -293,7 +292,7 @@ def test_archived_sessions_are_read_searched_and_restored_as_they_were(root: Pat
     )
     report = apply(made, home, clock=lambda: NOW, progress=Silent())
     assert report.failed == 0
-    assert session_ids(root) == {*LIVING, ABANDONED}
+    assert session_ids(root) == LIVING
     assert [hit.session.id for hit in opened(root).archive.search(Search(text="zebra")).hits] == [
         FIRST
     ]

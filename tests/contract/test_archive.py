@@ -25,10 +25,11 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.archived import ArchivedSession
 from holdfast.model.item import ARCHIVED
-from holdfast.model.plan import Plan
+from holdfast.model.plan import Action, Plan
 from holdfast.model.report import Report, Result
 from holdfast.model.search import Search
 from holdfast.model.session import Hit, Json, Message, Session, SessionFilter, SessionOrder
+from holdfast.policy.decision import plan_item
 from holdfast.policy.retention import plan_all
 from holdfast.services.apply import apply
 from holdfast.services.trash import plan_empty
@@ -736,13 +737,20 @@ def test_a_new_session_that_took_the_id_does_not_cost_the_bundle(home: HoldfastH
     assert home.log.read().operations[0].removed == 1
 
 
-def test_an_abandoned_session_comes_back_with_an_end(home: HoldfastHome) -> None:
+def test_a_session_without_an_end_is_not_archived(home: HoldfastHome) -> None:
+    """Not even on a plan that an older version made, or that somebody wrote by hand."""
     store = store_of(home)
     gone = replace(processes.this_process(), process=2**22 - 3, started="1")
     long_ago = NOW - 10 * 86_400
     store.create(Session(id="lost", source="cli", started_at=long_ago, last_active_at=long_ago))
     store.hold("lost", gone, now=long_ago)
-    assert archive(home, "lost").removed == 1
-    assert bring(home, "lost").brought_back == 1
-    back = store.get("lost")
-    assert (back.end_reason, back.ended_at) == ("abandoned", long_ago)
+    before = store.get("lost")
+    assert archive(home, "lost").operation is None, "the plan has nothing to do"
+    [item] = [each for each in home.scan(NOW).items if each.id == "lost"]
+    assert item.abandoned is not None
+    forced = plan_item(item, Action.ARCHIVE, "because", undoable=True)
+    report = apply(
+        Plan(home=str(home.root), command="x", made_at=NOW, items=(forced,)), home, clock=clock
+    )
+    assert [each.reason for each in report.outcomes] == ["in use: it has not ended"]
+    assert (store.get("lost"), archived(home)) == (before, [])

@@ -7,6 +7,8 @@ import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +55,12 @@ def test_nobody_asked_so_nothing_is_pruned(root: Path) -> None:
     a_home(root, sessions=3)
     result = holdfast.maintain(root)
     assert (result.ran, result.ok, result.auto_prune, result.removed) == (True, True, False, 0)
-    assert [each.step for each in result.steps] == [Step.SETTLE, Step.UPKEEP, Step.LOG]
+    assert [each.step for each in result.steps] == [
+        Step.SETTLE,
+        Step.UPKEEP,
+        Step.END,
+        Step.LOG,
+    ]
     assert len(ids(root)) == 3
 
 
@@ -163,9 +170,37 @@ def test_what_a_dead_process_left_open_is_ended(root: Path, config: str) -> None
         "os._exit(0)\n"
     )
     assert finished(python(code, root))[0] == 0
-    assert holdfast.maintain(root).ok
+    moment = time.time()
+    result = holdfast.maintain(root, clock=at(moment))
+    assert (result.ok, result.ended, result.removed) == (True, 1, 0)
     with holdfast.open_sessions(root) as store:
-        assert store.get("left").end_reason == "abandoned"
+        left = store.get("left")
+    assert (left.end_reason, left.ended_at) == ("abandoned", moment)
+
+
+def test_a_process_that_closed_its_store_and_lives_protects_its_sessions(root: Path) -> None:
+    """Its death can be proved later, because its leases stay on record."""
+    a_home(root)
+    code = (
+        "import sys, time, holdfast\n"
+        "clock = lambda: time.time() - 2 * 86400\n"
+        "with holdfast.open_sessions(sys.argv[1], clock=clock) as store:\n"
+        "    store.create(source='cli', id='left')\n"
+        "print('closed', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(root)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "closed\n"
+        assert holdfast.maintain(root).ended == 0
+        process.communicate()
+    assert process.returncode == 0
+    assert holdfast.maintain(root, force=True).ended == 1
 
 
 @pytest.mark.parametrize("config", ["", PRUNE])
@@ -550,7 +585,7 @@ def test_the_result_is_a_document(root: Path) -> None:
     document = json.loads(json.dumps(holdfast.maintain(root).to_json()))
     assert document["ran"] is True
     assert document["removed"] == 2
-    assert [each["step"] for each in document["steps"]] == ["settle", "prune", "log"]
+    assert [each["step"] for each in document["steps"]] == ["settle", "prune", "end", "log"]
     assert document["steps"][1]["reports"][0]["operation"] == "1"
 
 

@@ -252,8 +252,9 @@ def test_filters_combine(store: SqliteSessionStore) -> None:
     assert ids(model="BIG") == {"a1"}
     assert ids(ended=True) == {"c1"} == ids(end_reasons=("done",)) == ids(pinned=True)
     assert ids(titled=False, ended=False) == {"b1"}
-    assert ids(active_before=NOW - 50) == {"b1", "c1"}
+    assert ids(active_before=NOW - 50) == {"b1"}, "to end is to be active"
     assert ids(active_before=NOW - 50, active_after=NOW - 150) == {"b1"}
+    assert ids(active_after=NOW - 50) == {"a1", "c1"}
     assert ids(min_messages=1) == {"a1"} == ids(min_tokens=10, max_tokens=10, min_cost=0.5)
     assert ids(max_messages=0, max_cost=0.0) == {"b1", "c1"}
     assert ids(ids=(*(f"n{i}" for i in range(40_000)), "c1")) == {"c1"}

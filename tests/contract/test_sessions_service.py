@@ -20,7 +20,7 @@ from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.alert import Alert, AlertKind
 from holdfast.model.lease import Holder
-from holdfast.model.session import EndReason, Message, Relation, SessionFilter
+from holdfast.model.session import EndReason, Message, Relation, Session, SessionFilter
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
 from holdfast.policy.limits import SessionLimits
 from holdfast.policy.retention import plan
@@ -190,12 +190,6 @@ def test_a_transcript_that_cannot_be_written_does_not_fail_the_append(
     assert [message.content for message in sessions.messages(session.id)] == ["kept"]
 
 
-def hold(tmp_path: Path, session_id: str, holder: Holder) -> None:
-    store = SqliteSessionStore(tmp_path / "home/sessions.db")
-    store.hold(session_id, holder, now=START)
-    store.close()
-
-
 def a_dead_process() -> Holder:
     """A process that really lived and really is gone."""
     code = (
@@ -209,39 +203,66 @@ def a_dead_process() -> Holder:
     return Holder(host=here.host, boot=here.boot, process=int(process), started=started)
 
 
-def test_a_session_of_a_dead_process_is_abandoned_after_a_day(
+def leave(tmp_path: Path, session_id: str, *holders: Holder) -> None:
+    """An open session that only these processes ever held."""
+    store = SqliteSessionStore(tmp_path / "home/sessions.db")
+    store.create(Session(id=session_id, source="cli", started_at=START, last_active_at=START))
+    for holder in holders:
+        store.hold(session_id, holder, now=START)
+    store.close()
+
+
+def test_a_session_of_a_dead_process_is_ended_after_a_day_and_undo_reopens_it(
     open_: Open, tmp_path: Path, moment: Time
 ) -> None:
     sessions = open_()
-    session = sessions.create(source="cli")
-    sessions.append(session.id, said("last words"))
-    sessions.close()  # gives our own lease back
-    hold(tmp_path, session.id, a_dead_process())
-    again = open_()
-    moment.now += DAY
-    assert again.end_abandoned() == []
+    leave(tmp_path, "left", a_dead_process())
+    before = sessions.get("left")
+    moment.now += DAY - 1
+    assert sessions.end_abandoned() == []
     moment.now += 1
-    [ended] = again.end_abandoned()
-    assert (ended.id, ended.end_reason) == (session.id, EndReason.ABANDONED)
-    assert ended.ended_at == ended.last_active_at == START
+    [ended] = sessions.end_abandoned()
+    assert (ended.id, ended.end_reason) == ("left", EndReason.ABANDONED)
+    assert ended.ended_at == ended.last_active_at == START + DAY
+    home = HoldfastHome(tmp_path / "home", clock=moment)
+    [operation] = home.log.read().operations
+    assert operation.ended == 1
+    undo(home, operation.id, clock=moment)
+    assert sessions.get("left") == before
+
+
+def test_0_seconds_turn_it_off_and_other_seconds_hold(
+    open_: Open, tmp_path: Path, moment: Time
+) -> None:
+    open_()
+    leave(tmp_path, "left", a_dead_process())
+    moment.now += 3_700
+    assert open_(abandoned_after=0.0).end_abandoned() == []
+    assert open_().end_abandoned() == []
+    assert [each.id for each in open_(abandoned_after=3_600.0).end_abandoned()] == ["left"]
+
+
+def test_who_gave_a_session_back_and_lives_protects_it(open_: Open, moment: Time) -> None:
+    sessions = open_()
+    session = sessions.create(source="cli")
+    sessions.close()
+    moment.now += 100 * DAY
+    assert open_().end_abandoned() == []
+    assert not open_().get(session.id).ended
 
 
 def test_what_cannot_be_proved_dead_is_alive(open_: Open, tmp_path: Path, moment: Time) -> None:
-    sessions = open_()
+    open_()
     here = processes.this_process()
     dead = a_dead_process()
     holders = {
-        "this process": here,
-        "another host": Holder(host="elsewhere", boot="x", process=1, started="1"),
-        "no start time": Holder(host=here.host, boot=here.boot, process=dead.process, started=""),
+        "this-process": here,
+        "another-host": Holder(host="elsewhere", boot="x", process=1, started="1"),
+        "no-start-time": Holder(host=here.host, boot=here.boot, process=dead.process, started=""),
     }
-    ids = {}
     for name, holder in holders.items():
-        ids[name] = sessions.create(source="cli").id
-        hold(tmp_path, ids[name], dead)
-        hold(tmp_path, ids[name], holder)
-    sessions.close()
-    hold(tmp_path, ids["this process"], here)
+        leave(tmp_path, name, dead, holder)
+    leave(tmp_path, "nobodys")
     moment.now += 100 * DAY
     assert open_().end_abandoned() == []
 
@@ -250,15 +271,13 @@ def test_what_cannot_be_proved_dead_is_alive(open_: Open, tmp_path: Path, moment
 def test_a_reused_process_id_is_not_taken_for_life(
     open_: Open, tmp_path: Path, moment: Time, change: str
 ) -> None:
-    sessions = open_()
-    session = sessions.create(source="cli")
-    sessions.close()
+    open_()
     here = processes.this_process()
     other = {"host": here.host, "boot": here.boot, "process": here.process, "started": here.started}
     other[change] = "another"
-    hold(tmp_path, session.id, Holder(**other))  # type: ignore[arg-type]
+    leave(tmp_path, "left", Holder(**other))  # type: ignore[arg-type]
     moment.now += 2 * DAY
-    assert [ended.id for ended in open_().end_abandoned()] == [session.id]
+    assert [ended.id for ended in open_().end_abandoned()] == ["left"]
 
 
 def test_lineage_is_whole_or_not_at_all(open_: Open) -> None:

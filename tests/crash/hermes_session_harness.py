@@ -22,13 +22,13 @@ from holdfast.policy.retention import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
 from holdfast.services.archive import plan_archive
+from holdfast.services.endings import end_abandoned
 from holdfast.services.settle import settle
 from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo_latest
 from holdfast.stores.sqlite import bundle
 from tests.compat.hermes_sessions import (
-    ABANDONED,
     LIVING,
     NOW,
     OLD,
@@ -79,6 +79,10 @@ def archive(root: Path) -> None:
     apply(made, home, clock=lambda: NOW, progress=Silent())
 
 
+def end(root: Path) -> None:
+    end_abandoned(opened(root), clock=lambda: NOW, command="maintain")
+
+
 def undo_the_latest(root: Path) -> None:
     undo_latest(opened(root), clock=lambda: NOW)
 
@@ -120,7 +124,7 @@ def is_whole(root: Path) -> None:
 def settled(root: Path, original: Seen) -> None:
     """Nothing is lost at any moment; after settling all is in one place, and undo is exact."""
     is_whole(root)
-    everything = {*OLD, *LIVING, ABANDONED}
+    everything = {*OLD, *LIVING}
     assert session_ids(root) >= LIVING
     assert session_ids(root) | elsewhere(root) == everything, "lost"
     home = opened(root)
@@ -135,7 +139,7 @@ def settled(root: Path, original: Seen) -> None:
         except CannotUndoError:
             break
     after = seen(root)
-    assert _rows(after) == _rows(original), "undo did not give everything back"
+    assert after.rows == original.rows, "undo did not give everything back"
     assert after.searched == original.searched
     assert _contents(after) == _contents(original)
 
@@ -159,14 +163,6 @@ def finished(root: Path, original: Seen) -> None:
     assert all(name in kept or any(each in name for each in LIVING) for name in left), left
 
 
-def _rows(of: Seen) -> dict[str, list[tuple[object, ...]]]:
-    """All rows, but for the end that an abandoned session was given: that stays."""
-    return {
-        table: [row[:2] if row[1] == ABANDONED else row for row in rows]
-        for table, rows in of.rows.items()
-    }
-
-
 def _contents(of: Seen) -> dict[str, bytes]:
     return {name: content for name, (content, _, _) in of.files.items()}
 
@@ -188,6 +184,8 @@ SCENARIOS = {
     "archive": Scenario(archive, settled),
     "restore": Scenario(undo_the_latest, settled, before=(archive,)),
     "empty": Scenario(empty, finished, before=(prune,)),
+    "end": Scenario(end, settled),
+    "reopen": Scenario(undo_the_latest, settled, before=(end,)),
 }
 
 

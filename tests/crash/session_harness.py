@@ -23,6 +23,7 @@ from holdfast.model.session import Message, Relation, Session, SessionFilter
 from holdfast.policy.retention import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
+from holdfast.services.endings import end_abandoned
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import journal
@@ -30,10 +31,13 @@ from holdfast.stores.sqlite import bundle
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.crash import harness
 from tests.crash.harness import NOW, Quiet, Tally, clock, run_killed, settle_only
+from tests.stored import a_dead_holder
 
 OLD = NOW - 200 * DAY
 #: Children before and after their parents, one session that stays, and the files of some.
-SESSIONS = {"one": None, "two": "one", "three": None, "four": "two", "young": "one"}
+SESSIONS = {"one": None, "two": "one", "three": None, "four": "two", "young": "one", "left": "one"}
+#: Those that a prune does not take: one is young, the other has no end, and its process is gone.
+STAYING = {"young", "left"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,10 @@ def make(root: Path) -> None:
         )
         told = Message(role="user", content=f"zebra {session_id} " * 99, timestamp=when, tokens=3)
         store.append(session_id, [told] * 3, now=when)
-        store.end(session_id, "done", at=when)
+        if session_id == "left":
+            store.hold(session_id, a_dead_holder(), now=when)
+        else:
+            store.end(session_id, "done", at=when)
     store.close()
     (root / "sessions").mkdir()
     for number, session_id in enumerate(("one", "two", "young", "orphan")):
@@ -117,6 +124,12 @@ def prune_now(root: Path) -> None:
     prune(root, use_trash=False)
 
 
+def end(root: Path) -> None:
+    home = opened(root)
+    end_abandoned(home, clock=clock, command="maintain")
+    home.create_session_store().close()
+
+
 def undo_the_latest(root: Path) -> None:
     home = opened(root)
     undo_latest(home, clock=clock)
@@ -141,6 +154,7 @@ def after_prune(root: Path, original: Seen) -> None:
     now = look(root)
     assert now.sessions.keys() | in_trash(root) == original.sessions.keys(), "lost"
     assert now.sessions["young"][1] == original.sessions["young"][1]
+    assert not now.sessions["left"][0].ended
     assert now.found == now.sessions.keys(), "search and store differ"
     settle_only(root)
     now = look(root)
@@ -154,7 +168,7 @@ def then_prune(root: Path, original: Seen) -> None:
     """The next run is another prune: it settles first, then finishes the work."""
     prune(root)
     now = look(root)
-    assert now.sessions.keys() == {"young"}
+    assert now.sessions.keys() == STAYING
     assert now.files.keys() == {"session_young.json"}
     after_prune(root, original)
 
@@ -175,14 +189,26 @@ def after_prune_now(root: Path, original: Seen) -> None:
     assert now.found == now.sessions.keys()
     assert not list(root.glob("trash/*"))
     prune_now(root)
-    assert look(root).sessions.keys() == {"young"}
+    assert look(root).sessions.keys() == STAYING
 
 
 def after_empty(root: Path, original: Seen) -> None:
     settle_only(root)
-    assert look(root).sessions.keys() == {"young"}
+    assert look(root).sessions.keys() == STAYING
     empty(root)
     assert not list(root.glob("trash/*"))
+
+
+def after_end(root: Path, original: Seen) -> None:
+    """Ended and in the log, or not ended; undo reopens it as it was, and the next run ends it."""
+    settle_only(root)
+    ended = look(root).sessions["left"][0]
+    logged = sum(each.ended - each.undone for each in opened(root).log.read().operations)
+    assert logged == ended.ended, "ended without a way back, or logged and not ended"
+    undo_everything(root)
+    assert look(root) == original, "undo did not reopen it as it was"
+    end(root)
+    assert look(root).sessions["left"][0].end_reason == "abandoned"
 
 
 @dataclass(frozen=True)
@@ -198,6 +224,8 @@ SCENARIOS = {
     "prune-now": Scenario(prune_now, after_prune_now),
     "undo": Scenario(undo_the_latest, after_prune, before=prune),
     "empty": Scenario(empty, after_empty, before=prune),
+    "end": Scenario(end, after_end),
+    "reopen": Scenario(undo_the_latest, after_end, before=end),
 }
 
 

@@ -37,6 +37,7 @@ class Model:
     files: Files = Files.WITH
     archiving: bool = False
     trivial_max: int | None = None
+    keep_titled: bool = False
     fates: dict[Key, Fate] = field(default_factory=dict)
     #: Caps that cannot be met: limit and what remains, by name.
     short: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -65,7 +66,8 @@ class Model:
     def goes_along(self, item: Item) -> bool:
         most = self.policy.trivial_max if self.trivial_max is None else self.trivial_max
         small = item.messages is not None and item.messages <= most
-        return item.delegate and small and not item.titled and not self.held(item)
+        kept = item.titled and self.keep_titled
+        return item.delegate and small and not kept and not self.held(item)
 
     # --- Fates ------------------------------------------------------------------------------------
 
@@ -148,10 +150,18 @@ def prune(
 
 
 def gc(rules: GcRules, policy: Policy, inventory: Inventory, now: float) -> Model:
-    model = Model(policy, inventory, now, trivial_max=rules.trivial_max)
+    model = Model(
+        policy,
+        inventory,
+        now,
+        trivial_max=rules.trivial_max,
+        keep_titled=rules.keep_titled,
+    )
 
     def goes(item: Item) -> bool:
-        if item.kind != SESSION or model.held(item) or item.titled or item.messages is None:
+        if item.kind != SESSION or model.held(item) or item.messages is None:
+            return False
+        if item.titled and rules.keep_titled:
             return False
         idle = now - item.last_active_at
         empty = item.messages == 0 and rules.empty_after > 0 and idle > rules.empty_after
@@ -249,8 +259,7 @@ def _of_session(model: Model, session: Item) -> tuple[Action, bool, str]:
         if model.archiving:
             return Action.ARCHIVE, True, ""
         return _of_other(model.fates[key(session)])
-    dead = session.abandoned is not None and not model.in_use(session)
-    return (Action.END if dead else Action.KEEP), False, ""
+    return Action.KEEP, False, ""
 
 
 def _of_file(model: Model, session: Item, item: Item) -> tuple[Action, bool, str]:

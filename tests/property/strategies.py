@@ -11,6 +11,7 @@ from hypothesis.strategies import SearchStrategy
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT, TRASH, Item
 from holdfast.policy.gc_rules import GcRules
+from holdfast.policy.lifecycle import NOT_ENDED
 from holdfast.policy.rules import DAY, Caps, Limits, Policy, Rules
 from tests.builders import NOW, a_file_of, a_space_item, an_inventory, moment
 
@@ -161,7 +162,9 @@ def session_items(**fields: SearchStrategy[Any]) -> SearchStrategy[Item]:
 
 
 def _named_after_itself(item: Item) -> Item:
-    return replace(item, session=item.id, delegate=item.delegate and item.parent != "")
+    alive = item.alive if item.abandoned is None else (item.alive or NOT_ENDED)
+    delegate = item.delegate and item.parent != ""
+    return replace(item, session=item.id, delegate=delegate, alive=alive)
 
 
 @st.composite
@@ -221,4 +224,5 @@ GC_RULES = st.builds(
     empty_after=st.sampled_from([0.0, HOUR, DAY]),
     trivial_after=st.sampled_from([0.0, HOUR, 7 * DAY]),
     trivial_max=st.integers(0, 6),
+    keep_titled=st.booleans(),
 )

@@ -19,6 +19,7 @@ from tests import tally
 FLAGS = (
     "sessions.auto_prune",
     "sessions.auto_gc",
+    "sessions.keep_titled",
     "checkpoints.enabled",
     "checkpoints.auto_prune",
 )
@@ -65,7 +66,7 @@ def sound(result: Settings) -> None:
     options = result.session_options()
     assert options.idle_minutes is None or options.idle_minutes > 0
     assert 0 < options.limits.warn_share < 1
-    assert options.abandoned_after >= 3600
+    assert options.abandoned_after == 0 or options.abandoned_after >= 3600
     assert 1 <= result.trash_days <= 3650
     assert result.sessions.idle_hours >= 1
     assert result.maintenance.interval > 0

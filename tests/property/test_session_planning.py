@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 
 from holdfast.errors import EmptyPolicyError
 from holdfast.model.inventory import Inventory
-from holdfast.model.item import SESSION, SPACE, Item
+from holdfast.model.item import SESSION, SPACE, TRASH, Item
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy import retention
+from holdfast.policy.endings import plan_endings
 from holdfast.policy.gc import plan_gc
 from holdfast.policy.gc_rules import GcRules
+from holdfast.policy.lifecycle import LeaseCount, session_life
 from holdfast.policy.named import plan_named
-from holdfast.policy.rules import Files, Limits, Policy
+from holdfast.policy.rules import DAY, Files, Limits, Policy
 from tests.builders import NOW
 from tests.property import session_plan_model as model
 from tests.property.strategies import (
@@ -68,6 +70,15 @@ def decided(made: Plan) -> dict[model.Key, tuple[Action, bool, str]]:
 
 def stored(inventory: Inventory) -> dict[str, Item]:
     return {item.id: item for item in inventory.items if item.kind == SESSION}
+
+
+def file_in_use(inventory: Inventory, name: str) -> bool:
+    mine = (item for item in inventory.items if item.owned and item.session == name)
+    return any(item.alive is not None for item in mine)
+
+
+def in_use(inventory: Inventory, name: str) -> bool:
+    return stored(inventory)[name].alive is not None or file_in_use(inventory, name)
 
 
 def sessions_of(made: Plan) -> dict[str, PlanItem]:
@@ -133,9 +144,11 @@ def test_who_is_named_goes_unless_it_lives(
     )
     named = {name: item for name, item in stored(inventory).items() if name in ids}
     assert sessions_of(made).keys() == named.keys()
-    nobody = model.Model(Policy(), inventory, NOW)
     for name, item in sessions_of(made).items():
-        assert item.action is (Action.KEEP if nobody.in_use(named[name]) else action)
+        left = named[name].abandoned is not None and not file_in_use(inventory, name)
+        deleted = left and action is Action.REMOVE
+        assert item.without_end is deleted
+        assert item.action is (action if deleted or not in_use(inventory, name) else Action.KEEP)
     for item in made.items:
         if item.kind not in (SESSION, SPACE):
             goes = sessions_of(made)[item.session].action is action
@@ -185,34 +198,70 @@ def test_a_file_goes_only_with_its_session(inventory: Inventory, policy: Policy)
 
 
 @given(stored_inventories(), session_policies(), GC_RULES)
-def test_a_session_is_ended_only_when_nobody_uses_it(
+def test_no_plan_that_removes_touches_a_session_without_an_end(
     inventory: Inventory, policy: Policy, rules: GcRules
 ) -> None:
+    """Not by age, gc, cap, archive or lineage, and whatever is known of its process; and none of
+    these plans ends one."""
     plans = [plan(policy, inventory, files) for files in Files]
+    if policy.has_rules:
+        plans.append(archive(policy, inventory))
     if not rules.empty:
         plans.append(collect(rules, policy, inventory))
-    stored_ones = [item for item in inventory.items if item.owned or item.kind == SESSION]
-    used = {item.session for item in stored_ones if item.alive is not None}
+    is_open = {name for name, item in stored(inventory).items() if item.alive is not None}
     for made in plans:
-        for name, item in sessions_of(made).items():
-            abandoned = stored(inventory)[name].abandoned is not None and name not in used
-            assert (item.action is Action.END) == (abandoned and item.action not in LEFT)
+        assert not made.ends
+        assert not any(item.without_end for item in made.items)
+        assert not {item.session for item in made.removals if item.kind != TRASH} & {
+            name for name in is_open if name in sessions_of(made)
+        }
+
+
+@given(stored_inventories())
+def test_a_session_is_ended_only_when_nobody_uses_it(inventory: Inventory) -> None:
+    made = plan_endings(inventory, NOW, command="test")
+    assert not made.removals
+    assert all(item.kind == SESSION for item in made.items)
+    for item in made.items:
+        left = stored(inventory)[item.id].abandoned is not None
+        ended = left and not file_in_use(inventory, item.id)
+        assert (item.action, item.undoable) == (
+            (Action.END, True) if ended else (Action.KEEP, False)
+        )
+
+
+@given(
+    ended=st.booleans(),
+    idle=st.sampled_from([-DAY, 0.0, DAY, 400 * DAY]),
+    living=st.integers(0, 2),
+    held=st.integers(0, 2),
+    dead=st.integers(0, 2),
+)
+def test_whatever_its_leases_an_open_session_lives(
+    *, ended: bool, idle: float, living: int, held: int, dead: int
+) -> None:
+    held = min(held, living)
+    leases = LeaseCount(all=living + dead, living=living, held=held)
+    life = session_life(ended=ended, idle=idle, leases=leases, abandoned_after=DAY)
+    assert (life.alive is not None) == (not ended or held > 0)
+    assert (life.abandoned is not None) == (not ended and dead > 0 and living == 0 and idle >= DAY)
 
 
 @given(stored_inventories(), session_policies(), MODES, GC_RULES)
 def test_substantial_children_outlive_their_parents(
     inventory: Inventory, policy: Policy, files: Files, rules: GcRules
 ) -> None:
-    """Lineage takes nobody who is substantial or has a title: only their own age can."""
-    plans = [(policy.trivial_max, plan(policy, inventory, files))]
+    """Lineage takes nobody who is substantial, nor who has a title if that is asked for."""
+    plans = [(policy.trivial_max, False, plan(policy, inventory, files))]
     if not rules.empty:
-        plans.append((rules.trivial_max, collect(rules, policy, inventory)))
-    for trivial_max, made in plans:
+        collected = collect(rules, policy, inventory)
+        plans.append((rules.trivial_max, rules.keep_titled, collected))
+    for trivial_max, keep_titled, made in plans:
         for name, item in sessions_of(made).items():
             if item.action in LEFT and item.rule == "delegate of a session that goes":
                 session = stored(inventory)[name]
                 assert session.delegate
-                assert not session.titled
+                assert not (keep_titled and session.titled)
                 assert session.messages is not None
                 assert session.messages <= trivial_max
                 assert sessions_of(made)[session.parent].action in LEFT
@@ -228,7 +277,7 @@ def test_gc_takes_no_more_than_a_person_would_call_trivial(
             messages = stored(inventory)[item.id].messages
             assert messages is not None
             assert messages <= rules.trivial_max
-            assert not stored(inventory)[item.id].titled
+            assert not (rules.keep_titled and stored(inventory)[item.id].titled)
 
 
 @given(stored_inventories(), session_policies(), MODES)

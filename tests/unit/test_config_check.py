@@ -55,6 +55,7 @@ GOOD: dict[str, dict[str, Value]] = {
     },
     "[sessions]\nwarn_percent = 99": {"sessions.warn_percent": 99},
     "[sessions]\nabandoned_hours = 1.5": {"sessions.abandoned_hours": 1.5},
+    "[sessions]\nabandoned_hours = 0": {"sessions.abandoned_hours": 0},
     "[transcripts]\ndefault = 'jsonl'\ncron = 'none'\n'a.b' = 'jsonl-synced'": {
         "transcripts.default": "jsonl",
         "transcripts.cron": "none",
@@ -265,7 +266,8 @@ BAD_SESSIONS = {
         ":2: sessions.warn_percent: expected a whole number from 1 to 99, found 100"
     ),
     "abandoned_hours = 0.9": (
-        ":2: sessions.abandoned_hours: expected a number from 1 to 8760, found 0.9;"
+        ":2: sessions.abandoned_hours: expected a number from 1 to 8760, or 0 to turn it off, "
+        "found 0.9;"
         " a shorter time could end a session in use"
     ),
 }

@@ -87,6 +87,7 @@ def test_default_entries() -> None:
         ("sessions.empty_hours", 24, "default"),
         ("sessions.trivial_days", 7, "default"),
         ("sessions.trivial_max", 5, "default"),
+        ("sessions.keep_titled", False, "default"),
         ("sessions.on_reset", "archive", "default"),
         ("sessions.idle_minutes", None, "default"),
         ("sessions.max_messages", 1000, "default"),

@@ -61,19 +61,14 @@ def test_who_goes(messages: int | None, age: float, expected: tuple[str, str]) -
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        pytest.param({"titled": True}, ("keep", "titled"), id="titled"),
+        pytest.param({"titled": True}, ("remove", "empty: last active 99 d ago"), id="titled"),
         pytest.param({"pinned": True}, ("keep", "pinned"), id="pinned"),
         pytest.param(
             {"alive": "it has not ended"}, ("keep", "in use: it has not ended"), id="open"
         ),
         pytest.param(
-            {"titled": True, "abandoned": "its process is gone"},
-            ("end", "abandoned: its process is gone"),
-            id="abandoned and titled",
-        ),
-        pytest.param(
             {"abandoned": "its process is gone"},
-            ("remove", "empty: last active 99 d ago, abandoned"),
+            ("keep", "in use: it has not ended"),
             id="abandoned",
         ),
     ],
@@ -82,6 +77,20 @@ def test_who_stays(fields: dict[str, Any], expected: tuple[str, str]) -> None:
     assert decided(collect(a_session_item("s1", messages=0, age=99 * DAY, **fields))) == {
         "s1": expected
     }
+
+
+def test_a_title_protects_when_that_is_asked_for() -> None:
+    rules = GcRules(keep_titled=True)
+    made = collect(
+        a_session_item("untitled", messages=3, age=99 * DAY),
+        a_session_item("titled", messages=3, age=99 * DAY, titled=True),
+        a_session_item(
+            "helper", messages=1, titled=True, parent="untitled", delegate=True, age=99 * DAY
+        ),
+        rules=rules,
+    )
+    assert [item.id for item in made.removals] == ["untitled"]
+    assert decided(made)["titled"] == decided(made)["helper"] == ("keep", "titled")
 
 
 def test_pins_of_the_policy_hold_and_the_trash_is_its_choice() -> None:

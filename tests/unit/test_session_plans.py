@@ -10,6 +10,7 @@ from holdfast.errors import EmptyPolicyError, UsageError
 from holdfast.model.item import REQUEST_DUMP, Item
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.policy import retention
+from holdfast.policy.endings import plan_endings
 from holdfast.policy.named import plan_named
 from holdfast.policy.rules import DAY, Files, Policy
 from tests.builders import (
@@ -236,9 +237,9 @@ def test_a_trivial_delegate_goes_with_its_parent_and_takes_its_own_along() -> No
     [
         pytest.param({"messages": 6}, id="substantial"),
         pytest.param({"messages": None}, id="not counted"),
-        pytest.param({"titled": True}, id="titled"),
         pytest.param({"pinned": True}, id="pinned"),
         pytest.param({"alive": "a process holds it"}, id="alive"),
+        pytest.param({"abandoned": GONE}, id="abandoned"),
         pytest.param({"delegate": False}, id="a branch"),
         pytest.param({"parent": "s2"}, id="of another session"),
     ],
@@ -263,42 +264,43 @@ def test_the_delegates_of_a_session_that_stays_are_judged_like_any_other() -> No
 # --- Abandoned sessions ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("fields", "options", "expected"),
-    [
-        pytest.param({}, {}, ("end", f"abandoned: {GONE}"), id="it stays"),
-        pytest.param({"pinned": True}, {}, ("end", f"abandoned: {GONE}"), id="pinned"),
-        pytest.param({"age": OLD}, {}, ("remove", f"{TOO_OLD}, abandoned"), id="it goes"),
-        pytest.param(
-            {"age": OLD}, {"files": Files.ONLY}, ("end", f"abandoned: {GONE}"), id="files only"
-        ),
-        pytest.param(
-            {"age": OLD},
-            {"files": Files.NONE},
-            ("remove", f"{TOO_OLD}, abandoned"),
-            id="no files",
-        ),
-        pytest.param({"alive": "held"}, {}, ("keep", "in use: held"), id="not so, it lives"),
-    ],
-)
-def test_abandoned(
-    fields: dict[str, Any], options: dict[str, Any], expected: tuple[str, str]
+@pytest.mark.parametrize("files", Files)
+@pytest.mark.parametrize("fields", [{}, {"age": OLD}, {"age": OLD, "bytes": 10**9}])
+def test_a_session_without_an_end_stays_whatever_became_of_its_process(
+    fields: dict[str, Any], files: Files
 ) -> None:
-    made = plan(AGE, a_session_item("s1", abandoned=GONE, **fields), **options)
-    assert decided(made) == {"s1": expected}
-    assert by_id(made, "s1").undoable is (expected[0] == "remove")
+    policy = a_policy(max_age=90 * DAY, max_count=0, max_bytes=0)
+    session = a_session_item("s1", abandoned=GONE, **fields)
+    made = plan(policy, session, a_file_of("s1", "f"), files=files)
+    assert decided(made)["s1"] == ("keep", "in use: it has not ended")
+    assert decided(made)["f"][0] == "keep"
+    assert not made.steps
 
 
-def test_a_reason_without_a_detail_gets_one() -> None:
-    items = a_session_item("new"), a_session_item("s1", age=DAY, abandoned=GONE)
-    made = plan(a_policy(keep_last=1), *items)
-    assert by_id(made, "s1").reason == "not kept by any keep rule: abandoned"
+def test_who_names_it_can_delete_a_session_that_was_abandoned_and_not_archive_it() -> None:
+    session = a_session_item("s1", abandoned=GONE)
+    asked: dict[str, Any] = {"command": "x", "reason": "asked", "undoable": True}
+    [deleted] = plan_named(["s1"], an_inventory(session), NOW, **asked).items
+    assert (deleted.action, deleted.without_end) == (Action.REMOVE, True)
+    [kept] = plan_named(["s1"], an_inventory(session), NOW, action=Action.ARCHIVE, **asked).items
+    assert (kept.action, kept.without_end) == (Action.KEEP, False)
+    alive = a_file_of("s1", "f", alive="open in another process")
+    made = plan_named(["s1"], an_inventory(session, alive), NOW, **asked)
+    assert not made.removals
 
 
-def test_a_pinned_session_whose_file_is_open_is_not_ended() -> None:
-    session = a_session_item("s1", abandoned=GONE, pinned=True)
-    made = plan(AGE, session, a_file_of("s1", "f", alive="open in another process"))
-    assert decided(made)["s1"] == ("keep", "pinned")
+@pytest.mark.parametrize("pinned", [False, True])
+def test_maintenance_ends_it_and_says_why(*, pinned: bool) -> None:
+    session = a_session_item("s1", abandoned=GONE, pinned=pinned)
+    made = plan_endings(an_inventory(session), NOW, command="maintain")
+    assert decided(made) == {"s1": ("end", f"abandoned: {GONE}")}
+    assert by_id(made, "s1").undoable
+
+
+def test_a_session_whose_file_is_open_is_not_ended() -> None:
+    items = a_session_item("s1", abandoned=GONE), a_file_of("s1", "f", alive="open elsewhere")
+    made = plan_endings(an_inventory(*items), NOW, command="maintain")
+    assert decided(made) == {"s1": ("keep", "in use: its file f: open elsewhere")}
 
 
 # --- Space, and the order of a run ----------------------------------------------------------------
@@ -336,7 +338,7 @@ def test_the_order_of_a_run() -> None:
         a_file_of("s1", "t"),
         a_file_of("s1", "d", kind=REQUEST_DUMP),
         a_file_of("s2", "t2"),
-        a_session_item("ended", source="a", abandoned=GONE),
+        a_session_item("open", source="a", abandoned=GONE),
         a_session_item("s1", source="b", age=OLD),
         a_session_item("s2", source="c", age=OLD),
         trash=[a_trash_item("op/0", age=OLD)],
@@ -344,7 +346,7 @@ def test_the_order_of_a_run() -> None:
     )
     policy = a_policy(max_age=90 * DAY, trash_age=DAY)
     made = retention.plan(policy, inventory, NOW, command="test")
-    order = ["op/0", "s1", "s2", "ended", "d", "t", "t2", "orphan", "db"]
+    order = ["op/0", "s1", "s2", "d", "t", "t2", "orphan", "db"]
     assert [item.id for item in made.steps] == order
 
 

@@ -10,7 +10,6 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, say, suggest, table, when
 from holdfast.cli.show_plan import show_plan
 from holdfast.model.maintenance import MaintenanceResult, Skipped, Step, StepResult
-from holdfast.model.report import Result
 from holdfast.model.units import format_bytes, format_duration
 from holdfast.services.upkeep import StepPlan
 
@@ -18,11 +17,12 @@ _TITLES = {
     Step.SETTLE: "interrupted runs",
     Step.AUTO_ARCHIVE: "old sessions into the archive",
     Step.PRUNE: "prune by the policy",
-    Step.UPKEEP: "ends, trash, space",
+    Step.UPKEEP: "trash, space",
     Step.FILES: "files of old sessions",
     Step.GC: "empty and trivial sessions",
     Step.ARCHIVE: "archive",
     Step.CHECKPOINTS: "checkpoints",
+    Step.END: "abandoned sessions",
     Step.LOG: "old entries of the log",
     Step.LOOK: "a look at the result",
     Step.RECORD: "writing down that it is done",
@@ -52,7 +52,8 @@ def summary(result: MaintenanceResult) -> str:
         return f"failed: {'; '.join(result.errors)}"
     freed = format_bytes(result.bytes_freed)
     state = "stopped" if result.stopped else "done"
-    return f"{state}: {result.removed:,} removed, {freed} freed"
+    ended = f"{result.ended:,} ended as abandoned, " if result.ended else ""
+    return f"{state}: {result.removed:,} removed, {ended}{freed} freed"
 
 
 def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
@@ -72,7 +73,10 @@ def show_preview(plans: Sequence[StepPlan]) -> None:
         say(Text(f"{_TITLES[each.step].capitalize()}", style="bold"))
         if each.note:
             say(name(f"({each.note})", "dim"))
-        show_plan(each.plan, all_items=False)
+        if each.step is Step.END and not each.plan.ends:
+            say("Nothing to end.")
+        else:
+            show_plan(each.plan, all_items=False)
         say()
     say("Nothing was done.")
 
@@ -101,6 +105,10 @@ def _show_run(invocation: Invocation, result: MaintenanceResult) -> None:
         say()
         say("What went to the trash can come back:")
         suggest(f"holdfast {invocation.home_flag}undo {operations[-1]}")
+    for report in (report for step in result.steps for report in step.reports if report.ended):
+        say()
+        say("Sessions that were ended can be reopened as they were:")
+        suggest(f"holdfast {invocation.home_flag}undo {report.operation}")
     if result.next_due is not None:
         say()
         say(f"It is due again at {when(result.next_due)}.")
@@ -109,10 +117,9 @@ def _show_run(invocation: Invocation, result: MaintenanceResult) -> None:
 def _in_words(step: StepResult) -> str:
     if step.error:
         return f"failed: {step.error}"
-    ended = sum(report.count(Result.ENDED) for report in step.reports)
     parts = [
         (step.removed, "archived" if step.step is Step.AUTO_ARCHIVE else "removed"),
-        (ended, "ended as abandoned"),
+        (step.ended, "ended as abandoned"),
         (sum(report.skipped for report in step.reports), "skipped"),
         (step.failed, "failed"),
     ]

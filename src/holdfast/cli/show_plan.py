@@ -65,8 +65,9 @@ def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_T
         _show_groups(removals, sources, all_items=all_items)
         say()
         show_items(removals, plan.made_at, all_items=all_items)
-    else:
+    elif not plan.ends:
         say("Nothing to remove.")
+    _show_ends(plan.ends, all_items=all_items)
     if plan.kept:
         say()
         say(Text(f"It keeps {amount(plan.kept)}", style="bold"))
@@ -82,14 +83,25 @@ def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_T
 
 def _show_beside(plan: Plan) -> None:
     """What a run does beside removing."""
-    ended = [item for item in plan.steps if item.action is Action.END]
     space = [item for item in plan.steps if item.action is Action.RECLAIM]
-    if ended:
-        say()
-        say(f"It ends {format_count(len(ended), 'abandoned session')}, whose process is gone.")
     if sum(item.bytes for item in space) >= _WORTH_A_LINE:
         say()
         say(f"It gives back {format_bytes(sum(item.bytes for item in space))} of unused space.")
+
+
+def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:
+    """Which sessions get an end, and why. Their files and messages stay."""
+    if not ended:
+        return
+    say(Text(f"The plan ends {format_count(len(ended), 'abandoned session')}", style="bold"))
+    shown = ended if all_items else ended[:_EXAMPLES]
+    rows = table("session", "why")
+    for item in shown:
+        rows.add_row(name(item.id), name(item.reason))
+    say(rows)
+    hidden = len(ended) - len(shown)
+    if hidden:
+        say(Text(f"… and {hidden:,} more.", style="dim"))
 
 
 def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_items: bool) -> None:

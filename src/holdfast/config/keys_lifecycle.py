@@ -7,6 +7,7 @@ from holdfast.config.kinds import Choice, Number
 from holdfast.policy.lifecycle import DEFAULT_SOURCE, OnReset, Transcript
 
 TRANSCRIPT = Choice(choices=tuple(choice.value for choice in Transcript))
+ABANDONED_HOURS = "abandoned_hours"
 KEEP = "keep"
 REMOVE = "remove"
 
@@ -52,12 +53,19 @@ LIFECYCLE: tuple[Key, ...] = (
         about=("Warn when a session comes to this share of max_messages or max_size_mb.",),
     ),
     Key(
-        path=(SESSIONS, "abandoned_hours"),
+        path=(SESSIONS, ABANDONED_HOURS),
         kind=Number(
-            low=1, high=8_760, whole=False, hint="a shorter time could end a session in use"
+            low=1,
+            high=8_760,
+            whole=False,
+            or_off=True,
+            hint="a shorter time could end a session in use",
         ),
         default=24,
-        about=("End a session whose process is gone once it has been idle for this many hours.",),
+        about=(
+            "Maintenance ends a session whose process is gone once it has been idle for this many",
+            "hours. 0 turns this off. In another agent's home it is off unless it is set there.",
+        ),
     ),
     Key(
         path=(TRANSCRIPTS, DEFAULT_SOURCE),

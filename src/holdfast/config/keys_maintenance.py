@@ -57,6 +57,12 @@ CLEANING: tuple[Key, ...] = (
         default=TRIVIAL_MAX,
         about=("A session with at most this many messages is trivial. With 0, none is.",),
     ),
+    Key(
+        path=(SESSIONS, "keep_titled"),
+        kind=Flag(),
+        default=False,
+        about=("gc spares sessions that have a title. Agents give titles by themselves.",),
+    ),
 )
 
 UPKEEP: tuple[Key, ...] = (

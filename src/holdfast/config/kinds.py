@@ -41,13 +41,15 @@ class Kind(Protocol):
 class Number:
     """A number between two bounds, both allowed unless it must be `above` the lower one.
 
-    `hint` is for those who go below.
+    `or_off` allows 0 as well, which turns off what the number is for. `hint` is for those who go
+    below.
     """
 
     low: int
     high: int
     above: bool = False
     whole: bool = True
+    or_off: bool = False
     hint: str = ""
 
     def read(self, value: object) -> Value:
@@ -56,6 +58,8 @@ class Number:
             raise self._wrong(value, "write it without quotes" if self._is_quoted(value) else "")
         if self.whole and isinstance(value, float):
             raise self._wrong(value)
+        if self.or_off and value == 0:
+            return value
         # Written so that NaN, which compares false with everything, fails it.
         if not self.low <= value <= self.high or (self.above and value == self.low):
             raise self._wrong(value, self.hint if value <= self.low else "")
@@ -73,7 +77,8 @@ class Number:
     def _wrong(self, value: object, hint: str = "") -> WrongValueError:
         kind = "a whole number" if self.whole else "a number"
         bounds = f"above {self.low}, up to" if self.above else f"from {self.low} to"
-        reason = f"expected {kind} {bounds} {self.high}, found {found(value)}"
+        off = ", or 0 to turn it off" if self.or_off else ""
+        reason = f"expected {kind} {bounds} {self.high}{off}, found {found(value)}"
         return WrongValueError(f"{reason}; {hint}" if hint else reason)
 
 

@@ -41,6 +41,7 @@ class SessionSettings:
     empty_hours: float
     trivial_days: float
     trivial_max: int
+    keep_titled: bool
     on_reset: str
     idle_minutes: float | None
     max_messages: int
@@ -80,6 +81,7 @@ class SessionSettings:
             empty_after=self.empty_hours * _HOUR,
             trivial_after=self.trivial_days * DAY,
             trivial_max=self.trivial_max,
+            keep_titled=self.keep_titled,
         )
 
     def session_limits(self) -> SessionLimits:

@@ -23,6 +23,7 @@ from holdfast.config.key import (
     SOURCE,
     TOP,
     TRANSCRIPTS,
+    VARIABLE_PREFIX,
 )
 from holdfast.config.keys import BY_TABLE
 from holdfast.config.keys_lifecycle import REMOVE
@@ -90,6 +91,11 @@ class Settings:
         for path, value in self._values():
             key = dotted(path)
             yield key, value, self.origins.get(key, "default")
+
+    def is_in_file(self, *path: str) -> bool:
+        """Whether the configuration file sets a key; the environment holds for all homes."""
+        origin = self.origins.get(dotted(path))
+        return origin is not None and not origin.startswith(VARIABLE_PREFIX)
 
     def policy(self, use_trash: bool = True) -> Policy:
         """What to keep. It may be empty; refusing that is the planner's part."""

@@ -191,7 +191,7 @@ class Guard:
         here = self._processes.this_process()
         if reservation.holder == here:
             return False
-        if reservation.holder.host != here.host:
+        if not here.host or reservation.holder.host != here.host:
             # From a clock that was set back since, or never agreed with ours, it is over too.
             return abs(now - reservation.made_at) > _FOREIGN_SECONDS
         return self._processes.is_dead(reservation.holder)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import IO
 
 from holdfast.errors import (
@@ -27,7 +27,7 @@ from holdfast.model.archived import ArchivedSession
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.model.session import EndReason, Message, Session
+from holdfast.model.session import Message, Session
 from holdfast.ports import Clock
 from holdfast.services.exchange.jsonl import session_line
 from holdfast.services.exchange.raw_lines import LONGEST, ByteLines, raw_lines
@@ -121,7 +121,7 @@ class ArchiveKeeper:
                 ended[name] = Result.SKIPPED, "already gone"
                 continue
             try:
-                made = self._put(rows, each, _with_end(sessions[name]), files.get(name, ()))
+                made = self._put(rows, each, sessions[name], files.get(name, ()))
             except (UnknownSessionError, bundle.ChangedError):
                 ended[name] = Result.SKIPPED, "changed while it was archived"
             except HoldfastError as error:
@@ -265,14 +265,6 @@ class ArchiveKeeper:
     def _of_operations(self) -> Mapping[tuple[str, str], ArchivedSession]:
         """The bundles by session and by the operation that archived it."""
         return {(each.session.id, each.operation): each for each in self._archive.look().entries}
-
-
-def _with_end(session: Session) -> Session:
-    """What is archived without an end was abandoned, and has one from then on: the leases that
-    prove it do not come back with it."""
-    if session.ended:
-        return session
-    return replace(session, ended_at=session.last_active_at, end_reason=EndReason.ABANDONED)
 
 
 def _check_return(line: ByteLines, session: Session) -> None:

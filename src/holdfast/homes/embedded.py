@@ -43,13 +43,14 @@ def open_sessions(
     create_home(root)
     root = root.resolve()
     settings = config.load(root / "config.toml", {})
-    opened = HoldfastHome(root, clock=clock, options=HomeOptions.of(settings))
+    options = options or settings.session_options()
+    opened = HoldfastHome(root, clock=clock, options=HomeOptions.of(settings).living_by(options))
     store = opened.create_session_store()
     return AgentSessions(
         store,
         HomeSessionFiles(opened, clock),
         processes,
-        options=options or settings.session_options(),
+        options=options,
         clock=clock,
         random_hex=lambda: secrets.token_hex(3),
         on_alert=alerting(root, settings, clock, on_alert),

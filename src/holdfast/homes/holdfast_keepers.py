@@ -75,7 +75,7 @@ class HoldfastKeepers:
         space = SpaceKeeper(self._engine, lambda name: bundles(trash, name))
         return {
             (SESSION, Action.REMOVE): SessionKeeper(self._engine, trash),
-            (SESSION, Action.END): AbandonedKeeper(self._engine),
+            (SESSION, Action.END): AbandonedKeeper(self._engine, parts.clock),
             (SPACE, Action.RECLAIM): SpaceKeepers(
                 {parts.database: space, CHECKPOINT_SPACE: parts.bounds.space}
             ),

@@ -57,8 +57,8 @@ def delete_sessions(
 ) -> Run:
     """Remove sessions with their files, by id or by the start of one if no other begins so.
 
-    A session that has not ended, or that a process holds, stays; the plan says which and why. A
-    pin does not protect what is named.
+    A session that a process holds stays, and so does one without an end unless its process is
+    provably gone; the plan says which and why. A pin does not protect what is named.
     """
     names = _names(ids, "ids")
     with _opened(home, clock) as opened:
@@ -75,13 +75,19 @@ def garbage_collect(
     empty_hours: float | None = None,
     trivial_days: float | None = None,
     trivial_max: int | None = None,
+    keep_titled: bool | None = None,
     dry_run: bool = False,
     use_trash: bool = True,
     clock: Clock = _CLOCK,
 ) -> Run:
     """Remove sessions in which nothing was said, or hardly anything, as `sessions gc` does."""
     wanted = _wanted(source)
-    given = {"empty_hours": empty_hours, "trivial_days": trivial_days, "trivial_max": trivial_max}
+    given = {
+        "empty_hours": empty_hours,
+        "trivial_days": trivial_days,
+        "trivial_max": trivial_max,
+        "keep_titled": keep_titled,
+    }
     with _opened(home, clock) as opened:
         settings = _with(opened.settings, SESSIONS, given)
         plan, _ = plan_home_gc(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.config import Settings
 from holdfast.config.keys_maintenance import ZSTD
+from holdfast.policy.lifecycle import SessionOptions
 
 _HOUR = 3_600.0
 _DAY = 24 * _HOUR
@@ -23,17 +24,23 @@ class ArchiveOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeOptions:
     """`idle` is how long a file without a session counts as in use after it was touched;
-    `abandoned_after` how long a session whose process is gone must have been idle."""
+    `abandoned_after` how long a session whose process is gone must have been idle before it is
+    ended, or can be deleted by name without an end."""
 
     idle: float = _DAY
     abandoned_after: float = _DAY
     archive: ArchiveOptions = field(default_factory=ArchiveOptions)
 
+    def living_by(self, options: SessionOptions) -> HomeOptions:
+        """The same with what a host says of its sessions."""
+        return replace(self, abandoned_after=options.abandoned_after or _DAY)
+
     @classmethod
     def of(cls, settings: Settings) -> HomeOptions:
         return cls(
             idle=settings.sessions.idle_hours * _HOUR,
-            abandoned_after=settings.sessions.abandoned_hours * _HOUR,
+            # 0 turns ending off; who names a session still has to wait for a day.
+            abandoned_after=settings.sessions.abandoned_hours * _HOUR or _DAY,
             archive=ArchiveOptions(folder=settings.archive.folder, codec=settings.archive.codec),
         )
 

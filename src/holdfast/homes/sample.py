@@ -30,6 +30,8 @@ _ORPHANS = 60
 _DUMPS = 120
 _DUMPED_MESSAGES = 40
 _PRIVATE = 0o600
+#: More than the largest number that a system gives to a process: nobody has it.
+_NOBODY = 2**30
 
 
 def build(root: Path, now: float, seed: int = 7) -> str:
@@ -51,7 +53,7 @@ def build(root: Path, now: float, seed: int = 7) -> str:
 def _store(path: Path, sessions: Sequence[Sampled], now: float) -> None:
     """All of them in one transaction: only that makes it quick."""
     store = SqliteSessionStore(path)
-    dead = replace(processes.this_process(), boot="before the machine was started anew")
+    dead = replace(processes.this_process(), process=_NOBODY)
     with SqliteImport(store) as importing, importing.transaction():
         for each in sessions:
             importing.add(each.session, each.messages, now=now)

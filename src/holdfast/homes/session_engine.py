@@ -15,13 +15,12 @@ from typing import Protocol
 from holdfast.errors import StorageError
 from holdfast.homes.session_runs import MOST_MESSAGES, MOST_UNINDEXED
 from holdfast.model.plan import PlanItem
-from holdfast.model.session import EndReason
 from holdfast.ports import Clock
 from holdfast.services.exchange.fields import AWAITED_PARENT
 from holdfast.stores.sqlite import removing, space
 from holdfast.stores.sqlite.bundle import BundleFolder, Copied
 from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.removing import Found
+from holdfast.stores.sqlite.removing import End, Found
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.sqlite.survey import LifeSigns
 
@@ -56,7 +55,13 @@ class SessionEngine(Protocol):
     def is_copied(self, db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
         """Whether a session is the one that was copied, and not another that took its id."""
 
-    def end_abandoned(self, db: sqlite3.Connection, numbers: Sequence[int]) -> None: ...
+    def ends(self, db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, End]:
+        """Those of these sessions that are there, with their ends."""
+
+    def set_end(
+        self, db: sqlite3.Connection, numbers: Sequence[int], at: float | None, reason: str | None
+    ) -> None:
+        """Give sessions an end, or take it from them; nothing else of them changes."""
 
     def rest(self) -> None:
         """Between two transactions."""
@@ -110,8 +115,13 @@ class SqliteEngine:
     def is_copied(self, db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
         return removing.is_same(db, found, started_at=copied.started_at, first=copied.first_message)
 
-    def end_abandoned(self, db: sqlite3.Connection, numbers: Sequence[int]) -> None:
-        removing.end_abandoned(db, numbers, EndReason.ABANDONED)
+    def ends(self, db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, End]:
+        return removing.ends(db, ids)
+
+    def set_end(
+        self, db: sqlite3.Connection, numbers: Sequence[int], at: float | None, reason: str | None
+    ) -> None:
+        removing.set_end(db, numbers, at, reason)
 
     def rest(self) -> None:
         space.rest(self.database)

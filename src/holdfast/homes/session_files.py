@@ -16,6 +16,7 @@ from holdfast.model.session import Json, Session
 from holdfast.policy.retention import plan_all
 from holdfast.ports import Clock, Home
 from holdfast.services.apply import apply
+from holdfast.services.endings import end_abandoned
 from holdfast.stores.archive_folder import ArchiveFolder
 from holdfast.stores.files import allocated_bytes, version_of
 from holdfast.stores.transcripts import TranscriptFolder
@@ -52,6 +53,9 @@ class HomeSessionFiles:
     def remove_whole(self, session: Session, reason: str) -> None:
         items = [as_item(session), *self._of(session.id)]
         self._remove(items, reason, command="deliver")
+
+    def end_abandoned(self) -> Sequence[str]:
+        return end_abandoned(self._home, clock=self._clock, command="end abandoned")
 
     def _remove(self, items: Sequence[Item], reason: str, command: str = "reset") -> None:
         now = self._clock()

@@ -34,4 +34,4 @@ def runs(
 def obstacle(removal: Removal, found: Mapping[str, Found]) -> str | None:
     """Why a session may not go as things are."""
     there = found.get(removal.item.id)
-    return "already gone" if there is None else there.obstacle(removal.item.version)
+    return "already gone" if there is None else there.obstacle(removal.item)

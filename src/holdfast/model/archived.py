@@ -92,17 +92,19 @@ def session_from_json(value: object) -> Session:
     extra = read.value("extra")
     if not isinstance(extra, dict):
         raise DamageError("`extra` of a session must be an object")
+    active = read.number("last_active_at")
+    ended = None if read.value("ended_at") is None else read.number("ended_at")
     return Session(
         id=check_foreign_id(read.text("id")),
         source=read.text("source"),
         started_at=read.number("started_at"),
-        last_active_at=read.number("last_active_at"),
+        last_active_at=active if ended is None else max(active, ended),  # older ones left that out
         parent_id=_text(read, "parent_id"),
         relation=None if relation is None else read.choice("relation", Relation),
         title=_text(read, "title"),
         cwd=_text(read, "cwd"),
         model=_text(read, "model"),
-        ended_at=None if read.value("ended_at") is None else read.number("ended_at"),
+        ended_at=ended,
         end_reason=_text(read, "end_reason"),
         pinned=read.flag("pinned"),
         routing_key=_text(read, "routing_key"),

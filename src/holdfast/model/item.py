@@ -30,8 +30,8 @@ class Item:
     """What a scan saw of one thing: its size, its age, its version, its signs of life.
 
     `version` changes whenever the thing changes; a removal goes ahead only while it is
-    still the version that was judged. `alive` is the evidence of life in words, or None;
-    `abandoned` that of a death without an end: such a session is not alive.
+    still the version that was judged. `alive` is the evidence of life in words, or None. A session
+    without an end always has one; `abandoned` is then the proof that it may be given an end.
 
     `owned` says of a file that its session is in the store: it has no life of its own, it stays
     and goes with that. `messages` is None for what is no session. `parent` is the id of the session

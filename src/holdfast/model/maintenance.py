@@ -31,6 +31,7 @@ class Step(StrEnum):
     GC = "gc"
     ARCHIVE = "archive"
     CHECKPOINTS = "checkpoints"
+    END = "end"
     LOG = "log"
     LOOK = "look"
     RECORD = "record"
@@ -91,6 +92,11 @@ class StepResult:
             for report in self.reports
             for outcome in report.outcomes
         )
+
+    @property
+    def ended(self) -> int:
+        """How many abandoned sessions were given an end."""
+        return sum(report.ended for report in self.reports)
 
     @property
     def failed(self) -> int:
@@ -168,6 +174,10 @@ class MaintenanceResult:
         return sum(step.removed for step in self.steps)
 
     @property
+    def ended(self) -> int:
+        return sum(step.ended for step in self.steps)
+
+    @property
     def bytes_freed(self) -> int:
         return sum(step.bytes_freed for step in self.steps)
 
@@ -187,6 +197,7 @@ class MaintenanceResult:
             "next_due": self.next_due,
             "auto_prune": self.auto_prune,
             "removed": self.removed,
+            "ended": self.ended,
             "bytes_freed": self.bytes_freed,
             "bytes_in_trash": self.bytes_in_trash,
             "stopped": self.stopped,

@@ -93,6 +93,7 @@ class Operation:
     undone_by: tuple[str, ...] = ()
     removed: int = 0
     rolled_back: int = 0
+    ended: int = 0
     brought_back: int = 0
     skipped: int = 0
     failed: int = 0
@@ -126,6 +127,7 @@ class Operation:
             "undone_by": list(self.undone_by),
             "removed": self.removed,
             "rolled_back": self.rolled_back,
+            "ended": self.ended,
             "brought_back": self.brought_back,
             "skipped": self.skipped,
             "failed": self.failed,
@@ -141,11 +143,13 @@ class LogView:
     """The whole log at one moment: operations and trash, oldest first, and unreadable records.
 
     `archived` is what undo can bring back from the archive, `rolled_back` the projects that it can
-    bring to where they were. They are no trash: they do not expire.
+    bring to where they were, `ended` the sessions that it can reopen. They are no trash: they do
+    not expire.
     """
 
     operations: tuple[Operation, ...]
     trash: tuple[TrashEntry, ...]
     archived: tuple[TrashEntry, ...]
     rolled_back: tuple[TrashEntry, ...]
+    ended: tuple[TrashEntry, ...]
     problems: tuple[Problem, ...]

@@ -30,7 +30,8 @@ class PlanItem:
     """One decision. `undoable` removals go to the trash; the others are gone at once.
 
     `goes_with` is the id of a session in the same plan: a file goes only after that has gone.
-    `owned` says of a file that its session was in the store when it was judged.
+    `owned` says of a file that its session was in the store when it was judged. `without_end` says
+    of a session that a person named it: only then may one go that has no end.
 
     `target` is the checkpoint that a project is rolled back to, `paths` says where in it: none is
     everywhere. The version of a project is its safety checkpoint.
@@ -48,6 +49,7 @@ class PlanItem:
     undoable: bool = False
     goes_with: str = ""
     owned: bool = False
+    without_end: bool = False
     target: str = ""
     paths: tuple[str, ...] = ()
 
@@ -70,6 +72,7 @@ class PlanItem:
             "reason": self.reason,
             "goes_with": self.goes_with,
             "owned": self.owned,
+            **({"without_end": True} if self.without_end else {}),
             **({"target": self.target, "paths": list(self.paths)} if self.target else {}),
         }
 
@@ -90,6 +93,7 @@ class PlanItem:
             undoable=read.flag("undoable"),
             goes_with=read.text("goes_with") if "goes_with" in read else "",
             owned=read.flag("owned") if "owned" in read else False,
+            without_end=read.flag("without_end") if "without_end" in read else False,
             target=read.text("target") if "target" in read else "",
             paths=tuple(map(str, read.array("paths"))) if "paths" in read else (),
         )
@@ -152,6 +156,11 @@ class Plan:
         """What would leave its place, for the trash, for the archive or for good."""
         leaving = (Action.REMOVE, Action.ARCHIVE)
         return tuple(item for item in self.items if item.action in leaving)
+
+    @property
+    def ends(self) -> tuple[PlanItem, ...]:
+        """Sessions that would be given an end."""
+        return tuple(item for item in self.items if item.action is Action.END)
 
     @property
     def kept(self) -> tuple[PlanItem, ...]:

@@ -112,8 +112,8 @@ class Session:
     booked beside them: `guarded`, for a session that had one.
 
     `cost` is what was told; `unpriced` are the tokens of messages that came without a cost.
-    `bytes` is the size of its messages before compression. `last_active_at` is the time of its
-    latest message, of its start when it has none, or of its reopening.
+    `bytes` is the size of its messages before compression. `last_active_at` is the latest of its
+    start, its last message, its reopening and its end.
     """
 
     id: str

@@ -24,6 +24,7 @@ class Decision:
 
     `held` says why nothing may take this item; `newest` that it leads its group. `bytes` are what
     goes when it goes: its own, and those of the files that go with it, `files` in number.
+    `without_end` says of a removal that a person named this session, which has no end.
     """
 
     item: Item
@@ -32,6 +33,7 @@ class Decision:
     undoable: bool = False
     held: str | None = None
     newest: bool = False
+    without_end: bool = False
     files: int = 0
     bytes: int = field(init=False)
 
@@ -86,7 +88,13 @@ def in_use_because(evidence: str) -> str:
 
 
 def plan_item(
-    item: Item, action: Action, reason: str, *, undoable: bool = False, goes_with: str = ""
+    item: Item,
+    action: Action,
+    reason: str,
+    *,
+    undoable: bool = False,
+    goes_with: str = "",
+    without_end: bool = False,
 ) -> PlanItem:
     return PlanItem(
         kind=item.kind,
@@ -101,4 +109,5 @@ def plan_item(
         undoable=undoable,
         goes_with=goes_with,
         owned=item.owned,
+        without_end=without_end,
     )

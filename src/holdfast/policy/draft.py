@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 
 from holdfast.model.item import SESSION, Item
 from holdfast.model.plan import Action, Outlook, PlanItem
 from holdfast.policy.decision import (
     IN_USE,
     PINNED,
-    REASONS,
     Decision,
     in_use_because,
     plan_item,
@@ -55,7 +53,6 @@ class Draft:
         self,
         decisions: Sequence[Decision],
         owned: Iterable[Item],
-        in_use: Mapping[str, str],
         *,
         is_pinned: Callable[[Item], bool],
         files: Files = Files.WITH,
@@ -63,7 +60,6 @@ class Draft:
     ) -> None:
         self.decisions = decisions
         self.remains: Counter[tuple[str, str]] = Counter()
-        self._in_use = in_use
         self._files = files
         self._leaving = leaving
         self._sessions = {each.item.id: each for each in decisions if _is_session(each)}
@@ -113,8 +109,6 @@ class Draft:
         """
         sessions = [self._session(each) for each in self._sessions.values()]
         some_leave = any(item.action is self._leaving for item in sessions)
-        # A batch of the run is of one action and one kind, so those come together.
-        sessions.sort(key=lambda item: item.action is Action.END)
         followers = [self._file(item, self._sessions[item.session]) for item in self._owned]
         followers.sort(key=lambda item: item.kind)
         orphans = [each.as_plan_item() for each in self.decisions if not _is_session(each)]
@@ -129,11 +123,10 @@ class Draft:
             return plan_item(
                 item,
                 self._leaving,
-                _why_it_goes(decision),
+                decision.reason,
                 undoable=archived or decision.undoable,
+                without_end=decision.without_end,
             )
-        if item.abandoned is not None and item.alive is None and item.id not in self._in_use:
-            return plan_item(item, Action.END, _abandoned_because(item.abandoned))
         return plan_item(item, Action.KEEP, decision.reason if decision.kept else ROW_STAYS)
 
     def _file(self, item: Item, session: Decision) -> PlanItem:
@@ -141,8 +134,7 @@ class Draft:
         if stays is not None:
             return plan_item(item, Action.KEEP, stays)
         if self._files is Files.ONLY:
-            why = _why_it_goes(session)
-            return plan_item(item, Action.REMOVE, why, undoable=session.undoable)
+            return plan_item(item, Action.REMOVE, session.reason, undoable=session.undoable)
         # The bundle of an archived session holds its files: a second copy would serve nobody.
         archived = self._leaving is Action.ARCHIVE
         return plan_item(
@@ -175,19 +167,3 @@ def _is_worth_it(space: Iterable[Item]) -> bool:
 def _given_back(space: Iterable[Item]) -> Iterator[PlanItem]:
     for item in space:
         yield plan_item(item, Action.RECLAIM, "free pages and write-ahead log")
-
-
-def _why_it_goes(decision: Decision) -> str:
-    abandoned = decision.item.abandoned is not None
-    return _abandoned_too(decision.reason) if abandoned else decision.reason
-
-
-@lru_cache(REASONS)
-def _abandoned_too(reason: str) -> str:
-    """A reason reads "rule" or "rule: detail"; this is a detail."""
-    return f"{reason}{', ' if ': ' in reason else ': '}abandoned"
-
-
-@lru_cache(REASONS)
-def _abandoned_because(evidence: str) -> str:
-    return f"abandoned: {evidence}"

@@ -36,8 +36,8 @@ def plan_gc(
         for item in inventory.items
         if item.kind == SESSION
     ]
-    draft = Draft(decisions, owned, in_use, is_pinned=policy.pins_item)
-    delegates = Delegates(decisions, rules.trivial_max)
+    draft = Draft(decisions, owned, is_pinned=policy.pins_item)
+    delegates = Delegates(decisions, rules.trivial_max, keep_titled=rules.keep_titled)
     delegates.follow(each for each in decisions if not each.kept)
     return Plan(
         home=inventory.home,
@@ -62,7 +62,7 @@ def _decide(
 
 
 def _why_it_stays(rules: GcRules, item: Item, age: float) -> str | None:
-    if item.titled:
+    if item.titled and rules.keep_titled:
         return "titled"
     if item.messages is None:
         return "nobody counted its messages"

@@ -12,12 +12,14 @@ from holdfast.policy.rules import DAY, TRIVIAL_MAX
 class GcRules:
     """After how many idle seconds a session goes that has no messages, or at most `trivial_max`.
 
-    0 turns off the rule it belongs to.
+    0 turns off the rule it belongs to. Agents give titles by themselves, so that a title says
+    nothing of worth unless `keep_titled` says that it does.
     """
 
     empty_after: float = DAY
     trivial_after: float = 7 * DAY
     trivial_max: int = TRIVIAL_MAX
+    keep_titled: bool = False
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

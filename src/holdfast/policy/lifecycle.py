@@ -35,7 +35,8 @@ class Transcript(StrEnum):
 class SessionOptions:
     """How sessions behave. `idle_minutes` of None is no idle reset.
 
-    `transcripts` is by source; the one named `default` holds for all others.
+    `transcripts` is by source; the one named `default` holds for all others. `abandoned_after`
+    are the idle seconds after which a session is ended whose process is gone; 0 is never.
     """
 
     limits: SessionLimits = field(default_factory=SessionLimits)
@@ -58,25 +59,39 @@ def is_idle(options: SessionOptions, session: Session, now: float) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLife:
-    """Whether a session lives, in words: `alive` says why it does, `abandoned` why it does not
-    although it has no end."""
+    """Why a session counts as alive, in words; None when it does not.
+
+    A session without an end is always alive. `abandoned` is the proof that nobody will go on with
+    it: such a session may be ended, and counts as alive until it is.
+    """
 
     alive: str | None = None
     abandoned: str | None = None
 
 
-def session_life(
-    *, ended: bool, idle: float, leases: int, holders: int, abandoned_after: float
-) -> SessionLife:
-    """Judge by its end, by how long ago it was active, and by its leases: `holders` are those
-    that were not given back and whose process is not provably gone.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseCount:
+    """The leases of one session. `living` are those whose process is not provably gone, `held`
+    those of them that were not given back."""
 
-    A session without an end that nobody ever held may be anybody's: its death cannot be proved.
+    all: int = 0
+    living: int = 0
+    held: int = 0
+
+
+def session_life(
+    *, ended: bool, idle: float, leases: LeaseCount, abandoned_after: float
+) -> SessionLife:
+    """Judge by its end, by how long it has been idle, and by its leases.
+
+    A process that gave its lease back and still runs may come back to its session: it protects as
+    long as it lives. A session that nobody ever held may be anybody's: there is no proof.
     """
-    if holders:
+    if leases.held:
         return SessionLife(alive=HELD)
     if ended:
         return SessionLife()
-    if not leases or idle < abandoned_after:
+    if not leases.all or leases.living or idle < abandoned_after:
         return SessionLife(alive=NOT_ENDED)
-    return SessionLife(abandoned=f"its process is gone, idle for {format_duration(idle)}")
+    gone = f"its process is gone, idle for {format_duration(idle)}"
+    return SessionLife(alive=NOT_ENDED, abandoned=gone)

@@ -15,25 +15,28 @@ from holdfast.policy.decision import Decision
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Along:
-    """Which delegates go with a session: those without a title and with at most `trivial_max`
-    messages, or all of them."""
+    """Which delegates go with a session: those with at most `trivial_max` messages, or all."""
 
     trivial_max: int | None
 
 
 class Delegates:
-    """The delegates that go with their parents: not substantial, without a title, not held.
+    """The delegates that go with their parents: not substantial, not held.
 
     That they are young, the newest of their group, or kept by a rule does not save them: nobody
-    but their parent needed them. Without `trivial_max` every delegate goes, as long as nothing
-    holds it.
+    but their parent needed them. Neither does a title, unless `keep_titled` says so. Without
+    `trivial_max` every delegate goes, as long as nothing holds it.
     """
 
-    def __init__(self, decisions: Iterable[Decision], trivial_max: int | None) -> None:
+    def __init__(
+        self, decisions: Iterable[Decision], trivial_max: int | None, *, keep_titled: bool = False
+    ) -> None:
         self._of: dict[str, list[Decision]] = defaultdict(list)
         for decision in decisions:
             item = decision.item
-            if item.delegate and decision.held is None and _is_small(item, trivial_max):
+            if not item.delegate or decision.held is not None or (keep_titled and item.titled):
+                continue
+            if _is_small(item, trivial_max):
                 self._of[item.parent].append(decision)
 
     def follow(self, gone: Iterable[Decision]) -> list[Decision]:
@@ -55,6 +58,4 @@ class Delegates:
 
 def _is_small(item: Item, trivial_max: int | None) -> bool:
     """One whose messages nobody counted may be substantial."""
-    if trivial_max is None:
-        return True
-    return not item.titled and item.messages is not None and item.messages <= trivial_max
+    return trivial_max is None or (item.messages is not None and item.messages <= trivial_max)

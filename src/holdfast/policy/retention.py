@@ -78,7 +78,7 @@ def _drafted(
     orphans_stay = _why_orphans_stay(files, leaving)
     decisions = _decide_items(policy, inventory.items, in_use, now, orphans_stay=orphans_stay)
     pinned = policy.pins_item
-    draft = Draft(decisions, owned, in_use, is_pinned=pinned, files=files, leaving=leaving)
+    draft = Draft(decisions, owned, is_pinned=pinned, files=files, leaving=leaving)
     delegates = Delegates(decisions, policy.trivial_max)
     delegates.follow(each for each in decisions if not each.kept)
     trash = [_decide_trash(policy, item, now) for item in inventory.trash]

@@ -7,7 +7,6 @@ belongs together happens in one transaction of the store.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from typing import Self
 from holdfast.errors import HoldfastError, SessionExistsError, UsageError
 from holdfast.model.alert import Alert
 from holdfast.model.ids import new_cron_id, new_id
-from holdfast.model.lease import Holder, Lease
+from holdfast.model.lease import Holder
 from holdfast.model.search import Search
 from holdfast.model.session import (
     EndReason,
@@ -90,7 +89,8 @@ class Sessions:
         self.close()
 
     def close(self) -> None:
-        """Give the leases back and close the store. Open sessions stay open."""
+        """Give the leases back and close the store. Open sessions stay open, and the leases on
+        record: while this process lives, they show that it may come back to its sessions."""
         here = self._processes.this_process()
         mine = [session_id for session_id, holder in self._held if holder == here]
         if mine:
@@ -274,22 +274,14 @@ class Sessions:
         return ended
 
     def end_abandoned(self) -> Sequence[Session]:
-        """End sessions whose holders are all provably gone and that have been idle for a day."""
-        before = self._clock() - self._options.abandoned_after
-        leases = self._store.leases_of_open(idle_before=before)
-        ended = []
-        for session_id, group in itertools.groupby(leases, key=lambda lease: lease.session_id):
-            if not all(self._is_dead(lease) for lease in group):
-                continue
-            with self._store.transaction():
-                # Once more inside the transaction: it may have come back to life, or to an end.
-                found = self._store.get(session_id)
-                held = not all(self._is_dead(lease) for lease in self._store.leases_of(session_id))
-                if held or found.ended or found.last_active_at >= before:
-                    continue
-                at = found.last_active_at
-                ended.append(self._store.end(session_id, EndReason.ABANDONED, at=at))
-        return ended
+        """End sessions whose holders are all provably gone and that were idle for
+        `abandoned_hours`, as maintenance does: it is in the log, and `undo` reopens them.
+
+        Raises `BusyError` while another process changes the home.
+        """
+        if not self._options.abandoned_after:
+            return []
+        return [self._store.get(each) for each in self._files.end_abandoned()]
 
     def _stored(self, new: Session) -> Session:
         """Store a session whose id is made up: if that is taken, under another."""
@@ -353,9 +345,6 @@ class Sessions:
         holder = self._processes.this_process()
         if self._held.pop((session_id, holder), None) is not None:
             self._store.release(session_id, holder)
-
-    def _is_dead(self, lease: Lease) -> bool:
-        return lease.released or self._processes.is_dead(lease.holder)
 
     def _write_transcript(self, session: Session, messages: Sequence[Message], now: float) -> None:
         """After the store has them: the database is the truth, and a transcript follows it."""

@@ -162,18 +162,20 @@ def _old(policy: Policy, sources: Sequence[str], now: float) -> Iterator[Session
 
 def _little(rules: GcRules, now: float) -> Iterator[SessionFilter]:
     """What gc takes, but for the pins of the configuration."""
+    titled = False if rules.keep_titled else None
     if rules.empty_after > 0:
-        yield _ended(least=0, most=0, idle_since=now - rules.empty_after)
+        yield _ended(least=0, most=0, idle_since=now - rules.empty_after, titled=titled)
     if rules.takes_trivial:
-        yield _ended(least=1, most=rules.trivial_max, idle_since=now - rules.trivial_after)
+        idle_since = now - rules.trivial_after
+        yield _ended(least=1, most=rules.trivial_max, idle_since=idle_since, titled=titled)
 
 
-def _ended(*, least: int, most: int, idle_since: float) -> SessionFilter:
+def _ended(*, least: int, most: int, idle_since: float, titled: bool | None) -> SessionFilter:
     return SessionFilter(
         ended=True,
         pinned=False,
         agent_archived=False,
-        titled=False,
+        titled=titled,
         min_messages=least,
         max_messages=most,
         active_before=idle_since,

@@ -71,7 +71,7 @@ def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[R
     that everything finds its surroundings as they were when it went."""
     view = home.log.read()
     target = choose(view, operation_id)
-    entries = [*view.trash, *view.archived, *view.rolled_back]
+    entries = [*view.trash, *view.archived, *view.rolled_back, *view.ended]
     mine = [each.removal for each in entries if each.removal.operation == target.id]
     return target, sorted(mine, key=lambda removal: -removal.number)
 

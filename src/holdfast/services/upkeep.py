@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from holdfast.config import Settings
+from holdfast.config.key import SESSIONS
+from holdfast.config.keys_lifecycle import ABANDONED_HOURS
 from holdfast.errors import HoldfastError
 from holdfast.model.inventory import Inventory
 from holdfast.model.maintenance import Step
@@ -16,6 +18,7 @@ from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.policy.retention import plan
 from holdfast.policy.rules import Files, Limits, Rules
 from holdfast.ports import Archive, Home, Progress
+from holdfast.services.endings import plan_home_endings
 from holdfast.services.gc import plan_home_gc
 from holdfast.services.prune_checkpoints import plan_prune_checkpoints
 
@@ -34,7 +37,10 @@ class StepPlan:
 
 
 def steps_of(settings: Settings, home: Home) -> tuple[Step, ...]:
-    """What maintenance does in a home with these settings, in order."""
+    """What maintenance does in a home with these settings, in order.
+
+    Ends come last: what a run ends is not removed by the same run, whatever the rules and caps.
+    """
     wanted = {
         Step.AUTO_ARCHIVE: settings.sessions.auto_archive,
         Step.PRUNE: settings.sessions.auto_prune,
@@ -43,8 +49,17 @@ def steps_of(settings: Settings, home: Home) -> tuple[Step, ...]:
         Step.GC: settings.sessions.auto_gc,
         Step.ARCHIVE: not settings.archive_policy().empty,
         Step.CHECKPOINTS: home.has_checkpoints(),
+        Step.END: _ends_abandoned(settings, home),
     }
     return tuple(step for step, is_wanted in wanted.items() if is_wanted)
+
+
+def _ends_abandoned(settings: Settings, home: Home) -> bool:
+    """In the home of another agent only if its configuration file says so: a chat of a gateway
+    that is down is not dead."""
+    if home.root == home.state:
+        return settings.sessions.abandoned_hours > 0
+    return settings.sessions.abandoned_hours > 0 and settings.is_in_file(SESSIONS, ABANDONED_HOURS)
 
 
 def plan_step(
@@ -115,7 +130,7 @@ def _plan_prune(home: Home, settings: Settings, now: float, progress: Progress |
 
 
 def _plan_upkeep(home: Home, settings: Settings, now: float, progress: Progress | None) -> StepPlan:
-    """Give abandoned sessions their end, empty trash whose time is over, give space back.
+    """Empty trash whose time is over, give space back.
 
     Every item stays: the policy's rules and caps are replaced by one rule that keeps them all.
     """
@@ -165,6 +180,11 @@ def _plan_archive(home: Home, settings: Settings, now: float, _: Progress | None
     )
 
 
+def _plan_ends(home: Home, _: Settings, now: float, progress: Progress | None) -> StepPlan:
+    made, inventory = plan_home_endings(home, now=now, command=COMMAND, progress=progress)
+    return StepPlan(step=Step.END, plan=made, inventory=inventory)
+
+
 def checkpoint_policy(settings: Settings) -> CheckpointPolicy:
     """What maintenance does to checkpoints: without leave to prune, it only clears up."""
     policy = settings.checkpoint_policy()
@@ -197,4 +217,5 @@ _PLANNERS: Mapping[Step, _Planner] = {
     Step.GC: _plan_gc,
     Step.ARCHIVE: _plan_archive,
     Step.CHECKPOINTS: _plan_checkpoints,
+    Step.END: _plan_ends,
 }

@@ -9,6 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
+from holdfast.stores import processes
+
 _F_SETSIG = 10  # Linux; the fcntl module of Python 3.11 does not name it
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.ENOLCK}
 
@@ -53,6 +55,8 @@ def _listed(fd: int) -> str | None:
 
     wanted = os.fstat(fd)
     unknown = None
+    if sys.platform == "linux" and processes.hides_some():
+        unknown = "/proc hides processes that may have it open (hidepid)"
     for process in psutil.process_iter():
         if process.pid == os.getpid():
             continue

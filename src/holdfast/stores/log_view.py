@@ -13,7 +13,7 @@ from holdfast.model.report import Report, Result
 from holdfast.stores import journal
 
 #: What undo can take back.
-_DONE = (Result.REMOVED, Result.ROLLED_BACK)
+_DONE = (Result.REMOVED, Result.ROLLED_BACK, Result.ENDED)
 
 
 def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> LogView:
@@ -22,8 +22,9 @@ def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> L
     trash = _undoable(records, Action.REMOVE, gone=gone)
     archived = _undoable(records, Action.ARCHIVE, gone=gone)
     rolled_back = _undoable(records, Action.ROLL_BACK, gone=gone)
+    ended = _undoable(records, Action.END, gone=gone)
     copies_of: dict[str, list[TrashEntry]] = defaultdict(list)
-    for entry in (*trash, *archived, *rolled_back):
+    for entry in (*trash, *archived, *rolled_back, *ended):
         copies_of[entry.removal.operation].append(entry)
     undoers_of: dict[str, list[str]] = defaultdict(list)
     for key, undoer in undone.items():
@@ -36,6 +37,7 @@ def view_of(records: Sequence[journal.Record], problems: Sequence[Problem]) -> L
         trash=tuple(trash),
         archived=tuple(archived),
         rolled_back=tuple(rolled_back),
+        ended=tuple(ended),
         problems=tuple(problems),
     )
 
@@ -60,6 +62,7 @@ def _summary(
         undone_by=tuple(dict.fromkeys(undoers)),
         removed=report.removed,
         rolled_back=report.count(Result.ROLLED_BACK),
+        ended=report.ended,
         brought_back=report.brought_back,
         skipped=report.skipped,
         failed=report.failed,
@@ -69,7 +72,11 @@ def _summary(
         trash_bytes=sum(entry.bytes for entry in entries),
         removed_to_trash=sum(removal.item.undoable for removal in removed),
         removed_for_good=sum(
-            not removal.item.undoable and removal.item.kind != TRASH for removal in removed
+            # Older versions ended sessions without a way back: those are not gone.
+            not removal.item.undoable
+            and removal.item.kind != TRASH
+            and removal.item.action is not Action.END
+            for removal in removed
         ),
         undone=len(undoers),
     )

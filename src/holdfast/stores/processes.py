@@ -1,16 +1,30 @@
-"""Which process this is, and whether another one still lives."""
+"""Which process this is, and whether another one still lives.
+
+Death must be proved. There are three proofs: the machine was started anew since; the kernel says
+that no process has this number; or the process that has it began at another time. What cannot be
+read proves nothing, and neither does what was written down where numbers or times are counted
+differently: process numbers belong to a pid namespace, start times to a time namespace.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
+import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from holdfast.model.lease import Holder
 
+_PROC = Path("/proc")
+_LINUX = sys.platform == "linux"
 _START_FIELD = 19  # of /proc/PID/stat after the name: when the process began, in ticks since boot
+#: The number of the pid namespace that a machine starts with: the one from which all are seen.
+_FIRST_PID_SPACE = 0xEFFFFFFC
+#: A kernel that has no time namespaces has one time.
+_ONE_TIME = "time:[]"
+_NAMED_MACHINE = 3  # name, machine id, pid namespace
 
 
 def this_process() -> Holder:
@@ -19,21 +33,27 @@ def this_process() -> Holder:
 
 @cache
 def _this(process: int) -> Holder:
-    return Holder(host=_host(), boot=_boot(), process=process, started=_started(process) or "")
+    return Holder(host=_host(), boot=_boot(), process=process, started=_began())
 
 
 def is_dead(holder: Holder) -> bool:
     """True only when it can be proved. Another host is never declared dead from here."""
-    if holder.host != _host() or not holder.started:
+    if not holder.started or not holder.host or holder.host != _host() or holder.process <= 0:
         return False
-    if holder.boot != _boot():
-        return True  # this machine has been started anew since
-    started = _started(holder.process)
-    return started is None or started not in ("", holder.started)
+    boot = _boot()
+    same_start = bool(boot) and holder.boot == boot
+    if not same_start:
+        if not _names_a_machine(holder.host):
+            return False
+        if boot and holder.boot:
+            return True  # this machine has been started anew since
+    if not exists(holder.process):
+        return True
+    return same_start and _is_another(holder.process, holder.started)
 
 
 def exists(process: int) -> bool:
-    """False only when there is provably no such process on this machine."""
+    """False only when there is provably no process of this number here."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -43,60 +63,137 @@ def exists(process: int) -> bool:
     return True
 
 
-def started_ticks(process: int) -> float | None:
-    """When a process began, in ticks since the start of the machine; None when nobody says."""
-    text = _started(process) if Path("/proc/self/stat").exists() else None
-    return float(text) if text else None
+def began_otherwise(process: int, ticks: float, *, tolerance: float) -> bool:
+    """Whether it is proved that a process is not the one that wrote down this start of its own, in
+    ticks since the start of the machine."""
+    began, here = _ticks(process), _time_space("self")
+    if began is None or here is None or _time_space(process) != here:
+        return False
+    return abs(float(began) - ticks) > tolerance
 
 
-def started_at(process: int) -> float | None:
-    """When a process began, in epoch seconds; None when nobody says."""
-    import psutil  # noqa: PLC0415 - only for processes that others wrote down so
+def is_outermost() -> bool:
+    """Whether this process is in no container: in one, the processes outside cannot be seen."""
+    with suppress(OSError):
+        return os.stat(_PROC / "self" / "ns" / "pid").st_ino == _FIRST_PID_SPACE  # noqa: PTH116
+    return False
 
+
+def hides_some() -> bool:
+    """Whether /proc is mounted so that it leaves processes out (`hidepid`)."""
     try:
-        return float(psutil.Process(process).create_time())
-    except psutil.Error:
-        return None
+        lines = (_PROC / "self" / "mountinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return True
+    mounts = [words for line in lines if (words := line.split())[4:5] == [str(_PROC)]]
+    options = mounts[-1][-1].split(",") if mounts else []
+    shown = ("hidepid=0", "hidepid=off")
+    hiding = any(each.startswith("hidepid=") and each not in shown for each in options)
+    return hiding and os.geteuid() != 0
 
 
-def _started(process: int) -> str | None:
-    """When a process began, as text to compare; None when there is no such process.
+def _names_a_machine(host: str) -> bool:
+    """A name alone is no machine: two may have the same, and only the boot id tells them apart."""
+    return not _LINUX or host.count("/") + 1 >= _NAMED_MACHINE
 
-    On Linux in ticks since boot: unlike a wall-clock time this does not move when the clock does.
-    """
-    if Path("/proc/self/stat").exists():
-        try:
-            status = Path(f"/proc/{process}/stat").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            return None
-        except OSError:
-            return ""  # it exists, and does not say: not provably another one
-        return status.rpartition(b")")[2].split()[_START_FIELD].decode("ascii")
+
+def _is_another(process: int, started: str) -> bool:
+    """Whether a number was used again: the process that has it began at another time."""
+    ticks, _, time_space = started.partition("@")
+    began, here = _ticks(process), _time_space("self")
+    if began is None or here is None:
+        return False
+    # Older versions did not write down in which time they counted. If the process counts like us,
+    # then so did its holder, were it the same.
+    return (time_space or _time_space(process)) == here and began != ticks
+
+
+def _began() -> str:
+    """When this process began, as text to compare, and in whose time. Ticks since boot do not move
+    when the clock does."""
+    if not _LINUX:
+        return _created(os.getpid()) or ""
+    ticks, time_space = _stat_ticks("self"), _time_space("self")
+    return f"{ticks}@{time_space}" if ticks and time_space else ticks or ""
+
+
+def _ticks(process: int) -> str | None:
+    """When a process began; None when that cannot be read here."""
+    if not _LINUX:
+        return _created(process)
+    return _stat_ticks(str(process)) if _counts_like_us() else None
+
+
+def _stat_ticks(process: str) -> str | None:
+    try:
+        status = (_PROC / process / "stat").read_bytes()
+        ticks = status.rpartition(b")")[2].split()[_START_FIELD].decode("ascii")
+    except (OSError, IndexError, UnicodeDecodeError):
+        return None  # it does not exist, or is hidden: this cannot tell which
+    return ticks if ticks.isdecimal() else None
+
+
+def _created(process: int) -> str | None:
     import psutil  # noqa: PLC0415 - only where there is no /proc
 
     try:
         return f"{psutil.Process(process).create_time():.0f}"
-    except psutil.NoSuchProcess:
+    except psutil.Error:
+        return None
+
+
+def _counts_like_us() -> bool:
+    """Whether the numbers in /proc are those that this process knows: it may be the /proc of a
+    namespace around ours, in which everybody has another number."""
+    try:
+        lines = (_PROC / "self" / "status").read_bytes().splitlines()
+    except OSError:
+        return False
+    numbers = [line.split()[1:] for line in lines if line.startswith(b"NSpid:")]
+    return bool(numbers) and numbers[0] == [str(os.getpid()).encode()]
+
+
+def _time_space(process: int | str) -> str | None:
+    """The time namespace of a process; None when it may not be looked at."""
+    if not _LINUX or not _has_time_spaces():
+        return _ONE_TIME
+    try:
+        return os.readlink(_PROC / str(process) / "ns" / "time")  # noqa: PTH115 - no path, a name
+    except OSError:
         return None
 
 
 @cache
+def _has_time_spaces() -> bool:
+    try:
+        return "time" in os.listdir(_PROC / "self" / "ns")  # noqa: PTH208 - names are wanted
+    except OSError:
+        return True  # as far as can be told
+
+
+@cache
 def _host() -> str:
-    """Machine and container: the process ids of two containers are not comparable."""
+    """Machine and pid namespace: the process numbers of two containers are not comparable. Empty
+    when it cannot be told."""
     parts = [socket.gethostname()]
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
-        with suppress(OSError):
-            parts.append(Path(path).read_text("ascii").strip())
-            break
-    with suppress(OSError):
-        parts.append(os.readlink("/proc/self/ns/pid"))  # noqa: PTH115 - no path, a name
+        with suppress(OSError, UnicodeDecodeError):
+            named = Path(path).read_text("ascii").strip()
+            if named:
+                parts.append(named)
+                break
+    if _LINUX:
+        try:
+            parts.append(os.readlink(_PROC / "self" / "ns" / "pid"))  # noqa: PTH115 - no path
+        except OSError:
+            return ""
     return "/".join(parts)
 
 
 @cache
 def _boot() -> str:
-    with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    import psutil  # noqa: PLC0415 - only where there is no /proc
-
-    return f"{psutil.boot_time():.0f}"
+    """Which start of the machine this is; empty when it cannot be told. When it was started cannot
+    stand for it: that moves with the clock."""
+    with suppress(OSError, UnicodeDecodeError):
+        return (_PROC / "sys" / "kernel" / "random" / "boot_id").read_text("ascii").strip()
+    return ""

@@ -74,6 +74,7 @@ def _did(operation: Operation) -> str:
     counts = (
         (operation.removed, "removed"),
         (operation.rolled_back, "rolled back"),
+        (operation.ended, "ended as abandoned"),
         (operation.brought_back, "brought back"),
         (operation.skipped, "skipped"),
         (operation.failed, "failed"),

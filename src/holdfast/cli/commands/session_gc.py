@@ -30,6 +30,7 @@ _TIME = click.FloatRange(min=0, max=1_000_000)
     metavar="N",
     help="Trivial is a session of at most N messages [5].",
 )
+@click.option("--keep-titled/--titled-too", default=None, help="Keep those that have a title.")
 @click.option("--source", "sources", multiple=True, metavar="NAME", help="From this source.")
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
@@ -41,6 +42,7 @@ def command(
     empty_hours: float | None,
     trivial_days: float | None,
     trivial_max: int | None,
+    keep_titled: bool | None,
     sources: tuple[str, ...],
     skip_trash: bool,
     how: RemovalFlags,
@@ -48,8 +50,10 @@ def command(
     """Remove sessions in which nothing was said, or hardly anything.
 
     Empty ones go after a day without activity, those of up to five messages after a week; 0 turns
-    a rule off. Titled, pinned and open sessions stay, and so does a longer session that came from
-    one of these: it only loses its parent. Defaults are those of config.toml.
+    a rule off. Pinned sessions stay, and so does every session that has no end. A title alone does
+    not protect, because agents give titles by themselves; --keep-titled makes it do so. A longer
+    session that came from one of these stays and loses its parent. Defaults are those of
+    config.toml.
     """
     from dataclasses import replace
 
@@ -63,6 +67,8 @@ def command(
         rules = replace(rules, trivial_after=trivial_days * _DAY)
     if trivial_max is not None:
         rules = replace(rules, trivial_max=trivial_max)
+    if keep_titled is not None:
+        rules = replace(rules, keep_titled=keep_titled)
     with progress() as shown:
         plan, _ = plan_home_gc(
             home,

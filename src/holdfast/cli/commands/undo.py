@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 @click.option("--all", "all_items", is_flag=True, help="With --dry-run, list every item.")
 @click.pass_obj
 def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_items: bool) -> int:
-    """Bring back what an operation removed: by default, the latest one.
+    """Bring back what an operation removed, or reopen the sessions that it ended: by default, the
+    latest one.
 
     Files come back to their places with their times and modes. Nothing is ever overwritten: where
     a place was taken again, the copy stays in the trash and the report says so; move the newer
@@ -71,6 +72,12 @@ def _show_preview(
         print_json(document)
         return
     from holdfast.cli.show_plan import amount, show_items
+    from holdfast.model.plan import Action
+    from holdfast.model.units import format_count
 
-    say(f"Undoing operation {operation} would bring back {amount(items)}.")
+    if all(item.action is Action.END for item in items):
+        what = f"reopen {format_count(len(items), 'session')}"
+    else:
+        what = f"bring back {amount(items)}"
+    say(f"Undoing operation {operation} would {what}.")
     show_items(items, invocation.now, all_items=all_items)

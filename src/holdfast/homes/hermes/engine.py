@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.model.plan import PlanItem
-from holdfast.model.session import EndReason
 from holdfast.ports import Clock
 from holdfast.stores.hermes import life, removing, space
 from holdfast.stores.hermes.awaited import AwaitedParents
@@ -20,7 +19,7 @@ from holdfast.stores.hermes.life import Signs
 from holdfast.stores.hermes.sessions import HermesSessionStore
 from holdfast.stores.hermes.space import SearchRenewal
 from holdfast.stores.sqlite.bundle import BundleFolder, Copied
-from holdfast.stores.sqlite.removing import Found
+from holdfast.stores.sqlite.removing import End, Found
 
 #: Messages in one transaction: some tenths of a second where each leaves the search tables.
 _MOST_INDEXED = 400
@@ -103,8 +102,13 @@ class HermesEngine:
     def is_copied(self, db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
         return removing.is_same(db, found, started_at=copied.started_at, first=copied.first_message)
 
-    def end_abandoned(self, db: sqlite3.Connection, numbers: Sequence[int]) -> None:
-        removing.end(db, self.database.schema, numbers, EndReason.ABANDONED)
+    def ends(self, db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, End]:
+        return removing.ends(db, self.database.schema, ids)
+
+    def set_end(
+        self, db: sqlite3.Connection, numbers: Sequence[int], at: float | None, reason: str | None
+    ) -> None:
+        removing.set_end(db, numbers, at, reason)
 
     def rest(self) -> None:
         """Let Hermes have a turn if it runs, and do not let the log take the last room."""

@@ -89,7 +89,7 @@ class HermesHome:
         space = SpaceKeeper(self._engine, lambda name: bundles(trash, name))
         return {
             (SESSION, Action.REMOVE): SessionKeeper(self._engine, trash),
-            (SESSION, Action.END): AbandonedKeeper(self._engine),
+            (SESSION, Action.END): AbandonedKeeper(self._engine, self._clock),
             (SPACE, Action.RECLAIM): SpaceKeepers(
                 {signs.DATABASE: space, CHECKPOINT_SPACE: self._checkpoints.space}
             ),

@@ -104,7 +104,7 @@ class HermesRows(RowsOut):
         extra = read.session.extra
         columns = _mapping(extra.get(_COLUMNS))
         row = _row(columns.get("sessions"), _mapping(extra.get(values.EXTRA)))
-        if row.get("ended_at") is None:  # abandoned ones have an end since they were archived
+        if row.get("ended_at") is None:  # older versions archived open sessions with a new end
             row |= {"ended_at": wanted.ended_at, "end_reason": wanted.end_reason}
         schema = self._store.database.schema
         number = extra.get(_NUMBER)

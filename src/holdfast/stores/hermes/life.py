@@ -14,13 +14,13 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from holdfast.model.units import format_duration
-from holdfast.policy.lifecycle import SessionLife
+from holdfast.policy.lifecycle import NOT_ENDED, SessionLife
 from holdfast.stores import processes
 from holdfast.stores.hermes.openers import others_have_open, strangers_have_open
 from holdfast.stores.hermes.schema import Schema
@@ -29,8 +29,10 @@ ACTIVE = Path("runtime", "active_sessions.json")
 GATEWAY = Path("gateway.pid")
 ROUTES = Path("sessions", "sessions.json")
 _LARGEST = 16 * 1024 * 1024
-#: Two clocks read the start of a process; half of this apart they may be.
+#: Ticks that two readings of the start of a process may be apart.
 _SAME_START = 2.0
+#: Whether a process that began at some tick is provably gone.
+_Gone = Callable[[object, object], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,8 @@ class Signs:
         going_on = self._going_on(session_id, idle)
         if going_on is not None:
             return SessionLife(alive=going_on)
-        return SessionLife(abandoned=f"Hermes does not run, idle for {format_duration(idle)}")
+        gone = f"Hermes does not run, idle for {format_duration(idle)}"
+        return SessionLife(alive=NOT_ENDED, abandoned=gone)
 
     def _in_use(self, session_id: str) -> str | None:
         """Why a session is alive, ended or not."""
@@ -82,14 +85,15 @@ def look(
 ) -> Signs:
     """The signs of life as they are. Inside a write transaction those of the rows cannot change."""
     doubts: list[str] = []
-    strangers = strangers_have_open(database)
-    held = frozenset(_held(root / ACTIVE, doubts, strangers=strangers))
-    gateway = _gateway_runs(root / GATEWAY)
+    # Of a process that counts ids in its own way nothing is proved.
+    is_gone = _never if strangers_have_open(database) else _is_gone
+    held = frozenset(_held(root / ACTIVE, doubts, is_gone))
+    gateway = _gateway_runs(root / GATEWAY, is_gone)
     routed = frozenset((*_routed(db, schema), *_routed_in_file(root / ROUTES, doubts)))
     return Signs(
         held=held,
         routed=routed,
-        busy=dict(_busy(db, schema, now)),
+        busy=dict(_busy(db, schema, now, is_gone)),
         gateway=gateway,
         open_elsewhere=others_have_open(database),
         abandoned_after=after,
@@ -97,8 +101,9 @@ def look(
     )
 
 
-def _held(path: Path, doubts: list[str], *, strangers: bool) -> Iterator[str]:
-    """Whom the registry names. Of a process that counts ids in its own way nothing is proved."""
+def _held(path: Path, doubts: list[str], is_gone: _Gone) -> Iterator[str]:
+    """Whom the registry names. The start times in it are those of a clock that can be set: they
+    prove nothing."""
     document = _document(path, doubts)
     if document is None:
         return
@@ -110,7 +115,7 @@ def _held(path: Path, doubts: list[str], *, strangers: bool) -> Iterator[str]:
         if not isinstance(entry, dict) or not isinstance(entry.get("session_id"), str):
             doubts.append(f"{path} says nothing that is known")
             return
-        if strangers or not _is_gone(entry.get("pid"), entry.get("process_start_time")):
+        if not is_gone(entry.get("pid"), None):
             yield entry["session_id"]
 
 
@@ -131,7 +136,9 @@ def _routed_in_file(path: Path, doubts: list[str]) -> Iterator[str]:
             yield from _named_in(entry)
 
 
-def _busy(db: sqlite3.Connection, schema: Schema, now: float) -> Iterator[tuple[str, str]]:
+def _busy(
+    db: sqlite3.Connection, schema: Schema, now: float, is_gone: _Gone
+) -> Iterator[tuple[str, str]]:
     if schema.has("compression_locks", "expires_at"):
         rows = db.execute("SELECT session_id FROM compression_locks WHERE expires_at > ?", (now,))
         yield from ((name, "it is being compressed") for (name,) in rows)
@@ -144,36 +151,40 @@ def _busy(db: sqlite3.Connection, schema: Schema, now: float) -> Iterator[tuple[
             """
         )
         for *sessions, process, started in rows:
-            if not _is_gone(process, started, in_ticks=True):
+            if not is_gone(process, started):
                 yield from ((name, "a delegate of it is at work") for name in sessions if name)
     if schema.has("sessions", "handoff_state"):
         rows = db.execute("SELECT id FROM sessions WHERE handoff_state IN ('pending', 'running')")
         yield from ((name, "it is being handed over") for (name,) in rows)
 
 
-def _gateway_runs(path: Path) -> bool:
+def _gateway_runs(path: Path, is_gone: _Gone) -> bool:
     """Whether a gateway runs, or may."""
     doubts: list[str] = []
     document = _document(path, doubts)
     if doubts:
         return True
     if isinstance(document, int):
-        return not _is_gone(document, None)
+        return not is_gone(document, None)
     if not isinstance(document, dict):
         return document is not None
-    return not _is_gone(document.get("pid"), document.get("start_time"), in_ticks=True)
+    return not is_gone(document.get("pid"), document.get("start_time"))
 
 
-def _is_gone(process: object, started: object, *, in_ticks: bool = False) -> bool:
-    """True only when it can be proved: there is no such process, or it is another one by now."""
+def _never(_process: object, _ticks: object) -> bool:
+    return False
+
+
+def _is_gone(process: object, ticks: object) -> bool:
+    """True only when it can be proved: there is no such process, or it is another one by now, which
+    began at another time since the start of the machine."""
     if isinstance(process, bool) or not isinstance(process, int) or process <= 0:
         return False
     if not processes.exists(process):
         return True
-    if isinstance(started, bool) or not isinstance(started, int | float):
+    if isinstance(ticks, bool) or not isinstance(ticks, int | float):
         return False
-    begun = processes.started_ticks(process) if in_ticks else processes.started_at(process)
-    return begun is not None and abs(begun - started) > _SAME_START
+    return processes.began_otherwise(process, ticks, tolerance=_SAME_START)
 
 
 def _named_in(entry: Any) -> Iterator[str]:

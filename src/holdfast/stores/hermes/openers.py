@@ -7,7 +7,10 @@ descriptor on it would drop the locks of this very process.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+
+from holdfast.stores import processes
 
 _LOCKS = Path("/proc/locks")
 _OWNER, _FILE, _FIELDS = 4, 5, 6
@@ -21,13 +24,17 @@ def others_have_open(database: Path) -> bool:
 
 
 def strangers_have_open(database: Path) -> bool:
-    """Whether one of them may count process ids in another way, as one in a container does."""
+    """Whether one of them may count process ids in another way, as one in a container does. Where
+    that cannot be known, on a system that has containers, it may."""
     owners = _owners(database)
-    return _LOCKS.exists() if owners is None else not all(map(_is_neighbour, owners))
+    return sys.platform == "linux" if owners is None else not all(map(_is_neighbour, owners))
 
 
 def _owners(database: Path) -> set[str] | None:
-    """Process ids of others; None when our own lock is not on the list, which then says nothing."""
+    """Process ids of others; None when our own lock is not on the list, which then says nothing.
+    Neither does that of a container: it leaves out whoever is outside."""
+    if not processes.is_outermost():
+        return None
     try:
         wanted = _named(database)
         lines = _LOCKS.read_text("ascii").splitlines()

@@ -16,7 +16,7 @@ from holdfast.stores.hermes.copying import copied_rows, copied_tables
 from holdfast.stores.hermes.life import Signs
 from holdfast.stores.hermes.rows import names, quoted, sessions_table
 from holdfast.stores.hermes.schema import Schema
-from holdfast.stores.sqlite.removing import Found
+from holdfast.stores.sqlite.removing import End, Found
 
 _AMONG = "IN (SELECT value FROM json_each(?))"
 _MESSAGES = "messages"
@@ -44,17 +44,19 @@ def look(
         """,  # noqa: S608 - our own text
         (json.dumps(ids),),
     )
-    return {
-        name: Found(
+    found = {}
+    for number, name, messages, active, ended_at, title, archived in rows:
+        lives = signs.judge(name, ended=ended_at is not None, idle=now - active)
+        found[name] = Found(
             id=name,
             number=number,
             version=session_version(messages, active, ended_at, title, archived),
             messages=messages,
             bytes=messages,  # a weight among others
-            alive=signs.judge(name, ended=ended_at is not None, idle=now - active).alive,
+            alive=lives.alive,
+            abandoned=lives.abandoned,
         )
-        for number, name, messages, active, ended_at, title, archived in rows
-    }
+    return found
 
 
 def delete(db: sqlite3.Connection, schema: Schema, numbers: Sequence[int]) -> None:
@@ -70,18 +72,28 @@ def delete(db: sqlite3.Connection, schema: Schema, numbers: Sequence[int]) -> No
     db.execute(f"DELETE FROM sessions WHERE id {_AMONG}", chosen)  # noqa: S608 - our own text
 
 
-def end(db: sqlite3.Connection, schema: Schema, numbers: Sequence[int], reason: str) -> None:
-    """Give sessions the end that they never had, at their last activity."""
+def ends(db: sqlite3.Connection, schema: Schema, ids: Sequence[str]) -> Mapping[str, End]:
+    """Those of these sessions that are there, with their ends."""
     rows = db.execute(
         f"""
-        SELECT s.last_active_at, s.number FROM {sessions_table(schema)}
-        WHERE s.number {_AMONG} AND s.ended_at IS NULL
+        SELECT s.id, s.number, s.last_said_at, s.ended_at, s.end_reason
+        FROM {sessions_table(schema)} WHERE s.id {_AMONG}
         """,  # noqa: S608 - our own text
-        (json.dumps(numbers),),
-    ).fetchall()
-    db.executemany(
-        "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE rowid = ?",
-        [(moment, reason, number) for moment, number in rows],
+        (json.dumps(ids),),
+    )
+    return {
+        name: End(number=number, last_active_at=active, ended_at=ended, reason=reason)
+        for name, number, active, ended, reason in rows
+    }
+
+
+def set_end(
+    db: sqlite3.Connection, numbers: Sequence[int], at: float | None, reason: str | None
+) -> None:
+    """Give sessions an end, or take it from them; nothing else of them changes."""
+    db.execute(
+        f"UPDATE sessions SET ended_at = ?, end_reason = ? WHERE rowid {_AMONG}",  # noqa: S608 - our own text
+        (at, reason, json.dumps(numbers)),
     )
 
 

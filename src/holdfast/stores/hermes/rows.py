@@ -18,7 +18,7 @@ from holdfast.stores.sqlite import session_rows
 Row = Mapping[str, Any]
 
 _LAST_SAID = "(SELECT max(m.timestamp) FROM messages m WHERE m.session_id = h.id)"
-_LAST_ACTIVE = f"max(h.started_at, coalesce({_LAST_SAID}, h.started_at))"
+_LATEST_SAID = f"max(h.started_at, coalesce({_LAST_SAID}, h.started_at))"
 #: Counted, and not taken from the row: the row counts what Hermes made of them.
 _STORED = "(SELECT count(*) FROM messages m WHERE m.session_id = h.id)"
 _PARENT_REASON = "(SELECT {} FROM sessions q WHERE q.id = h.parent_session_id)"
@@ -84,6 +84,8 @@ def _columns(schema: Schema) -> Mapping[str, str]:
         "cached": _counted(schema, "cache_read_tokens"),
     }
     unpriced = f"coalesce({costs[0]}, {costs[1]}) IS NULL"
+    said = _LATEST_SAID if schema.has("messages", "timestamp") else "h.started_at"
+    ended = _optional(schema, "ended_at")
     return {
         "number": "h.rowid",
         "id": "h.id",
@@ -95,8 +97,9 @@ def _columns(schema: Schema) -> Mapping[str, str]:
         "model": _optional(schema, "model"),
         "model_config": _optional(schema, "model_config"),
         "started_at": "h.started_at",
-        "last_active_at": _LAST_ACTIVE if schema.has("messages", "timestamp") else "h.started_at",
-        "ended_at": _optional(schema, "ended_at"),
+        "last_said_at": said,
+        "last_active_at": f"max({said}, coalesce({ended}, h.started_at))",
+        "ended_at": ended,
         "end_reason": _optional(schema, "end_reason"),
         "pinned": "0",
         "agent_archived": f"coalesce({_optional(schema, 'archived')}, 0) <> 0",

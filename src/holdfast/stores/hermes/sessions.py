@@ -187,9 +187,6 @@ class HermesSessionStore:
     def leases_of(self, session_id: str) -> Sequence[Lease]:
         return ()
 
-    def leases_of_open(self, *, idle_before: float) -> Sequence[Lease]:
-        return ()
-
     def weigh(self, wanted: SessionFilter) -> Share:
         return survey.weigh(self.database, wanted)
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import BusyError
+from holdfast.stores import processes
 from holdfast.stores.files import PRIVATE_FILE, storage_errors
 from holdfast.stores.hermesgit.git_lock import GitLock
 
@@ -68,16 +69,6 @@ def _holder(path: Path) -> str | None:
     if len(words[0]) > _LONGEST:
         return None
     process, host = int(words[0]), words[1]
-    if host == socket.gethostname() and not _lives(process):
+    if host == socket.gethostname() and not processes.exists(process):
         return None
     return f"process {process} on {host}"
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

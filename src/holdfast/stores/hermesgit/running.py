@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.stores import processes
 from holdfast.stores.hermesgit.layout import HermesLayout
 
 _PROCESSES = Path("/proc")
@@ -20,6 +21,8 @@ def who_runs(layout: HermesLayout) -> str | None:
     """In words; None when nobody does. What cannot be known counts as running."""
     if not (_PROCESSES / "self" / "fd").is_dir():
         return "whether Hermes runs cannot be known on this system"
+    if processes.hides_some():
+        return "whether Hermes runs cannot be known: /proc hides the processes of others (hidepid)"
     home = layout.folder.parent
     for process in _others():
         why = _why(process, home, layout.store)
@@ -63,7 +66,7 @@ def _opened_in(process: Path, home: Path) -> str | None:
     try:
         descriptors = list((process / "fd").iterdir())
     except OSError:
-        return None  # gone, or another user's: that one cannot write here
+        return "files that it does not show" if _may_be_hermes(process) else None
     for descriptor in descriptors:
         try:
             target = os.readlink(descriptor)  # noqa: PTH115 - as it is, not as a path
@@ -72,6 +75,19 @@ def _opened_in(process: Path, home: Path) -> str | None:
         if target.startswith(inside) and not target.startswith(ours):
             return target
     return None
+
+
+def _may_be_hermes(process: Path) -> bool:
+    """Whether one that may not be looked into could be Hermes or its git: it belongs to another
+    user, or does not let itself be traced. What it was started as can be read all the same."""
+    command = _read(process / "cmdline").split(b"\0")
+    if any(b"hermes" in word for word in command):
+        return True
+    try:
+        ours = process.stat().st_uid == os.geteuid()
+    except OSError:
+        return False  # gone
+    return ours and any(word in command[0] for word in (b"python", b"git"))
 
 
 def _environment(process: Path) -> dict[bytes, bytes]:

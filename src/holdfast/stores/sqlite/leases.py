@@ -22,7 +22,8 @@ def hold(database: Database, session_id: str, holder: Holder, *, now: float) -> 
 
 
 def release(database: Database, session_id: str, holder: Holder) -> None:
-    """Give a lease back. It stays on record: nobody holding a session is a fact too."""
+    """Give a lease back. It stays on record: the process may come back as long as it lives, and
+    that it died can be proved only of one that is known."""
     with database.write() as db:
         db.execute(
             """
@@ -34,24 +35,15 @@ def release(database: Database, session_id: str, holder: Holder) -> None:
         )
 
 
-def of_open_sessions(database: Database, *, idle_before: float) -> Sequence[Lease]:
-    """The leases of sessions that have no end and were last active before a time."""
-    return _leases(database, "s.ended_at IS NULL AND s.last_active_at < ?", idle_before)
-
-
 def of_session(database: Database, session_id: str) -> Sequence[Lease]:
-    return _leases(database, "s.id = ?", session_id)
-
-
-def _leases(database: Database, condition: str, value: object) -> Sequence[Lease]:
     with database.read() as db:
         rows = db.execute(
-            f"""
+            """
             SELECT s.id, l.host, l.boot, l.process, l.started, l.heartbeat, l.released
             FROM sessions s JOIN leases l ON l.session = s.number
-            WHERE {condition} ORDER BY s.id
-            """,  # noqa: S608 - our own text
-            (value,),
+            WHERE s.id = ?
+            """,
+            (session_id,),
         ).fetchall()
     return [
         Lease(

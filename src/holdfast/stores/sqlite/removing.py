@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.model.lease import Holder
+from holdfast.model.plan import PlanItem
 from holdfast.model.session import session_version
 from holdfast.stores.sqlite import guarded_rows, search_index, unpriced
 from holdfast.stores.sqlite.bundle import (
@@ -19,14 +19,16 @@ from holdfast.stores.sqlite.bundle import (
     uncounted,
 )
 from holdfast.stores.sqlite.content import dump_extra, load_extra
-from holdfast.stores.sqlite.survey import LifeSigns
+from holdfast.stores.sqlite.session_rows import LAST_ACTIVE
+from holdfast.stores.sqlite.survey import LifeSigns, leases_by_session
 
 _AMONG = "IN (SELECT value FROM json_each(?))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A session as a removal finds it. `alive` is why it must stay."""
+    """A session as a run finds it. `alive` is why it must stay; `abandoned` is the proof that one
+    without an end may be ended, or go if a person named it."""
 
     id: str
     number: int
@@ -34,12 +36,32 @@ class Found:
     messages: int
     bytes: int
     alive: str | None
+    abandoned: str | None
 
-    def obstacle(self, judged: str) -> str | None:
-        """Why it may not go on a judgement that was made on another version of it."""
-        if self.version != judged:
+    def obstacle(self, item: PlanItem) -> str | None:
+        """Why it may not go: it is no longer what was judged, or it lives."""
+        if self.version != item.version:
             return "changed since the plan was made"
-        return f"in use: {self.alive}" if self.alive else None
+        if self.alive is None or (item.without_end and self.abandoned is not None):
+            return None
+        return f"in use: {self.alive}"
+
+    def obstacle_to_ending(self, item: PlanItem) -> str | None:
+        if self.version != item.version:
+            return "changed since the plan was made"
+        if self.abandoned is not None:
+            return None
+        return f"in use: {self.alive}" if self.alive else "it has an end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The end of a session, or that it has none. `last_active_at` leaves its end out."""
+
+    number: int
+    last_active_at: float
+    ended_at: float | None
+    reason: str | None
 
 
 def look(
@@ -49,20 +71,17 @@ def look(
     between this look and what is done then."""
     rows = db.execute(
         f"""
-        SELECT number, id, message_count, last_active_at, ended_at, title, pinned, bytes
-        FROM sessions WHERE id {_AMONG}
+        SELECT s.number, s.id, s.message_count, {LAST_ACTIVE}, s.ended_at, s.title, s.pinned,
+               s.bytes
+        FROM sessions s WHERE s.id {_AMONG}
         """,  # noqa: S608 - our own text
         (json.dumps(ids),),
     ).fetchall()
-    leases = _leases(db, [row[0] for row in rows])
+    leases = leases_by_session(db, f"session {_AMONG}", json.dumps([row[0] for row in rows]))
     found = {}
     for number, name, messages, active, ended_at, title, pinned, size in rows:
-        held = leases.get(number, [])
         lives = life.judge(
-            ended=ended_at is not None,
-            idle=now - active,
-            leases=len(held),
-            unreleased=[holder for holder, released in held if not released],
+            ended=ended_at is not None, idle=now - active, leases=leases.get(number, ())
         )
         found[name] = Found(
             id=name,
@@ -71,6 +90,7 @@ def look(
             messages=messages,
             bytes=size,
             alive=lives.alive,
+            abandoned=lives.abandoned,
         )
     return found
 
@@ -84,14 +104,25 @@ def delete(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
     db.execute(f"DELETE FROM sessions WHERE number {_AMONG}", chosen)  # noqa: S608 - our own text
 
 
-def end_abandoned(db: sqlite3.Connection, numbers: Sequence[int], reason: str) -> None:
-    """Give sessions the end that they never had, at their last activity."""
+def ends(db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, End]:
+    """Those of these sessions that are there, with their ends."""
+    rows = db.execute(
+        f"SELECT id, number, last_active_at, ended_at, end_reason FROM sessions WHERE id {_AMONG}",  # noqa: S608 - our own text
+        (json.dumps(ids),),
+    )
+    return {
+        name: End(number=number, last_active_at=active, ended_at=ended, reason=reason)
+        for name, number, active, ended, reason in rows
+    }
+
+
+def set_end(
+    db: sqlite3.Connection, numbers: Sequence[int], at: float | None, reason: str | None
+) -> None:
+    """Give sessions an end, or take it from them; nothing else of them changes."""
     db.execute(
-        f"""
-        UPDATE sessions SET ended_at = last_active_at, end_reason = ?
-        WHERE number {_AMONG} AND ended_at IS NULL
-        """,  # noqa: S608 - our own text
-        (reason, json.dumps(numbers)),
+        f"UPDATE sessions SET ended_at = ?, end_reason = ? WHERE number {_AMONG}",  # noqa: S608 - our own text
+        (at, reason, json.dumps(numbers)),
     )
 
 
@@ -140,23 +171,6 @@ def is_same(db: sqlite3.Connection, found: Found, *, started_at: float, first: i
         (found.number,),
     ).fetchone()
     return bool(begun == started_at and number == first)
-
-
-def _leases(
-    db: sqlite3.Connection, numbers: Sequence[int]
-) -> Mapping[int, list[tuple[Holder, bool]]]:
-    rows = db.execute(
-        f"""
-        SELECT session, host, boot, process, started, released FROM leases
-        WHERE session {_AMONG}
-        """,  # noqa: S608 - our own text
-        (json.dumps(numbers),),
-    )
-    found: dict[int, list[tuple[Holder, bool]]] = {}
-    for session, host, boot, process, started, released in rows:
-        holder = Holder(host=host, boot=boot, process=process, started=started)
-        found.setdefault(session, []).append((holder, bool(released)))
-    return found
 
 
 def _insert_session(db: sqlite3.Connection, number: int, values: Sequence[object]) -> int:

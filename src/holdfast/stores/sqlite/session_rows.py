@@ -12,8 +12,11 @@ from holdfast.policy.prices import Price, Prices
 from holdfast.stores.sqlite import guarded_rows
 from holdfast.stores.sqlite.content import load_extra
 
-COLUMNS = """
-    s.id, s.source, p.id, s.relation, s.title, s.cwd, s.model, s.started_at, s.last_active_at,
+#: The latest of start, last message, reopening and end. The column leaves the end out, so that an
+#: end can be taken back.
+LAST_ACTIVE = "max(s.last_active_at, coalesce(s.ended_at, s.last_active_at))"
+COLUMNS = f"""
+    s.id, s.source, p.id, s.relation, s.title, s.cwd, s.model, s.started_at, {LAST_ACTIVE},
     s.ended_at, s.end_reason, s.pinned, r.key, s.message_count, s.tool_call_count, s.tokens_in,
     s.tokens_out, s.tokens_cached, s.cost, s.unpriced_in, s.unpriced_out, s.unpriced_cached,
     s.bytes, s.extra, g.iterations, g.seconds, g.booked
@@ -24,10 +27,9 @@ TABLES = """
     LEFT JOIN routes r ON r.session = s.number
     LEFT JOIN guarded g ON g.session = s.number
 """
-WIDTH = COLUMNS.count(",") + 1
 
 _ORDERS = {
-    SessionOrder.LAST_ACTIVE: "s.last_active_at",
+    SessionOrder.LAST_ACTIVE: LAST_ACTIVE,
     SessionOrder.STARTED: "s.started_at",
     SessionOrder.MESSAGES: "s.message_count",
     SessionOrder.TOKENS: "s.tokens_in + s.tokens_out",
@@ -142,9 +144,12 @@ def _flags(wanted: SessionFilter) -> Iterator[_Part]:
 
 
 def _bounds(wanted: SessionFilter) -> Iterator[_Part]:
+    if wanted.active_before is not None:
+        # In two parts, because the first has an index.
+        condition = "s.last_active_at < ? AND coalesce(s.ended_at, s.last_active_at) < ?"
+        yield condition, [wanted.active_before] * 2
     for condition, bound in (
-        ("s.last_active_at < ?", wanted.active_before),
-        ("s.last_active_at > ?", wanted.active_after),
+        (f"{LAST_ACTIVE} > ?", wanted.active_after),
         ("s.message_count >= ?", wanted.min_messages),
         ("s.message_count <= ?", wanted.max_messages),
         ("s.bytes >= ?", wanted.min_bytes),

@@ -324,9 +324,6 @@ class SqliteSessionStore:
     def release(self, session_id: str, holder: Holder) -> None:
         leases.release(self.database, session_id, holder)
 
-    def leases_of_open(self, *, idle_before: float) -> Sequence[Lease]:
-        return leases.of_open_sessions(self.database, idle_before=idle_before)
-
     def leases_of(self, session_id: str) -> Sequence[Lease]:
         return leases.of_session(self.database, session_id)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from holdfast.model.stats import Share, StoreStats
 from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.session_rows import LAST_ACTIVE
 
 #: Names of classes, each with its bound; the bounds rise.
 Classes = Sequence[tuple[str, float]]
@@ -94,7 +95,7 @@ def statistics(database: Database, *, now: float, ages: Classes) -> StoreStats:
 
 
 def _groups(db: sqlite3.Connection, now: float, ages: Classes) -> list[_Group]:
-    age = _class_of("? - last_active_at < ?", ages)
+    age = _class_of(f"? - {LAST_ACTIVE} < ?", ages)
     size = _class_of("message_count <= ?", SIZES)
     average = _class_of("bytes / max(1, message_count) < ?", AVERAGES)
     rows = db.execute(
@@ -102,7 +103,7 @@ def _groups(db: sqlite3.Connection, now: float, ages: Classes) -> list[_Group]:
         SELECT ({age} * {len(SIZES)} + {size}) * {len(AVERAGES)} + {average} AS classes, count(*),
                count(ended_at), sum(message_count), sum(tokens_in + tokens_out), sum(cost),
                sum(bytes)
-        FROM sessions GROUP BY classes
+        FROM sessions s GROUP BY classes
         """,  # noqa: S608 - our own text
         [
             *(value for _, bound in ages for value in (now, bound)),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,14 +15,17 @@ from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.lease import Holder
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.stats import Share
-from holdfast.policy.lifecycle import SessionLife, session_life
+from holdfast.policy.lifecycle import LeaseCount, SessionLife, session_life
 from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.session_rows import TABLES, tables, where
+from holdfast.stores.sqlite.session_rows import LAST_ACTIVE, TABLES, tables, where
 
 #: What a session takes beside its messages: its row, its places in indexes.
 _ROW_WEIGHT = 512
 _DEAD = SessionLife()
 _PARENTS = "sessions s LEFT JOIN sessions p ON p.number = s.parent"
+
+#: Who holds or held a session, and whether the lease was given back.
+Held = tuple[Holder, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +35,12 @@ class LifeSigns:
     is_dead: Callable[[Holder], bool]
     abandoned_after: float
 
-    def judge(
-        self, *, ended: bool, idle: float, leases: int, unreleased: Iterable[Holder]
-    ) -> SessionLife:
+    def judge(self, *, ended: bool, idle: float, leases: Collection[Held]) -> SessionLife:
+        living = [released for holder, released in leases if not self.is_dead(holder)]
         return session_life(
             ended=ended,
             idle=idle,
-            leases=leases,
-            holders=sum(not self.is_dead(holder) for holder in unreleased),
+            leases=LeaseCount(all=len(leases), living=len(living), held=len(living) - sum(living)),
             abandoned_after=self.abandoned_after,
         )
 
@@ -53,18 +54,17 @@ def sessions(
     life = LifeSigns(is_dead=known, abandoned_after=life.abandoned_after)
     with database.read() as db:
         share = _share(db)
-        holders = _holders(db)
+        leases = _leases(db)
         rows = db.execute(
             f"""
-            SELECT s.number, s.id, s.source, s.bytes, s.last_active_at, s.message_count,
-                   s.ended_at, s.title, s.pinned, p.id, s.relation,
-                   s.ended_at IS NULL AND EXISTS (SELECT 1 FROM leases WHERE session = s.number)
+            SELECT s.number, s.id, s.source, s.bytes, {LAST_ACTIVE}, s.message_count,
+                   s.ended_at, s.title, s.pinned, p.id, s.relation
             FROM {_with_parents(wanted)} WHERE {condition}
             """,  # noqa: S608 - no user text
             parameters,
         )
         sources: dict[str, str] = {}
-        items = [_item(row, share, holders, sources, now, life) for row in rows]
+        items = [_item(row, share, leases, sources, now, life) for row in rows]
         return _with_fixed(items, db)
 
 
@@ -74,7 +74,7 @@ def weigh(database: Database, wanted: SessionFilter) -> Share:
     with database.read() as db:
         count, size, latest = db.execute(
             f"""
-            SELECT count(*), coalesce(sum(s.bytes), 0), max(s.last_active_at)
+            SELECT count(*), coalesce(sum(s.bytes), 0), max({LAST_ACTIVE})
             FROM {tables(wanted)} WHERE {condition}
             """,  # noqa: S608 - no user text
             parameters,
@@ -125,19 +125,16 @@ def owners(database: Database, ids: Sequence[str]) -> Mapping[str, Owner]:
 def _item(
     row: tuple[Any, ...],
     share: float,
-    holders: Mapping[int, list[Holder]],
+    leases: Mapping[int, list[Held]],
     sources: dict[str, str],
     now: float,
     life: LifeSigns,
 ) -> Item:
-    number, name, source, size, active, messages, ended, title, pinned, parent, relation, held = row
+    number, name, source, size, active, messages, ended, title, pinned, parent, relation = row
     lives = _DEAD
-    if ended is None or number in holders:  # most have ended, and nobody holds them
+    if ended is None or number in leases:  # most have ended, and nobody holds them
         lives = life.judge(
-            ended=ended is not None,
-            idle=now - active,
-            leases=held,
-            unreleased=holders.get(number, ()),
+            ended=ended is not None, idle=now - active, leases=leases.get(number, ())
         )
     return Item(
         kind=SESSION,
@@ -173,7 +170,7 @@ def _with_fixed(items: list[Item], db: sqlite3.Connection) -> list[Item]:
 
 
 def _newest(db: sqlite3.Connection) -> float | None:
-    newest: float | None = db.execute("SELECT max(last_active_at) FROM sessions").fetchone()[0]
+    newest: float | None = db.execute(f"SELECT max({LAST_ACTIVE}) FROM sessions s").fetchone()[0]  # noqa: S608 - our own text
     return newest
 
 
@@ -197,13 +194,26 @@ def used_bytes(db: sqlite3.Connection) -> int:
     return pages * _pragma(db, "page_size")
 
 
-def _holders(db: sqlite3.Connection) -> Mapping[int, list[Holder]]:
-    """Who has not given a lease back, by session."""
-    found: dict[int, list[Holder]] = {}
-    rows = db.execute("SELECT session, host, boot, process, started FROM leases WHERE NOT released")
-    for session, host, boot, process, started in rows:
+def _leases(db: sqlite3.Connection) -> Mapping[int, list[Held]]:
+    """The leases of all sessions that somebody holds or that have no end. Those that were given
+    back tell nothing of a session that has ended, and there are many."""
+    return leases_by_session(
+        db,
+        "NOT released OR session IN (SELECT number FROM sessions WHERE ended_at IS NULL)",
+    )
+
+
+def leases_by_session(
+    db: sqlite3.Connection, condition: str, *values: str
+) -> Mapping[int, list[Held]]:
+    found: dict[int, list[Held]] = {}
+    rows = db.execute(
+        f"SELECT session, host, boot, process, started, released FROM leases WHERE {condition}",  # noqa: S608 - our own text
+        values,
+    )
+    for session, host, boot, process, started, released in rows:
         holder = Holder(host=host, boot=boot, process=process, started=started)
-        found.setdefault(session, []).append(holder)
+        found.setdefault(session, []).append((holder, bool(released)))
     return found
 
 
