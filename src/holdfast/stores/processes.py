@@ -25,6 +25,7 @@ _FIRST_PID_SPACE = 0xEFFFFFFC
 #: A kernel that has no time namespaces has one time.
 _ONE_TIME = "time:[]"
 _NAMED_MACHINE = 3  # name, machine id, pid namespace
+_TRACES_ALL = 1 << 19  # CAP_SYS_PTRACE
 
 
 def this_process() -> Holder:
@@ -86,10 +87,17 @@ def hides_some() -> bool:
     except OSError:
         return True
     mounts = [words for line in lines if (words := line.split())[4:5] == [str(_PROC)]]
-    options = mounts[-1][-1].split(",") if mounts else []
-    shown = ("hidepid=0", "hidepid=off")
-    hiding = any(each.startswith("hidepid=") and each not in shown for each in options)
-    return hiding and os.geteuid() != 0
+    given = dict(each.partition("=")[::2] for each in mounts[-1][-1].split(",")) if mounts else {}
+    if given.get("hidepid", "off") in ("0", "off"):
+        return False
+    exempt = given.get("gid", "0")
+    return not _sees_through() and exempt not in map(str, (os.getegid(), *os.getgroups()))
+
+
+def _sees_through() -> bool:
+    """Whether nobody can hide from this process: it may trace all others."""
+    held = _status(b"CapEff:")
+    return held is not None and bool(int(held[0], 16) & _TRACES_ALL)
 
 
 def _names_a_machine(host: str) -> bool:
@@ -145,12 +153,16 @@ def _created(process: int) -> str | None:
 def _counts_like_us() -> bool:
     """Whether the numbers in /proc are those that this process knows: it may be the /proc of a
     namespace around ours, in which everybody has another number."""
-    try:
-        lines = (_PROC / "self" / "status").read_bytes().splitlines()
-    except OSError:
-        return False
-    numbers = [line.split()[1:] for line in lines if line.startswith(b"NSpid:")]
-    return bool(numbers) and numbers[0] == [str(os.getpid()).encode()]
+    return _status(b"NSpid:") == [str(os.getpid()).encode()]
+
+
+def _status(field: bytes) -> list[bytes] | None:
+    """What /proc says of this process under one heading; None when it does not."""
+    with suppress(OSError):
+        for line in (_PROC / "self" / "status").read_bytes().splitlines():
+            if line.startswith(field):
+                return line.split()[1:]
+    return None
 
 
 def _time_space(process: int | str) -> str | None:
