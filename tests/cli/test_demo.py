@@ -20,6 +20,7 @@ STEPS = (
     "sessions gc --dry-run",
     "sessions prune --yes",
     "undo",
+    "maintain --dry-run",
     "sessions archive --source telegram --older-than 60d --yes",
     "sessions search sourdough --archived",
     "sessions restore ID",
@@ -55,7 +56,7 @@ def test_the_demo_for_people(used: Machine) -> None:
     removed, back = (re.findall(rf"^([\d,]+) {word}\b", text, re.MULTILINE) for word in WORDS)
     assert removed[0] == back[0], "undo brings back what the prune removed"
     assert back[1] == "1", "restore brings back the one that was looked for"
-    assert "It ends " in text
+    assert "The plan ends 7 abandoned sessions" in text
     assert "[sourdough]" in text
     assert f"rm -r {home} {project}" in text
     assert sorted(path.name for path in project.iterdir()) == ["notes.md", "shop.py"]
@@ -132,7 +133,9 @@ def test_the_sample_has_files_orphans_and_abandoned_sessions(
 ) -> None:
     plan = machine.json("--home", str(sample), "sessions", "prune", "--dry-run")
     items = plan["plan"]["items"]
-    assert len([each for each in items if each["action"] == "end"]) >= 2
+    steps = machine.json("--home", str(sample), "maintain", "--dry-run")["steps"]
+    [ends] = [step["plan"]["items"] for step in steps if step["step"] == "end"]
+    assert len([each for each in ends if each["action"] == "end"]) >= 2
     for kind in ("transcript", "request_dump"):
         reasons = {each["reason"] for each in items if each["kind"] == kind}
         assert "goes with its session" in reasons

@@ -28,7 +28,7 @@ from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.async_sessions import AsyncSessions
 from holdfast.services.sessions import Sessions
 from holdfast.services.silent import Silent
-from holdfast.services.undo import undo_latest
+from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 

@@ -126,7 +126,8 @@ def _in_words(step: StepResult) -> str:
     words = [f"{number:,} {word}" for number, word in parts if number]
     if not step.reports:
         return step.note or "nothing to do"
-    words.append(f"{format_bytes(step.bytes_freed)} freed")
+    if step.step is not Step.END:  # which frees nothing
+        words.append(f"{format_bytes(step.bytes_freed)} freed")
     if step.bytes_in_trash:
         words.append(f"{format_bytes(step.bytes_in_trash)} in the trash")
     operations = [report.operation for report in step.reports if report.operation]

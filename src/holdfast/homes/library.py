@@ -68,7 +68,7 @@ def delete_sessions(
         return opened.run(plan, dry_run=dry_run, clock=clock)
 
 
-def garbage_collect(
+def garbage_collect(  # noqa: PLR0913 - all but one are optional, and named
     home: AnyHome,
     *,
     source: str | Iterable[str] | None = None,

@@ -24,7 +24,7 @@ def plan_delete(
 ) -> Plan:
     """Remove these sessions with their files. Living ones are kept, and the plan says why.
 
-    Their delegates go along: those of at most `trivial_max` messages without a title, or all of
+    Their delegates go along: those of at most `trivial_max` messages, or all of
     them in the home of an agent that deletes them all itself.
     """
     store = home.session_store()

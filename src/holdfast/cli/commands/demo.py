@@ -72,7 +72,7 @@ def demo(invocation: Invocation) -> int:
 def _steps(memorable: str) -> tuple[_Step, ...]:
     from holdfast.homes.sample_sessions import MEMORABLE_WORD
 
-    plan = "The plan|items|It keeps|It ends|[0-9,]+ removed"
+    plan = "The plan|items|It keeps|[0-9,]+ removed"
     return (
         _Step(
             about="See what an agent left behind, and what it costs.",
@@ -82,7 +82,7 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
         _Step(
             about="Two thirds said hardly anything. Preview: what would go, and why.",
             words=("sessions", "gc", "--dry-run"),
-            shows=plan,
+            shows="The plan|items",
         ),
         _Step(
             about="Prune what was idle for 90 days, files too. It goes to the trash.",
@@ -92,6 +92,11 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
         _Step(
             about="Changed your mind? Undo brings back sessions, lineage, search and files.",
             words=("undo",),
+        ),
+        _Step(
+            about="Some agents died at work. Maintenance ends their sessions; undo reopens them.",
+            words=("maintain", "--dry-run"),
+            shows="Abandoned",
         ),
         _Step(
             about="Or pack old ones away: each bundle is read back before its session goes.",

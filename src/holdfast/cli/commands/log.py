@@ -59,7 +59,7 @@ def _show(view: LogView, limit: int) -> None:
                 when(operation.started_at),
                 name(operation.command),
                 _did(operation),
-                format_bytes(operation.trash_bytes) if operation.in_trash else "",
+                format_bytes(operation.trash_bytes) if operation.trash_bytes else "",
             )
         say(rows)
         hidden = len(view.operations) - limit

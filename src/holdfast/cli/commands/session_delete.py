@@ -36,12 +36,12 @@ def command(
 ) -> int:
     """Remove sessions by id, or by the start of one if no other begins so; their files go too.
 
-    Delegates that worked for a session go with it, unless they are substantial (trivial_max) or
-    have a title; in a Hermes home all of them go, as in Hermes itself. Other sessions that came
-    from it stay.
+    Delegates that worked for a session go with it, unless they are substantial (trivial_max); in a
+    Hermes home all of them go, as in Hermes itself. Other sessions that came from it stay.
 
-    A pin does not protect what is named. A session that has not ended does not go: end it first,
-    with `holdfast sessions end`. What goes can be brought back with `holdfast undo`.
+    A pin does not protect what is named. A session that has not ended does not go, unless its
+    process is provably gone: end it first, with `holdfast sessions end`. What goes can be brought
+    back with `holdfast undo`.
     """
     from holdfast.services.delete import plan_delete
 
