@@ -52,6 +52,10 @@ class HermesCheckup(HomeCheckup):
     def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
         progress.step("looking at Hermes's database", 0, None)
         yield from checkup.check(self._of)
+        # Not before somebody asks for a check-up: no other command needs to parse YAML.
+        from holdfast.stores.hermes import config_check  # noqa: PLC0415
+
+        yield from config_check.check(self._of.parent)
 
     def _mend_store(self, wanted: set[str], now: float, progress: Progress) -> Iterator[Repair]:
         engine = self._engine() if checkup.SEARCH in wanted else None

@@ -1,0 +1,191 @@
+"""Hermes's `config.yaml` as a tree with line numbers, from a file that may hold anything.
+
+The tree is what the parser composed, and never the value that it would construct: there, a few
+lines of aliases and merges can stand for more than any memory holds. Nothing here keeps or tells a
+value that could be a secret.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import yaml
+from yaml.constructor import ConstructorError, SafeConstructor
+
+#: Those of Hermes have some ten kilobytes; the parser takes seconds for a megabyte.
+LONGEST = 1_000_000
+_MERGE = "tag:yaml.org,2002:merge"
+#: From the first quote to the last one.
+_QUOTED = re.compile(r"""(['"])(.*)['"]""", re.DOTALL)
+#: What the parser may quote: one character, escaped or not, or the names of its own tokens.
+_HARMLESS = re.compile(r"<.*>|\\?.|\\[xuU][0-9a-f]+|", re.DOTALL)
+
+Scalar: TypeAlias = "bool | int | float | str | None"
+
+
+class UnreadableError(Exception):
+    """Why a file cannot be read, and the line if there is one."""
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A key of a mapping with its value; lines count from 1."""
+
+    key: str
+    line: int
+    value: yaml.Node
+
+
+def read_text(path: Path) -> str | None:
+    """What a file holds; None when there is none. Raises `UnreadableError`.
+
+    A link is followed. Whatever is no file is not waited for.
+    """
+    try:
+        # Without waiting: a pipe would block until somebody writes into it.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise UnreadableError("it is a link to a file that is not there") from None
+        return None
+    except OSError as error:
+        raise UnreadableError(f"it cannot be opened: {error.strerror}") from None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise UnreadableError("it is not a regular file")
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            raw = file.read(LONGEST + 1)
+    except OSError as error:
+        raise UnreadableError(f"it cannot be read: {error.strerror}") from None
+    finally:
+        os.close(fd)
+    if len(raw) > LONGEST:
+        raise UnreadableError(f"it is larger than {LONGEST:,} bytes, and was not looked at")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise UnreadableError("it is not valid UTF-8", line) from None
+
+
+def compose(text: str) -> yaml.Node | None:
+    """The tree of a document; None for an empty one. Raises `UnreadableError` for what Hermes's
+    parser would not take."""
+    try:
+        root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        reason = _without_content(error.problem or error.context or "it is not valid YAML")
+        raise UnreadableError(reason, mark.line + 1 if mark else None) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise UnreadableError("it has a character that YAML does not allow", line) from None
+    except (yaml.YAMLError, ValueError):
+        raise UnreadableError("it is not valid YAML") from None
+    except RecursionError:
+        raise UnreadableError("it is nested too deeply") from None
+    if root is not None:
+        _check_values(root)
+    return root
+
+
+def entries(node: yaml.Node | None) -> Iterator[Entry]:
+    """The keys of a mapping as they stand in the file, merged ones not among them."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                yield Entry(key=str(key.value), line=key.start_mark.line + 1, value=value)
+
+
+def child(node: yaml.Node | None, *path: str) -> yaml.Node | None:
+    """What stands under these keys; as for Hermes, the last of equal keys counts."""
+    for key in path:
+        node = _under(node, key)
+    return node
+
+
+def scalar(node: yaml.Node | None) -> Scalar:
+    """The value of a leaf; None for everything else."""
+    if not isinstance(node, yaml.ScalarNode):
+        return None
+    value = _construct(node)
+    return value if isinstance(value, bool | int | float | str) else None
+
+
+def line_of(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _under(node: yaml.Node | None, key: str) -> yaml.Node | None:
+    """What a mapping has under a key itself, or else from the first mapping that is merged into it.
+    Merges may form rings, or meet again at every step: each mapping is looked at once."""
+    waiting = [] if node is None else [node]
+    known: set[int] = set()
+    while waiting:
+        each = waiting.pop(0)
+        if id(each) in known or not isinstance(each, yaml.MappingNode):
+            continue
+        known.add(id(each))
+        own = [entry.value for entry in entries(each) if entry.key == key]
+        if own:
+            return own[-1]
+        merged = [value for name, value in each.value if name.tag == _MERGE]
+        inside = [
+            part
+            for value in merged
+            for part in (value.value if isinstance(value, yaml.SequenceNode) else [value])
+        ]
+        waiting = inside + waiting
+    return None
+
+
+def _check_values(root: yaml.Node) -> None:
+    """Refuse what can be composed and not be constructed: unknown tags, dates that no calendar has,
+    keys that are no keys. Each node is looked at once, however many aliases lead to it."""
+    waiting, known = [root], {id(root)}
+    while waiting:
+        node = waiting.pop()
+        if node.tag != _MERGE and node.tag not in SafeConstructor.yaml_constructors:
+            raise UnreadableError(
+                "it has a value with a tag that Hermes cannot read", line_of(node)
+            )
+        inside: list[yaml.Node] = []
+        if isinstance(node, yaml.ScalarNode):
+            _construct(node)
+        elif isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    raise UnreadableError("it has a key that is not plain text", line_of(key))
+                inside += (key, value)
+        elif isinstance(node, yaml.SequenceNode):
+            inside += node.value
+        waiting += [each for each in inside if id(each) not in known]
+        known.update(map(id, inside))
+
+
+def _construct(node: yaml.ScalarNode) -> object:
+    try:
+        return SafeConstructor().construct_object(node) if node.tag != _MERGE else None
+    except (ValueError, ConstructorError, OverflowError, KeyError, AttributeError):
+        raise UnreadableError("it has a value that Hermes cannot read", line_of(node)) from None
+
+
+def _without_content(problem: str) -> str:
+    """A problem in the parser's words, without what it quotes from the file: `key: !hunter2` is
+    a tag to the parser, and may be a password. The names of its own tokens stay."""
+
+    def shown(found: re.Match[str]) -> str:
+        return found[0] if _HARMLESS.fullmatch(found[2]) else "'…'"
+
+    return _QUOTED.sub(shown, problem)
