@@ -334,5 +334,77 @@ def hold(name: str) -> dict[str, Any]:
     return {"held": lease is not None, "why": why}
 
 
+def rules(titles: str, queries: str) -> dict[str, Any]:
+    """What Hermes itself makes of titles, of turns taken back, of its archive and of delegates."""
+    store = _opened()
+    sizes = {"small": 2, "large": 30}
+    for name, parent, mark in (
+        ("p", None, None),
+        ("small", "p", "p"),
+        ("large", "p", "p"),
+        ("inner", "small", "small"),
+        ("elsewhere", "branch", "p"),
+        ("branch", "p", None),
+    ):
+        if parent and store.get_session(parent) is None:
+            store.create_session(parent, "cli")
+        config = {"_delegate_from": mark} if mark else None
+        store.create_session(name, "cli", parent_session_id=parent, model_config=config)
+        for number in range(sizes.get(name, 1)):
+            store.append_message(name, "user" if number % 2 == 0 else "assistant", f"{name} said")
+        store.end_session(name, "cli_close")
+    store.create_session("words", "cli")
+    said = [
+        store.append_message("words", "user" if number % 2 == 0 else "assistant", text)
+        for number, text in enumerate(
+            ["我的记忆力很好", "用docker部署", "记忆", "也是记忆", "记忆五", "x"]
+        )
+    ]
+    told: dict[str, Any] = {"said": said}
+    if _can(store, "rewind_to_message"):
+        store.rewind_to_message("words", said[4])
+    if _can(store, "record_auxiliary_usage"):
+        store.record_auxiliary_usage(
+            "words", "vision", model="small/eye", input_tokens=70, output_tokens=7
+        )
+    if _can(store, "set_session_archived"):
+        store.set_session_archived("branch", True)
+    store.end_session("words", "cli_close")
+    told["found"] = {
+        query: sorted(row["id"] for row in store.search_messages(query, limit=100))
+        for query in json.loads(queries)
+    }
+    told["titles"] = [_titled(store, title) for title in json.loads(titles)]
+    store.close()
+    return told
+
+
+def _titled(store: Any, title: str) -> str | None:
+    """A title as Hermes would store it, or that it would not."""
+    try:
+        cleaned: str | None = store.sanitize_title(title)
+    except ValueError:
+        return "refused"
+    return cleaned
+
+
+def delete(name: str) -> dict[str, Any]:
+    store = _opened()
+    store.delete_session(name)
+    left = [row[0] for row in store._conn.execute("SELECT id FROM sessions").fetchall()]
+    store.close()
+    return {"left": sorted(left)}
+
+
+def configuration() -> dict[str, Any]:
+    """Every key that the release knows at the root of its configuration, with its defaults."""
+    import yaml
+    from hermes_cli import config  # type: ignore[import-not-found]
+
+    known = dict.fromkeys(getattr(config, "_KNOWN_ROOT_KEYS", ()))
+    (HOME / "config.yaml").write_text(yaml.safe_dump({**known, **config.DEFAULT_CONFIG}))
+    return {"keys": len({**known, **config.DEFAULT_CONFIG})}
+
+
 if __name__ == "__main__":
     print(json.dumps(globals()[sys.argv[2]](*sys.argv[3:]), default=str))

@@ -11,14 +11,18 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import UsageError
 from holdfast.homes.hermes import file_names
+from holdfast.model.finding import Severity
 from holdfast.model.report import Report
+from holdfast.model.search import Search
 from holdfast.model.session import SessionFilter
 from holdfast.policy.gc import plan_gc
 from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.rules import DAY, Policy
 from holdfast.services.archive import plan_archive
 from holdfast.services.silent import Silent
+from holdfast.stores.hermes import config_check, titles
 from tests import tally
 from tests.compat.hermes_release import NEWEST, OLDEST
 from tests.compat.hermes_sessions import (
@@ -26,6 +30,7 @@ from tests.compat.hermes_sessions import (
     OLD,
     applied,
     check,
+    deleted,
     files,
     hermes,
     opened,
@@ -105,6 +110,60 @@ def test_hermes_goes_on_with_what_came_back_from_trash_and_archive(
     assert gone_on["messages"] == len(before["told"][FIRST]) + 1
     assert hermes(root, "look", "goes", version=version)["found"] == [FIRST]
     check(root)
+
+
+@RELEASES
+def test_hermess_own_rules_are_ours_in_its_home(tmp_path: Path, version: str) -> None:
+    """Each is asked of Hermes itself: titles, searches, turns taken back, delegates, usage."""
+    root = made(tmp_path, version, time.time())
+    odd = [*range(0x100), 0x1680, *range(0x2000, 0x2070), 0x3000, 0xFEFF, *range(0xFFF0, 0x10000)]
+    asked = [f"a{chr(code)}b" for code in odd]
+    asked += ["x" * 100, "x" * 101, " x\t\n y ", "\u200b", "a \u200b b"]
+    queries = ["记忆", "记忆力", "docker部署"]
+    told = hermes(root, "rules", json.dumps(asked), json.dumps(queries), version=version)
+
+    def cleaned(title: str) -> str | None:
+        try:
+            return titles.cleaned(title)
+        except UsageError:
+            return "refused"
+
+    assert [cleaned(title) for title in asked] == told["titles"]
+    store = opened(root).session_store()
+    assert store is not None
+    rewound = version != OLDEST
+    # By its own documentation Hermes finds nothing that was taken back; for two characters it does.
+    gone = told["said"][4:] if rewound else []
+    for query in queries:
+        hits = {hit.message.number or 0 for hit in store.search(Search(text=query, limit=100))}
+        assert hits == set(told["found"][query]) - set(gone)
+    assert store.get("words").message_count == (4 if rewound else 6)
+    usage = store.statistics(now=time.time(), ages=(("any", float("inf")),)).usage
+    assert [each.usage.tokens.input for each in usage.by_task] == ([70] if rewound else [])
+    archived_in_hermes = store.find(SessionFilter(agent_archived=True))
+    assert [each.id for each in archived_in_hermes] == (["branch"] if rewound else [])
+    store.close()
+
+
+def test_a_deleted_session_takes_along_whom_hermes_would_take(tmp_path: Path) -> None:
+    ours, theirs = (made(tmp_path / name, NEWEST, time.time()) for name in ("ours", "theirs"))
+    for root in (ours, theirs):
+        hermes(root, "rules", "[]", "[]")
+    before = seen(ours)
+    deleted(ours, "p", now=time.time() + 2 * DAY)
+    assert sorted(session_ids(ours)) == hermes(theirs, "delete", "p")["left"]
+    assert not session_ids(ours) & {"p", "small", "large", "inner", "elsewhere"}
+    check(ours)
+    undone(ours)
+    assert seen(ours) == before
+
+
+@pytest.mark.parametrize("version", ["0.13.0", "0.15.0", "0.17.0", "0.19.0"])
+def test_the_configuration_of_a_release_raises_no_false_alarm(tmp_path: Path, version: str) -> None:
+    root = made(tmp_path, version, time.time())
+    assert hermes(root, "configuration", version=version)["keys"] > 50
+    [only] = config_check.check(root)
+    assert only.severity is Severity.OK, only.message
 
 
 @RELEASES

@@ -18,8 +18,8 @@ from typing import TypeAlias
 import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
 
-#: Those of Hermes have some ten kilobytes; the parser takes seconds for a megabyte.
-LONGEST = 1_000_000
+#: Those of Hermes have some ten kilobytes, and the parser takes seconds for this much already.
+LONGEST = 256_000
 _MERGE = "tag:yaml.org,2002:merge"
 #: From the first quote to the last one.
 _QUOTED = re.compile(r"""(['"])(.*)['"]""", re.DOTALL)
