@@ -40,8 +40,9 @@ def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
     """Check a home and say what to do: configuration, permissions, sessions, log, trash.
 
     Looks at every page and every message of the session store, at its totals and its search
-    index. It only reads; programs that use the home need not be closed. Ends with 5 when it
-    found damage.
+    index. On a Hermes home it also reads Hermes's own config.yaml and .env, and says what is
+    wrong in them. It only reads; programs that use the home need not be closed. Ends with 5 when
+    it found damage.
 
     With --repair it asks, makes a backup beside the store, and mends what it can: the search
     index and the totals are made anew, what belongs to nothing is taken out, files become

@@ -83,6 +83,9 @@ class SoughtWords(Generic[P]):
 
     def best(self, count: int) -> Sequence[tuple[float, P]]:
         self._weigh()
+        return self._ranked(count)
+
+    def _ranked(self, count: int) -> list[tuple[float, P]]:
         rare = [rarity(self._total, found) for found in self._found]
         scored = [
             (sum(weight * each for weight, each in zip(weights, rare, strict=True)), place)
@@ -109,7 +112,7 @@ class SoughtWords(Generic[P]):
         ]
         self._window, self._characters = [], 0
         if len(self._matched) > 2 * (self._most + _SPARE):
-            kept = {place for _, place in self.best(self._most + _SPARE)}
+            kept = {place for _, place in self._ranked(self._most + _SPARE)}
             self._matched = [each for each in self._matched if each[1] in kept]
 
     def _refuse_too_much(self) -> None:
