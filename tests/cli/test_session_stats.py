@@ -59,6 +59,7 @@ def test_usage_stays_when_sessions_go(stored: Machine) -> None:
         "by_day": before["by_day"],
         "by_source": before["by_source"],
         "by_model": before["by_model"],
+        "by_task": [],
     }
     sums = {"tokens_in": 0, "tokens_out": 30, "tokens_cached": 0, "cost": 0.0}
     sums |= {"unpriced_in": 0, "unpriced_out": 30, "unpriced_cached": 0}
