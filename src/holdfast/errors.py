@@ -6,6 +6,28 @@ The command line turns these into a message and an exit code. A library user cat
 
 from __future__ import annotations
 
+import struct
+
+#: What code raises that works with bytes somebody else wrote: a number that no system call takes,
+#: text that is none, a size that no memory holds. It says something about those bytes and nothing
+#: about this machine, so the item that they belong to is damaged and the others go on.
+UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+
+
+def in_words(error: Exception) -> str:
+    """What went wrong while reading, also where an exception says nothing of its own."""
+    return f"it cannot be read: {str(error) or type(error).__name__}"
+
 
 class HoldfastError(Exception):
     """Something failed, on something, and there is a next step."""

@@ -158,9 +158,13 @@ def test_what_is_there_is_never_replaced_by_what_comes_back(home: HoldfastHome) 
     newer = home.root / "sessions" / f"{STAMPED}.jsonl"
     newer.write_text("newer")
     [outcome] = bring(home).outcomes
-    assert outcome.result is Result.BROUGHT_BACK
-    assert f"{STAMPED}.jsonl was there and stayed" in outcome.reason
+    assert outcome.result is Result.FAILED
+    assert f"sessions/{STAMPED}.jsonl is not what was archived" in outcome.reason
     assert newer.read_text() == "newer"
+    assert STAMPED not in everything(home)
+    assert archived(home) == [f"{STAMPED}.tar.zst"]
+    newer.unlink()
+    assert bring(home).brought_back == 1
 
 
 def test_a_taken_place_keeps_its_bundle(home: HoldfastHome) -> None:
@@ -170,7 +174,7 @@ def test_a_taken_place_keeps_its_bundle(home: HoldfastHome) -> None:
     for report in (bring(home), undo_latest(home, clock=clock)[1]):
         [outcome] = report.outcomes
         assert outcome.result is Result.FAILED
-        assert "its place is taken" in outcome.reason
+        assert "a session with this id is in the store" in outcome.reason
     assert archived(home) == ["leaf.tar.zst"]
     assert store_of(home).get("leaf").message_count == 0
 

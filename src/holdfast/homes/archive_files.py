@@ -53,16 +53,25 @@ class SessionFolder:
                 raise
             return {}
 
+    def in_the_way(self, beside: Beside) -> Sequence[str]:
+        """Names of a bundle's files that something else has taken. A file with the same content is
+        not in the way."""
+        try:
+            with open_dir(self._folder) as folder:
+                return [file.name for file in beside.files if not _is_free(folder, file)]
+        except FileNotFoundError:
+            return []
+
     def put_back(self, beside: Beside, raw: IO[bytes], codec: Codec) -> Sequence[str]:
         """Write the files of a bundle where they were, with their modes and times.
 
-        What has taken a name meanwhile stays; those names are returned.
+        Never replaces anything. Returns the names that something else took meanwhile.
         """
         if not beside.files:
             return []
         make_private_dir(self._folder)
         wanted = {bundle.FILES + file.name: file for file in beside.files}
-        kept = []
+        taken = []
         with open_dir(self._folder) as folder, bundle.members(raw, codec) as members:
             for name, _, content in members:
                 file = wanted.get(name)
@@ -70,9 +79,9 @@ class SessionFolder:
                     continue
                 self._check_name(beside, file)
                 if not _put_back(folder, file, content):
-                    kept.append(file.name)
+                    taken.append(file.name)
             os.fsync(folder)
-        return kept
+        return taken
 
     def _of(self, folder: int, ids: Collection[str]) -> Mapping[str, Sequence[SourceFile]]:
         found: dict[str, list[SourceFile]] = defaultdict(list)
@@ -119,14 +128,27 @@ def _put_back(folder: int, file: PackedFile, content: IO[bytes]) -> bool:
     """False when something else has its name."""
     # Known beforehand, so that a run that finishes this one clears it away.
     temporary = f".{file.name}.tmp"
-    there = _lstat(folder, file.name)
-    if there is None:
+    if _lstat(folder, file.name) is None:
         _make(folder, temporary, file, content)
-        there = _give_name(folder, temporary, file)
+        _give_name(folder, temporary, file)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=folder)
-    size = file.bytes if file.link is None else len(os.fsencode(file.link))
-    return there is None or (there.st_size, there.st_mtime_ns) == (size, file.mtime_ns)
+    return _is_free(folder, file)
+
+
+def _is_free(folder: int, file: PackedFile) -> bool:
+    """Whether nothing has this name, or the very thing that was archived has it."""
+    there = _lstat(folder, file.name)
+    if there is None:
+        return True
+    if file.link is not None:
+        is_link = stat.S_ISLNK(there.st_mode)
+        return is_link and os.readlink(file.name, dir_fd=folder) == file.link
+    if not stat.S_ISREG(there.st_mode) or there.st_size != file.bytes:
+        return False
+    fd = os.open(file.name, _READ, dir_fd=folder)
+    with os.fdopen(fd, "rb") as content:
+        return bundle.digest_of(content) == file.sha256
 
 
 def _lstat(folder: int, name: str) -> os.stat_result | None:
@@ -156,14 +178,13 @@ def _make(folder: int, name: str, file: PackedFile, content: IO[bytes]) -> None:
         os.fsync(fd)
 
 
-def _give_name(folder: int, temporary: str, file: PackedFile) -> os.stat_result | None:
-    """None when it has its name; else what has taken it meanwhile."""
+def _give_name(folder: int, temporary: str, file: PackedFile) -> None:
+    """Give it its name, unless something else has taken that meanwhile."""
     try:
         os.link(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
-        return _lstat(folder, file.name) or _give_name(folder, temporary, file)
+        return
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         os.rename(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)
-    return None

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from holdfast.errors import DamageError, HoldfastError, UsageError
+from holdfast.errors import UNREADABLE, DamageError, HoldfastError, in_words
 from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.archive_rows import Ended, Rows
+from holdfast.homes.artifact_scan import FOLDER
 from holdfast.model.report import Result
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside, NewerBundleError
 from holdfast.stores.archive.folder import SessionArchive
 
-_TAKEN = "its place is taken; its bundle stays in the archive"
+_TAKEN = (
+    "a session with this id is in the store; the archived one stays in the archive. "
+    "To get it back, delete the one in the store first"
+)
 
 
 class Returner:
@@ -29,41 +33,54 @@ class Returner:
         """The session of one bundle, whole or not at all. The bundle is for the caller to drop."""
         try:
             return self._bring_back(file)
+        except NewerBundleError as error:
+            return Result.FAILED, f"{error.message}; {error.hint}"
+        except DamageError as error:
+            return Result.DAMAGED, f"its bundle is damaged, {error.message}: {file}"
         except HoldfastError as error:
             return Result.FAILED, error.message
         except OSError as error:
             return Result.FAILED, str(error.strerror or error)
+        except UNREADABLE as error:
+            return Result.DAMAGED, f"its bundle is damaged, {in_words(error)}: {file}"
 
     def _bring_back(self, file: str) -> Ended:
         rows = self._rows()
         if rows is None:
             return Result.FAILED, "there is no session store in this home"
-        try:
-            beside = self._archive.verify(file)
-        except NewerBundleError as error:
-            return Result.FAILED, f"{error.message}; {error.hint}"
-        except DamageError as error:
-            return Result.DAMAGED, f"its bundle is damaged, {error.message}: {file}"
-        refused = self._put_back_rows(rows, beside, file)
-        if refused is not None:
-            return refused
+        beside = self._archive.verify(file)
+        # Before the rows: a session comes back whole, or stays in the archive whole.
+        taken = self._files.in_the_way(beside)
+        if taken:
+            return Result.FAILED, _in_the_way(taken)
+        result, note = self._put_back_rows(rows, beside, file)
+        if result is not Result.BROUGHT_BACK:
+            return result, note
         with self._archive.opened(file) as (raw, codec):
-            kept = self._files.put_back(beside, raw, codec)
-        return Result.BROUGHT_BACK, f"{', '.join(kept)} was there and stayed" if kept else ""
+            taken = self._files.put_back(beside, raw, codec)
+        # Somebody who came in between may have taken a name.
+        return (Result.FAILED, _in_the_way(taken)) if taken else (Result.BROUGHT_BACK, note)
 
-    def _put_back_rows(self, rows: Rows, beside: Beside, file: str) -> Ended | None:
+    def _put_back_rows(self, rows: Rows, beside: Beside, file: str) -> Ended:
         there = rows.read([beside.session.id]).get(beside.session.id)
         if there is not None:
             same = (there.version, there.started_at) == (
                 beside.session.version,
                 beside.session.started_at,
             )
-            return None if same else (Result.FAILED, _TAKEN)  # same: a killed run came this far
-        try:
-            with self._archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
-                rows.put_back(beside, line)
-        except UsageError as error:
-            return Result.FAILED, error.message
-        except DamageError as error:
-            return Result.DAMAGED, f"its bundle is damaged, {error.message}: {file}"
-        return None
+            # The same: a killed run came this far.
+            return (Result.BROUGHT_BACK, "") if same else (Result.FAILED, _TAKEN)
+        with self._archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
+            return Result.BROUGHT_BACK, rows.put_back(beside, line)
+
+
+def _in_the_way(names: Sequence[str]) -> str:
+    shown = ", ".join(f"{FOLDER}/{name}" for name in names)
+    are = (
+        "is not what was archived and is"
+        if len(names) == 1
+        else "are not what was archived and are"
+    )
+    return (
+        f"{shown} {are} in the way; the bundle stays in the archive. Move it away and restore again"
+    )

@@ -13,11 +13,12 @@ from holdfast.model.operation import Removal
 from holdfast.model.report import Result
 from holdfast.model.session import Message, Session, SessionFilter
 from holdfast.ports import Clock
+from holdfast.services.exchange.fields import AWAITED_PARENT
 from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.exchange.raw_lines import ByteLines
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.sqlite.importing import SqliteImport
-from holdfast.stores.sqlite.removing import Found
+from holdfast.stores.sqlite.removing import Found, key_stays
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 #: How a session ended, and why.
@@ -43,8 +44,9 @@ class Rows(Protocol):
     def is_original(self, beside: Beside) -> bool:
         """Whether the session with this id is the one that was archived, and not another."""
 
-    def put_back(self, beside: Beside, line: ByteLines) -> None:
-        """Store a session as it was; raises `UsageError` when its place is taken."""
+    def put_back(self, beside: Beside, line: ByteLines) -> str:
+        """Store a session as it was; raises `UsageError` when its place is taken. Returns what
+        could not be as it was, in words, or nothing."""
 
 
 class RowsOut:
@@ -109,7 +111,7 @@ class StoreRows(RowsOut):
         first = next(self._store.messages(there.id, limit=1), None)
         return (None if first is None else first.number) == beside.first_message
 
-    def put_back(self, beside: Beside, line: ByteLines) -> None:
+    def put_back(self, beside: Beside, line: ByteLines) -> str:
         wanted = beside.session
         with self._store.transaction():
             # What it used is in the ledger since it was first here.
@@ -119,6 +121,12 @@ class StoreRows(RowsOut):
                 raise UsageError(report.refused[0].text)
             if wanted.id not in self.read([wanted.id]):
                 raise DamageError("its line holds another session")
-            self._store.adopt(wanted.id, beside.children, wanted.last_active_at)
+            self._store.adopt(
+                wanted.id, beside.children, wanted.last_active_at, awaiting=AWAITED_PARENT
+            )
             if self._store.get(wanted.id).version != wanted.version:
                 raise DamageError("its line does not hold what it should")
+            if wanted.routing_key is None:
+                return ""
+            routed = self._store.routed(wanted.routing_key)
+            return "" if routed is None or routed.id == wanted.id else key_stays(routed.id)

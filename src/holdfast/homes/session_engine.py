@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -30,6 +31,15 @@ _MOST_GOES = 2 / 3
 _FEW_STAY = 20_000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """What became of sessions that were to come back: why some could not be put back, and what of
+    others is not as it was. Both by id."""
+
+    refused: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
 class SessionEngine(Protocol):
     """The rows of one store."""
 
@@ -49,8 +59,8 @@ class SessionEngine(Protocol):
 
     def put_back(
         self, db: sqlite3.Connection, copies: sqlite3.Connection, ids: Collection[str]
-    ) -> Mapping[str, str]:
-        """Put sessions back from their copies; why some of them could not be, by id."""
+    ) -> Returned:
+        """Put sessions back from their copies."""
 
     def is_copied(self, db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
         """Whether a session is the one that was copied, and not another that took its id."""
@@ -104,13 +114,12 @@ class SqliteEngine:
         return removing.look(db, ids, now=self._clock(), life=self._life)
 
     def delete(self, db: sqlite3.Connection, numbers: Sequence[int]) -> None:
-        removing.delete(db, numbers)
+        removing.delete(db, numbers, awaiting=AWAITED_PARENT)
 
     def put_back(
         self, db: sqlite3.Connection, copies: sqlite3.Connection, ids: Collection[str]
-    ) -> Mapping[str, str]:
-        removing.put_back(db, copies, ids, awaiting=AWAITED_PARENT)
-        return {}
+    ) -> Returned:
+        return Returned(notes=removing.put_back(db, copies, ids, awaiting=AWAITED_PARENT))
 
     def is_copied(self, db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
         return removing.is_same(db, found, started_at=copied.started_at, first=copied.first_message)

@@ -18,7 +18,7 @@ from sqlite3 import Error as SqliteError
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
 from holdfast.homes.bundle_shares import freed_by, shared
-from holdfast.homes.session_engine import Engines, SessionEngine
+from holdfast.homes.session_engine import Engines, Returned, SessionEngine
 from holdfast.homes.session_runs import MOST_MESSAGES, obstacle, runs
 from holdfast.model.item import SESSION, Item
 from holdfast.model.operation import Removal
@@ -243,12 +243,12 @@ class SessionKeeper:
                 for each in outcomes
                 if each.result is Result.BROUGHT_BACK and each.id not in found
             ]
-            refused: Mapping[str, str] = {}
+            returned = Returned()
             if path is not None and missing:
                 with bundle.opened(path) as copies:
-                    refused = store.put_back(db, copies, missing)
+                    returned = store.put_back(db, copies, missing)
         return [
-            each.end(Result.FAILED, refused[outcome.id]) if outcome.id in refused else outcome
+            _returned(each, outcome, returned)
             for each, outcome in zip(removals, outcomes, strict=True)
         ]
 
@@ -336,6 +336,14 @@ def _back(removal: Removal, found: Mapping[str, Found], inside: Collection[str])
     if there is not None:
         return removal.end(Result.FAILED, "its place is taken; the copy stays in the trash")
     return removal.end(Result.BROUGHT_BACK)
+
+
+def _returned(removal: Removal, outcome: Outcome, returned: Returned) -> Outcome:
+    if outcome.id in returned.refused:
+        return removal.end(Result.FAILED, returned.refused[outcome.id])
+    if outcome.id in returned.notes:
+        return removal.end(Result.BROUGHT_BACK, returned.notes[outcome.id])
+    return outcome
 
 
 def _numbers(batch: Sequence[Removal]) -> list[int]:

@@ -11,6 +11,9 @@ from holdfast.errors import HoldfastError
 
 E = TypeVar("E", bound=StrEnum)
 
+#: The first number that neither SQLite nor a system call takes.
+TOO_LARGE = 2**63
+
 
 class Reader:
     """A JSON object whose fields are asked for by type; a wrong one raises `error`."""
@@ -39,10 +42,12 @@ class Reader:
         return value if isinstance(value, bool) else self._wrong(key, "true or false", value)
 
     def whole(self, key: str) -> int:
-        """A count: a whole number that is not negative."""
+        """A count: a whole number that is not negative, and that a disk could hold."""
         value = self.value(key)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < TOO_LARGE:
             return value
+        if isinstance(value, int) and value >= TOO_LARGE:
+            raise self._error(f"`{key}` of a {self._what} is far too large")
         return self._wrong(key, "a whole number, 0 or more", value)
 
     def number(self, key: str) -> float:

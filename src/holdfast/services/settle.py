@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from holdfast.errors import BusyError
-from holdfast.model.operation import OperationAction
+from holdfast.errors import UNREADABLE, BusyError, in_words
+from holdfast.model.operation import OperationAction, Removal
+from holdfast.model.report import Outcome, Result
 from holdfast.ports import Clock, Home, LogWriter
 from holdfast.services.carry_out import batches, keeper_of
 
@@ -34,7 +35,21 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
         with unfinished.resume() as journal:
             for batch in batches(unfinished.pending):
                 keeper = keeper_of(home, batch)
-                journal.record(batch, (keeper.bring_back if returning else keeper.settle)(batch))
+                act = keeper.bring_back if returning else keeper.settle
+                journal.record(batch, _settled(act, batch))
             journal.finish(at=clock(), stopped=INTERRUPTED)
         settled.append(unfinished.operation)
     return settled
+
+
+def _settled(
+    act: Callable[[Sequence[Removal]], Sequence[Outcome]], batch: Sequence[Removal]
+) -> Sequence[Outcome]:
+    """What becomes of each item. One that cannot be read costs itself: it must not keep this home
+    from being changed ever again."""
+    try:
+        return act(batch)
+    except UNREADABLE as error:
+        if len(batch) == 1:
+            return [batch[0].end(Result.DAMAGED, in_words(error))]
+    return [outcome for each in batch for outcome in _settled(act, (each,))]

@@ -42,9 +42,10 @@ def command(
 ) -> int:
     """Put archived sessions back whole: messages, totals, lineage, route, search and files.
 
-    An id may be shortened while it is unique. What is in the store already, or has the name of a
-    file that comes back, is never replaced. A bundle leaves the archive after its session is back;
-    a damaged one is named, and stays.
+    An id may be shortened while it is unique. Nothing is ever replaced: when another session has
+    the id, or another file the name of one that would come back, the session stays in the archive
+    and the report names what is in the way. A bundle leaves the archive after its session is back.
+    A damaged one stays, and is named.
     """
     if not ids and not everything:
         raise UsageError(
@@ -89,8 +90,7 @@ def _show(
             }
         )
         return
-    from holdfast.cli.output import name, say
-    from holdfast.model.report import Result
+    from holdfast.cli.output import say
 
     if not sessions:
         say("There are no archived sessions.")
@@ -100,9 +100,6 @@ def _show(
         from holdfast.cli.show_plan import show_report
 
         show_report(report, home_flag=invocation.home_flag)
-        for outcome in report.outcomes:
-            if outcome.result is Result.BROUGHT_BACK and outcome.reason:
-                say(name(f"{outcome.id}: {outcome.reason}"))
 
 
 def _preview(sessions: Sequence[ArchivedSession]) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from holdfast.homes.session_engine import Returned
 from holdfast.model.plan import PlanItem
 from holdfast.ports import Clock
 from holdfast.stores.hermes import life, removing, space
@@ -91,8 +92,9 @@ class HermesEngine:
 
     def put_back(
         self, db: sqlite3.Connection, copies: sqlite3.Connection, ids: Collection[str]
-    ) -> Mapping[str, str]:
-        return removing.put_back(db, self.database.schema, copies, ids, self._awaited)
+    ) -> Returned:
+        schema = self.database.schema
+        return Returned(refused=removing.put_back(db, schema, copies, ids, self._awaited))
 
     def relate(
         self, db: sqlite3.Connection, parents: Mapping[str, str], children: Mapping[str, list[str]]

@@ -61,7 +61,7 @@ class HermesRows(RowsOut):
         first = next(self._store.messages(there[0].id, limit=1), None)
         return (None if first is None else first.number) == beside.first_message
 
-    def put_back(self, beside: Beside, line: ByteLines) -> None:
+    def put_back(self, beside: Beside, line: ByteLines) -> str:
         wanted = beside.session
         read = _read(line)
         if read.session.id != wanted.id:
@@ -79,6 +79,7 @@ class HermesRows(RowsOut):
             self._hermes.relate(db, parents, {wanted.id: list(beside.children)})
             if not _is_as_archived(self._store.get(wanted.id), wanted, read):
                 raise DamageError("its line does not hold what it should")
+        return ""
 
     def _with_tables(self, db: sqlite3.Connection, number: int, session: Session) -> Session:
         schema = self._store.database.schema

@@ -13,11 +13,13 @@ from typing import Any
 from holdfast.errors import DamageError, UsageError
 from holdfast.model.archived import session_from_json
 from holdfast.model.ids import check_foreign_id
-from holdfast.model.read import Reader
+from holdfast.model.read import TOO_LARGE, Reader
 from holdfast.model.session import Session
 
 FORMAT = 1
 _MODES = 0o7777
+#: The last number means "nobody" to the system calls that change owners.
+_OWNERS = 2**32 - 1
 
 
 class NewerBundleError(DamageError):
@@ -56,16 +58,16 @@ class PackedFile:
     def from_json(cls, value: object) -> PackedFile:
         read = Reader(value, "file of a bundle", DamageError)
         mtime = read.value("mtime_ns")
-        if not isinstance(mtime, int) or isinstance(mtime, bool):
-            raise DamageError("`mtime_ns` of a file of a bundle must be a whole number")
+        if not isinstance(mtime, int) or isinstance(mtime, bool) or abs(mtime) >= TOO_LARGE:
+            raise DamageError("`mtime_ns` of a file of a bundle is no time that a file can have")
         return cls(
             name=_plain(read.text("name")),
             bytes=read.whole("bytes"),
             sha256=read.text("sha256"),
             mode=read.whole("mode") & _MODES,
             mtime_ns=mtime,
-            uid=read.whole("uid"),
-            gid=read.whole("gid"),
+            uid=_owner(read, "uid"),
+            gid=_owner(read, "gid"),
             link=None if read.value("link") is None else read.text("link"),
         )
 
@@ -139,6 +141,13 @@ def _id(value: object) -> str:
     if not isinstance(value, str):
         raise DamageError("a child of a bundle must be an id")
     return check_foreign_id(value)
+
+
+def _owner(read: Reader, key: str) -> int:
+    number = read.whole(key)
+    if number >= _OWNERS:
+        raise DamageError(f"`{key}` of a file of a bundle is no user or group")
+    return number
 
 
 def _plain(name: str) -> str:

@@ -21,9 +21,9 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
-from holdfast.errors import DamageError, StorageError
+from holdfast.errors import UNREADABLE, DamageError, StorageError, in_words
 from holdfast.stores.archive.beside import Beside, PackedFile
-from holdfast.stores.archive.codec import UNREADABLE, Codec
+from holdfast.stores.archive.codec import CORRUPT, Codec
 
 BESIDE = "beside.json"
 LINE = "session.jsonl"
@@ -165,8 +165,8 @@ def _damage() -> Iterator[None]:
     """Whatever a tar or a codec says of bytes that nobody wrote."""
     try:
         yield
-    except (*UNREADABLE, tarfile.TarError, ValueError, OverflowError, MemoryError) as error:
-        raise DamageError(f"it cannot be read: {str(error) or type(error).__name__}") from None
+    except (*CORRUPT, *UNREADABLE, tarfile.TarError) as error:
+        raise DamageError(in_words(error)) from None
 
 
 def _each(tar: tarfile.TarFile, unpacked: IO[bytes]) -> Iterator[Member]:

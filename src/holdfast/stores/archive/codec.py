@@ -17,7 +17,7 @@ _ZSTD_LEVEL = 9
 _GZIP_LEVEL = 6
 
 #: What reading says of bytes that are not what was written.
-UNREADABLE = (zstd.ZstdError, zlib.error, gzip.BadGzipFile, EOFError)
+CORRUPT = (zstd.ZstdError, zlib.error, gzip.BadGzipFile, EOFError)
 
 
 class Codec(StrEnum):

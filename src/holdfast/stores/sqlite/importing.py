@@ -12,7 +12,7 @@ from typing import Self
 
 from holdfast.model.guarded import Guarded
 from holdfast.model.session import Message, Session
-from holdfast.stores.sqlite import guarding, ledger
+from holdfast.stores.sqlite import guarding, ledger, lineage
 from holdfast.stores.sqlite.content import dump_extra, load_extra
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -78,22 +78,8 @@ class SqliteImport:
         return self._store.routed(key)
 
     def descends(self, session_id: str, ancestor: str) -> bool:
-        return bool(
-            self._one(
-                """
-                WITH RECURSIVE line (number) AS (
-                    SELECT number FROM sessions WHERE id = ? COLLATE NOCASE
-                    UNION
-                    SELECT s.parent FROM sessions s JOIN line ON line.number = s.number
-                    WHERE s.parent IS NOT NULL
-                )
-                SELECT 1 FROM line JOIN sessions s ON s.number = line.number
-                WHERE s.id = ? COLLATE NOCASE
-                """,
-                session_id,
-                ancestor,
-            )
-        )
+        with self._database.read() as db:
+            return lineage.descends(db, session_id, ancestor)
 
     def add(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
         with self._database.write() as db, _savepoint(db):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from holdfast.model.plan import PlanItem
 from holdfast.model.session import session_version
-from holdfast.stores.sqlite import guarded_rows, search_index, unpriced
+from holdfast.stores.sqlite import guarded_rows, lineage, search_index, unpriced
 from holdfast.stores.sqlite.bundle import (
     LEASE_COLUMNS,
     MESSAGE_COLUMNS,
@@ -18,7 +18,6 @@ from holdfast.stores.sqlite.bundle import (
     session_columns,
     uncounted,
 )
-from holdfast.stores.sqlite.content import dump_extra, load_extra
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE
 from holdfast.stores.sqlite.survey import LifeSigns, leases_by_session
 
@@ -95,9 +94,12 @@ def look(
     return found
 
 
-def delete(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
+def delete(db: sqlite3.Connection, numbers: Sequence[int], *, awaiting: str | None = None) -> None:
     """Take sessions out, with their messages, index entries, routes and leases; their children
-    stay and lose their parents, all in one step."""
+    stay and lose their parents, all in one step. With `awaiting`, the children note under this name
+    whom they lost, until those come back."""
+    if awaiting is not None:
+        lineage.part(db, numbers, awaiting)
     search_index.forget(db, numbers)  # the reference before the data
     chosen = (json.dumps(numbers),)
     db.execute(f"DELETE FROM messages WHERE session {_AMONG}", chosen)  # noqa: S608 - our own text
@@ -128,12 +130,12 @@ def set_end(
 
 def put_back(
     db: sqlite3.Connection, bundle: sqlite3.Connection, ids: Collection[str], *, awaiting: str
-) -> None:
+) -> Mapping[str, str]:
     """Put sessions back from their copies: rows, totals, lineage, routes, leases, what guards
     counted, search.
 
     A parent that is not there is noted under `awaiting` in the session's extra fields, until it
-    comes back too. Inside a write transaction.
+    comes back too. Inside a write transaction. Returns what could not be as it was, by id.
     """
     rows = bundle.execute(
         f"""
@@ -150,14 +152,34 @@ def put_back(
         _insert_guarded(db, bundle, old, new)
         if old in without_all_counts:
             unpriced.recount(db, new)
-    for old, parent, key, children, *_ in rows:
-        _relate(db, numbers[old], parent, json.loads(children), awaiting)
-        if key is not None:  # whoever took the key meanwhile keeps it
-            db.execute(
-                "INSERT OR IGNORE INTO routes (key, session) VALUES (?, ?)", (key, numbers[old])
-            )
-    _join_waiting(db, list(ids), awaiting)
+    notes: dict[str, str] = {}
+    for old, parent, key, _, name, *_ in rows:
+        if parent is not None:
+            lineage.note(db, numbers[old], awaiting, parent)
+        taken_by = None if key is None else _route(db, key, numbers[old])
+        if taken_by is not None:
+            notes[name] = key_stays(taken_by)
+    for old, _, _, children, *_ in rows:  # copies of earlier versions have no notes
+        lineage.adopt(db, numbers[old], json.loads(children), awaiting)
+    lineage.join(db, list(ids), awaiting)
     search_index.remember(db, list(numbers.values()))
+    return notes
+
+
+def key_stays(taken_by: str) -> str:
+    """What to say of a routing key that somebody else has by now."""
+    return f"its routing key leads to {taken_by} now and stays there"
+
+
+def _route(db: sqlite3.Connection, key: str, number: int) -> str | None:
+    """Lead a key to a session. The one that has taken it meanwhile keeps it, and is returned."""
+    db.execute("INSERT OR IGNORE INTO routes (key, session) VALUES (?, ?)", (key, number))
+    row = db.execute(
+        "SELECT s.id FROM routes r JOIN sessions s ON s.number = r.session "
+        "WHERE r.key = ? AND s.number != ?",
+        (key, number),
+    ).fetchone()
+    return None if row is None else str(row[0])
 
 
 def is_same(db: sqlite3.Connection, found: Found, *, started_at: float, first: int | None) -> bool:
@@ -224,47 +246,3 @@ def _insert_guarded(db: sqlite3.Connection, bundle: sqlite3.Connection, old: int
         f"INSERT INTO guarded ({columns}) VALUES ({marks})",  # noqa: S608 - our own names
         ((new, *rest) for _, *rest in rows),
     )
-
-
-def _relate(
-    db: sqlite3.Connection, number: int, parent: str | None, children: list[str], awaiting: str
-) -> None:
-    """Give a session its parent, and its children those that have no other parent by now."""
-    db.execute(
-        f"""
-        UPDATE sessions SET parent = ?
-        WHERE parent IS NULL AND relation IS NOT NULL AND id {_AMONG}
-        """,  # noqa: S608 - our own text
-        (number, json.dumps(children)),
-    )
-    if parent is None:
-        return
-    found = db.execute("SELECT number FROM sessions WHERE id = ?", (parent,)).fetchone()
-    if found:
-        db.execute("UPDATE sessions SET parent = ? WHERE number = ?", (found[0], number))
-    else:
-        _set_extra(db, number, awaiting, parent)
-
-
-def _join_waiting(db: sqlite3.Connection, ids: Sequence[str], awaiting: str) -> None:
-    """Give sessions that came back before their parents those parents."""
-    rows = db.execute(
-        """
-        SELECT w.number, p.number FROM sessions w JOIN sessions p ON p.id = w.extra ->> ?
-        WHERE w.parent IS NULL AND w.extra IS NOT NULL AND instr(w.extra, ?) > 0
-          AND p.id IN (SELECT value FROM json_each(?))
-        """,
-        (f'$."{awaiting}"', awaiting, json.dumps(ids)),
-    ).fetchall()
-    for number, parent in rows:
-        db.execute("UPDATE sessions SET parent = ? WHERE number = ?", (parent, number))
-        _set_extra(db, number, awaiting, None)
-
-
-def _set_extra(db: sqlite3.Connection, number: int, name: str, value: str | None) -> None:
-    [text] = db.execute("SELECT extra FROM sessions WHERE number = ?", (number,)).fetchone()
-    extra = load_extra(text)
-    extra.pop(name, None)
-    if value is not None:
-        extra[name] = value
-    db.execute("UPDATE sessions SET extra = ? WHERE number = ?", (dump_extra(extra), number))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -336,21 +335,16 @@ class SqliteSessionStore:
             number, _, _ = self._row(db, session_id)
             _late("removing").delete(db, [number])
 
-    def adopt(self, session_id: str, children: Sequence[str], last_active_at: float) -> None:
+    def adopt(
+        self, session_id: str, children: Sequence[str], last_active_at: float, *, awaiting: str
+    ) -> None:
         """Give a session that came back its children, those that have no other parent by now."""
         with self.database.write() as db:
             number, _, _ = self._row(db, session_id)
             db.execute(
                 "UPDATE sessions SET last_active_at = ? WHERE number = ?", (last_active_at, number)
             )
-            db.execute(
-                """
-                UPDATE sessions SET parent = ?
-                WHERE parent IS NULL AND relation IS NOT NULL
-                  AND id IN (SELECT value FROM json_each(?))
-                """,
-                (number, json.dumps(list(children))),
-            )
+            _late("lineage").adopt(db, number, children, awaiting)
 
     def usage(self) -> UsageTotals:
         """What was used, ever, also by sessions that are gone."""
