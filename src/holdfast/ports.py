@@ -321,6 +321,10 @@ class Archive(Protocol):
 
     def problems(self) -> Sequence[Problem]: ...
 
+    def leftovers(self) -> Sequence[Path]:
+        """What earlier versions left beside the bundles; a keeper of bundles takes it in when it is
+        told to prepare."""
+
     def resolve(self, prefix: str) -> str: ...
 
     def get(self, session_id: str) -> ArchivedSession: ...
@@ -331,6 +335,9 @@ class Archive(Protocol):
 
     def items(self) -> Sequence[Item]:
         """The bundles as items of a plan; their age is their time in the archive."""
+
+    def other_bytes(self) -> int:
+        """What its folder holds beside bundles and trash: the catalogue, and what is no bundle."""
 
 
 class Processes(Protocol):
@@ -350,7 +357,7 @@ class SessionFiles(Protocol):
 
     def dump_request(self, session_id: str, stamp: str, request: Mapping[str, Json]) -> Path: ...
 
-    def archive(self, session_id: str) -> Sequence[Path]:
+    def archive(self, session_id: str) -> None:
         """Compress the files of an ended session into the archive; the originals go."""
 
     def remove(self, session_id: str) -> Sequence[Path]:

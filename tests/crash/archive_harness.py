@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import json
 import shutil
 import sys
 import tempfile
@@ -13,11 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.homes.session_files import HomeSessionFiles
+from holdfast.model.archived import Holds
 from holdfast.model.session import SessionFilter
 from holdfast.policy.retention import plan_all
 from holdfast.services.apply import apply
+from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.settle import settle
 from holdfast.services.undo import undo, undo_latest
+from holdfast.stores.sqlite.importing import SqliteImport
 from tests.archiving import (
     NOW,
     STAMPED,
@@ -73,6 +79,28 @@ def drop_bundles(root: Path) -> None:
     apply(plan, home, clock=clock)
 
 
+def put_files_away(root: Path) -> None:
+    home = opened(root)
+    HomeSessionFiles(home, clock).archive(STAMPED)
+    store_of(home).close()
+
+
+def replace_some(root: Path) -> None:
+    """What an import does with sessions that it replaces, in one transaction."""
+    home = opened(root)
+    store = store_of(home)
+    lines = io.BytesIO(
+        b"".join(
+            json.dumps({"id": name, "source": "cli", "started_at": NOW, "messages": []}).encode()
+            + b"\n"
+            for name in ("leaf", STAMPED)
+        )
+    )
+    with home.replacing("sessions import") as kept:
+        import_sessions(SqliteImport(store, kept.keep), lines, replace=True, now=NOW)
+    store.close()
+
+
 def look(root: Path) -> tuple[Everything, Files]:
     home = opened(root)
     seen = everything(home), files(home)
@@ -95,9 +123,10 @@ def places(root: Path) -> tuple[set[str], set[str], set[str]]:
         each.session.id
         for each in home.archive.find(SessionFilter())
         if folder.verify(each.file).session.id == each.session.id
+        if each.holds is Holds.SESSION
     }
     in_trash = {
-        path.name.partition("-")[2].removesuffix(".tar.zst")
+        path.name.partition("-")[2].removesuffix(".tar.zst").removesuffix(".files")
         for path in root.glob("archive/.trash/*/*")
     }
     stored = set(everything(home))
@@ -108,6 +137,7 @@ def places(root: Path) -> tuple[set[str], set[str], set[str]]:
 def verify(root: Path, original: tuple[Everything, Files]) -> None:
     """Nothing is lost; after settling each session is in exactly one place; all comes back."""
     sessions, original_files = original
+    _take_back_replacements(root)
     stored, in_archive, in_trash = places(root)
     assert stored | in_archive | in_trash == sessions.keys(), "lost"
     assert original_files.items() >= look(root)[1].items() or _is_unfinished(root)
@@ -119,8 +149,9 @@ def verify(root: Path, original: tuple[Everything, Files]) -> None:
     assert not list(root.rglob("*.tmp")), "something half-made was left behind"
     home = opened(root)
     assert not home.archive.problems()
-    catalogued = {each.session.id for each in folder_of(home).catalogue.entries()}
-    assert catalogued == in_archive, "the catalogue does not say what is there"
+    catalogued = {each.file for each in folder_of(home).catalogue.entries()}
+    there = {each.file for each in home.archive.find(SessionFilter())}
+    assert catalogued == there, "the catalogue does not say what is there"
     assert all(each.finished_at is not None for each in home.log.read().operations)
     for operation in reversed(home.log.read().operations):
         if operation.in_trash and in_trash:
@@ -129,6 +160,16 @@ def verify(root: Path, original: tuple[Everything, Files]) -> None:
     bring(home)
     store_of(home).close()
     assert look(root) == original, "not everything came back"
+
+
+def _take_back_replacements(root: Path) -> None:
+    """A session that was replaced is in the archive: the new one makes room for it."""
+    home = opened(root)
+    store = store_of(home)
+    for name in (each.id for each in store.find(SessionFilter()) if each.started_at == NOW):
+        assert name in {each.session.id for each in home.archive.find(SessionFilter())}, "lost"
+        store.delete(name)
+    store.close()
 
 
 def _is_unfinished(root: Path) -> bool:
@@ -147,6 +188,10 @@ SCENARIOS = {
     "restore": Scenario(restore_all, (archive_some,)),
     "drop": Scenario(drop_bundles, (archive_some,)),
     "undo-drop": Scenario(undo_the_latest, (archive_some, drop_bundles)),
+    "files": Scenario(put_files_away),
+    "undo-files": Scenario(undo_the_latest, (put_files_away,)),
+    "restore-files": Scenario(restore_all, (put_files_away,)),
+    "replace": Scenario(replace_some),
 }
 
 

@@ -44,7 +44,7 @@ print(json.dumps([report.removed, reasons, lost, left, everything(home) == befor
 """
 
 
-@pytest.mark.parametrize("scenario", quick(SCENARIOS, "archive", "restore"))
+@pytest.mark.parametrize("scenario", quick(SCENARIOS, "archive", "restore", "files"))
 def test_killed_at_every_call(scenario: str) -> None:
     tally = harness(scenario, module="archive_harness")
     assert tally["kills"] >= FEWEST_KILLS

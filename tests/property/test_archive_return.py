@@ -19,7 +19,7 @@ from holdfast.ports import Home
 from holdfast.services.apply import apply
 from holdfast.services.archive import plan_archive
 from holdfast.services.restore import chosen, restore
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo_latest
 from tests.archiving import NOW, STAMPED, a_stored_session, opened, store_of
 from tests.compat.hermes_sessions import NOW as HERMES_NOW
 from tests.compat.hermes_sessions import OLD, recorded
@@ -75,7 +75,7 @@ def check(home: Home, session_id: str, occupants: tuple[str, ...], way: str, now
         occupy(folder / name, occupant, content)
     before = {path.name: path.lstat().st_mtime_ns for path in folder.iterdir()}
     if way == "undo":
-        _, report = undo(home, None, clock=lambda: now)
+        _, report = undo_latest(home, clock=lambda: now)
     else:
         wanted = chosen(home.archive, (session_id,))
         report = restore(home, wanted, command="restore", clock=lambda: now)

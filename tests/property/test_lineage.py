@@ -20,7 +20,7 @@ from holdfast.services.apply import apply
 from holdfast.services.archive import plan_archive
 from holdfast.services.delete import plan_delete
 from holdfast.services.restore import chosen, restore
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo, undo_latest
 from tests.archiving import NOW, clock, opened
 from tests.compat.hermes_sessions import NOW as HERMES_NOW
 from tests.compat.hermes_sessions import OLD, database, recorded
@@ -184,7 +184,7 @@ def test_a_routing_key_that_was_taken_meanwhile_is_said() -> None:
         walk = Walk(home, IDS, NOW)
         walk.remove("s1", archived=False)
         store.route("telegram:7", "s4")
-        _, report = undo(home, None, clock=clock)
+        _, report = undo_latest(home, clock=clock)
         [outcome] = report.outcomes
         assert outcome.reason == "its routing key leads to s4 now and stays there"
         store.route("telegram:8", "s1")

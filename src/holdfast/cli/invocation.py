@@ -17,8 +17,8 @@ from holdfast.errors import NotAHomeError, UsageError
 
 if TYPE_CHECKING:
     from holdfast.config import Settings
+    from holdfast.homes.holdfast import HoldfastHome
     from holdfast.ports import Home
-    from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 DEFAULT_HOME = ".holdfast"
 
@@ -137,12 +137,15 @@ class Invocation:
                     return NotAHomeError(error.message, hint=hint)
         return error
 
-    def create_store(self) -> SqliteSessionStore:
-        """The session store of the chosen home; home and store are made when there are none."""
+    def create_home(self) -> HoldfastHome:
+        """The chosen home as one of ours; it is made when there is none."""
         from holdfast.homes.registry import create_home
 
         create_home(self.home_path)
-        self.settings(self.home_path)  # whatever is wrong in them is said before anything is made
+        # Whatever is wrong in them is said before anything is made.
+        settings = self.settings(self.home_path)
         from holdfast.homes.holdfast import HoldfastHome
+        from holdfast.homes.options import HomeOptions
 
-        return HoldfastHome(self.home_path.resolve(), clock=self.clock).create_session_store()
+        options = HomeOptions.of(settings)
+        return HoldfastHome(self.home_path.resolve(), clock=self.clock, options=options)

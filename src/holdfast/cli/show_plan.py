@@ -12,7 +12,9 @@ from rich.text import Text
 from holdfast.cli.output import name, say, suggest, table
 from holdfast.model.item import (
     ARCHIVED,
+    ARCHIVED_FILES,
     CHECKPOINT,
+    FILES,
     LEGACY,
     REQUEST_DUMP,
     SESSION,
@@ -29,6 +31,8 @@ _KIND_NAMES = {
     REQUEST_DUMP: "request dumps",
     TRASH: "trash",
     ARCHIVED: "archived sessions",
+    ARCHIVED_FILES: "archived files",
+    FILES: "files of sessions",
     CHECKPOINT: "checkpoints",
     LEGACY: "older checkpoints",
 }

@@ -51,6 +51,7 @@ def _on_the_disk(seen: HomeStats) -> Iterator[Share]:
         yield Share(name="database", count=1, bytes=store.database_bytes - store.free_bytes)
         yield Share(name="free pages in it", count=0, bytes=store.free_bytes)
         yield Share(name="write-ahead log", count=1, bytes=store.wal_bytes)
+    yield Share(name="archive", count=seen.inventory.archived, bytes=seen.inventory.archive_bytes)
 
 
 def _show_largest(largest: Sequence[Session]) -> None:

@@ -67,14 +67,16 @@ def _what(status: HomeStatus) -> list[Share]:
     unused = sum(item.bytes for item in inventory.space)
     return [
         *(Share(name=kind_name(s.name), count=s.count, bytes=s.bytes) for s in status.by_kind),
-        Share(name="trash", count=len(inventory.trash), bytes=trash_bytes),
+        Share(
+            name="trash",
+            count=len(inventory.trash),
+            bytes=trash_bytes + inventory.loose_trash_bytes,
+        ),
         Share(name="unused space", count=0, bytes=unused),
         Share(name="checkpoints", count=status.checkpoints.count, bytes=inventory.checkpoint_bytes),
-        Share(
-            name="everything else",
-            count=0,
-            bytes=inventory.other_bytes - inventory.checkpoint_bytes,
-        ),
+        Share(name="archive", count=inventory.archived, bytes=inventory.archive_bytes),
+        Share(name="operation log", count=0, bytes=inventory.log_bytes),
+        Share(name="everything else", count=0, bytes=inventory.rest_bytes),
     ]
 
 

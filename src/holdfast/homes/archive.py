@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from holdfast.homes.archive_adopting import Adopter
 from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.archive_keeper import ArchiveKeeper
+from holdfast.homes.archive_packing import Packer
 from holdfast.homes.archive_reader import ArchiveReader
 from holdfast.homes.archive_return import Returner
 from holdfast.homes.archive_rows import Rows
 from holdfast.homes.archived_keeper import ArchivedKeeper, RestoreKeeper
-from holdfast.homes.options import ArchiveOptions
+from holdfast.homes.artifacts import ArtifactKeeper
+from holdfast.homes.files_keeper import FilesKeeper
+from holdfast.homes.options import ArchiveOptions, archive_folder
 from holdfast.model.ids import check_id
-from holdfast.model.item import ARCHIVED, SESSION
+from holdfast.model.item import ARCHIVED, ARCHIVED_FILES, FILES, SESSION
 from holdfast.model.plan import Action
 from holdfast.ports import Clock, Keeper
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.archive.folder import SessionArchive
-
-USUAL_FOLDER = "archive"
 
 
 class HomeArchive:
@@ -28,23 +30,28 @@ class HomeArchive:
     def __init__(
         self,
         files: SessionFolder,
+        loose: ArtifactKeeper,
         state: Path,
         options: ArchiveOptions,
         rows: Callable[[], Rows | None],
         clock: Clock,
         check: Callable[[str], str] = check_id,
     ) -> None:
-        """`check` is for the ids of this home's agent."""
-        folder = state / (options.folder or USUAL_FOLDER)
+        """`check` is for the ids of this home's agent; `loose` removes its files one by one."""
+        folder = archive_folder(state, options)
         archive = SessionArchive(folder, is_usual=not options.folder)
-        self.reader = ArchiveReader(archive, check)
+        self.folder = archive
+        self.packer = Packer(archive, Codec(options.codec), clock)
+        self.reader = ArchiveReader(archive, rows, check)
+        adopter = Adopter(archive, rows, self.packer, clock)
+        removing = ArchivedKeeper(archive, adopter)
+        restoring = RestoreKeeper(archive, rows, Returner(archive, rows, files))
         self.keepers: Mapping[tuple[str, Action], Keeper] = {
-            (SESSION, Action.ARCHIVE): ArchiveKeeper(
-                archive, rows, files, codec=Codec(options.codec), clock=clock
-            ),
-            (ARCHIVED, Action.REMOVE): ArchivedKeeper(archive),
+            (SESSION, Action.ARCHIVE): ArchiveKeeper(archive, rows, files, packer=self.packer),
+            (FILES, Action.ARCHIVE): FilesKeeper(archive, rows, files, loose, packer=self.packer),
+            (ARCHIVED, Action.REMOVE): removing,
+            (ARCHIVED_FILES, Action.REMOVE): removing,
             # An operation that restores brings back what was archived.
-            (ARCHIVED, Action.ARCHIVE): RestoreKeeper(
-                archive, rows, Returner(archive, rows, files)
-            ),
+            (ARCHIVED, Action.ARCHIVE): restoring,
+            (ARCHIVED_FILES, Action.ARCHIVE): restoring,
         }

@@ -38,7 +38,7 @@ class SessionFolder:
     ) -> None:
         """`stems` is what the names of files call a session."""
         self._folder = root / FOLDER
-        self._parse = parse
+        self.parse = parse
         self._stems = stems
 
     def of(self, ids: Collection[str]) -> Mapping[str, Sequence[SourceFile]]:
@@ -89,7 +89,7 @@ class SessionFolder:
             names = sorted(entry.name for entry in entries)
         by_stem = {stem: name for name in ids for stem in self._stems(name)}
         for name in names:
-            parsed = self._parse(name)
+            parsed = self.parse(name)
             if parsed is None or parsed.session not in by_stem:
                 continue
             # Its session is in the store: as in a scan, its name is proof enough. What went with
@@ -101,7 +101,7 @@ class SessionFolder:
 
     def _check_name(self, beside: Beside, file: PackedFile) -> None:
         """A bundle made by hand reaches no other names."""
-        parsed = self._parse(file.name)
+        parsed = self.parse(file.name)
         if parsed is None or parsed.session not in self._stems(beside.session.id):
             raise DamageError(f"{file.name} is not the name of a file of this session")
 

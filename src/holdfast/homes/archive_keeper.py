@@ -9,33 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import IO
+from collections.abc import Callable, Mapping, Sequence
 
-from holdfast.errors import (
-    DamageError,
-    HoldfastError,
-    StorageError,
-    UnknownSessionError,
-    UsageError,
-)
+from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSessionError
 from holdfast.homes.archive_files import SessionFolder
+from holdfast.homes.archive_packing import Packer
 from holdfast.homes.archive_return import Returner
 from holdfast.homes.archive_rows import Ended, Rows
-from holdfast.model.archived import ArchivedSession
+from holdfast.model.archived import ArchivedSession, Holds
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.model.session import Message, Session
-from holdfast.ports import Clock
-from holdfast.services.exchange.jsonl import session_line
-from holdfast.services.exchange.raw_lines import LONGEST, ByteLines, raw_lines
-from holdfast.services.exchange.reading import read_session
 from holdfast.stores.archive import bundle
-from holdfast.stores.archive.beside import Beside, PackedFile
-from holdfast.stores.archive.bundle import SourceFile
-from holdfast.stores.archive.codec import Codec
 from holdfast.stores.archive.folder import SessionArchive
 
 NO_ROOM = "no room left in the archive; it stays in the store"
@@ -56,14 +41,12 @@ class ArchiveKeeper:
         rows: Callable[[], Rows | None],
         files: SessionFolder,
         *,
-        codec: Codec,
-        clock: Clock,
+        packer: Packer,
     ) -> None:
         self._archive = archive
         self._rows = rows
         self._files = files
-        self._codec = codec
-        self._clock = clock
+        self._packer = packer
         self._returner = Returner(archive, rows, files)
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
@@ -121,7 +104,13 @@ class ArchiveKeeper:
                 ended[name] = Result.SKIPPED, "already gone"
                 continue
             try:
-                made = self._put(rows, each, sessions[name], files.get(name, ()))
+                made = self._packer.session(
+                    each,
+                    sessions[name],
+                    rows.messages(name),
+                    children=rows.children(name),
+                    files=files.get(name, ()),
+                )
             except (UnknownSessionError, bundle.ChangedError):
                 ended[name] = Result.SKIPPED, "changed while it was archived"
             except HoldfastError as error:
@@ -136,43 +125,6 @@ class ArchiveKeeper:
             else:
                 packed[name] = made
         return packed
-
-    def _put(
-        self, rows: Rows, removal: Removal, session: Session, files: Sequence[SourceFile]
-    ) -> ArchivedSession:
-        messages = _Counted(rows.messages(session.id))
-
-        def describe(size: int, sha256: str, packed: tuple[PackedFile, ...]) -> Beside:
-            if messages.count != session.message_count:
-                raise bundle.ChangedError("it changed while it was archived")
-            return Beside(
-                operation=removal.operation,
-                number=removal.number,
-                archived_at=self._clock(),
-                session=session,
-                children=tuple(rows.children(session.id)),
-                line_bytes=size,
-                line_sha256=sha256,
-                first_message=messages.first,
-                files=packed,
-            )
-
-        def write(raw: IO[bytes]) -> Beside:
-            return bundle.write(
-                raw,
-                self._codec,
-                line=session_line(session, messages),
-                files=files,
-                describe=describe,
-                spool_in=self._archive.path,
-                longest_line=LONGEST,
-            )
-
-        def check(raw: IO[bytes]) -> None:
-            with bundle.line_of(raw, self._codec) as line:
-                _check_return(line, session)
-
-        return self._archive.put(removal, self._codec, write, check)
 
     def _drop_those_that_stayed(
         self,
@@ -264,39 +216,11 @@ class ArchiveKeeper:
 
     def _of_operations(self) -> Mapping[tuple[str, str], ArchivedSession]:
         """The bundles by session and by the operation that archived it."""
-        return {(each.session.id, each.operation): each for each in self._archive.look().entries}
-
-
-def _check_return(line: ByteLines, session: Session) -> None:
-    """Raise unless a session would come back from its line as it is: a store takes some things
-    that an import refuses or puts right."""
-    for raw in raw_lines(line):
-        try:
-            read = read_session(raw.text(), keep=False, foreign=True)
-        except UsageError as error:
-            raise StorageError(f"it could not come back: {error.message}; it stays") from None
-        was, would_be = (
-            (each.source, each.title, each.cwd, each.model, each.ended_at, each.end_reason)
-            for each in (session, read.session)
-        )
-        if read.notes or was != would_be or read.message_count != session.message_count:
-            raise StorageError("it would not come back as it is; it stays")
-
-
-@dataclass(slots=True)
-class _Counted:
-    """Messages on their way, counted, with the number of the first."""
-
-    messages: Iterator[Message]
-    count: int = 0
-    first: int | None = field(default=None)
-
-    def __iter__(self) -> Iterator[Message]:
-        for message in self.messages:
-            if self.count == 0:
-                self.first = message.number
-            self.count += 1
-            yield message
+        return {
+            (each.session.id, each.operation): each
+            for each in self._archive.look().entries
+            if each.holds is Holds.SESSION
+        }
 
 
 def outcomes(

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from holdfast.errors import DamageError, UnknownSessionError, UsageError
 from holdfast.homes import archive_search
-from holdfast.model.archived import ArchivedSession, ArchiveHits
+from holdfast.homes.archive_adopting import leftovers
+from holdfast.homes.archive_rows import Rows
+from holdfast.homes.archive_transcripts import transcript_messages
+from holdfast.homes.folder_bytes import bytes_below
+from holdfast.model.archived import ArchivedSession, ArchiveHits, Holds
 from holdfast.model.ids import check_id, named
 from holdfast.model.inventory import Problem
 from holdfast.model.item import Item
@@ -21,13 +26,24 @@ from holdfast.stores.archive import bundle
 from holdfast.stores.archive.folder import SessionArchive
 from holdfast.stores.files import allocated_bytes
 
+_LEFT = (
+    "left by an earlier version; maintenance takes it into the archive, "
+    "and so does `holdfast doctor --repair`"
+)
+
 
 class ArchiveReader:
     """The archive, to be read. It creates nothing, and waits for nobody."""
 
-    def __init__(self, archive: SessionArchive, check: Callable[[str], str] = check_id) -> None:
+    def __init__(
+        self,
+        archive: SessionArchive,
+        rows: Callable[[], Rows | None],
+        check: Callable[[str], str] = check_id,
+    ) -> None:
         """`check` is for the ids of this home's agent."""
         self._archive = archive
+        self._rows = rows
         self._check_id = check
 
     def check(self) -> None:
@@ -54,8 +70,14 @@ class ArchiveReader:
         return sum(matches(wanted, each.session) for each in self._archive.look().entries)
 
     def problems(self) -> Sequence[Problem]:
-        """Damaged lines of the catalogue, lines without a bundle, bundles that cannot be read."""
-        return self._archive.look().problems
+        """Damaged lines of the catalogue, lines without a bundle, bundles that cannot be read, and
+        what earlier versions left beside them."""
+        left = [Problem(path=str(path), reason=_LEFT) for path in self.leftovers()]
+        return [*self._archive.look().problems, *left]
+
+    def leftovers(self) -> Sequence[Path]:
+        """Files of earlier versions that are not in the catalogue yet."""
+        return leftovers(self._archive)
 
     def resolve(self, prefix: str) -> str:
         """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
@@ -69,19 +91,30 @@ class ArchiveReader:
         return named(prefix, found, unknown, "archived sessions")
 
     def get(self, session_id: str) -> ArchivedSession:
-        """The session with this id; the one archived last if there are several."""
+        """The session with this id, the one archived last if there are several; else its files."""
         found = [each for each in self._archive.look().entries if each.session.id == session_id]
         if not found:
             raise UnknownSessionError(f"There is no archived session {session_id!r}.")
-        return max(found, key=lambda each: each.moment)
+        return max(found, key=lambda each: (each.holds is Holds.SESSION, each.moment))
 
     def messages(self, session_id: str) -> Iterator[Message]:
         """The messages of a session in order, numbered from 1; raises `DamageError`."""
         return self._messages(self.get(session_id))
 
     def search(self, asked: Search) -> ArchiveHits:
-        """As in the store. Every bundle that is wanted is read; one that cannot be is named."""
-        return archive_search.search(asked, self.find(asked.wanted), self._messages)
+        """As in the store. Every bundle that is wanted is read; one that cannot be is named. Files
+        alone are read where nothing else has their text any more."""
+        found = self.find(asked.wanted)
+        whole = {each.session.id for each in found if each.holds is Holds.SESSION}
+        alone = sorted({each.session.id for each in found} - whole)
+        rows = self._rows() if alone else None
+        elsewhere = whole if rows is None else whole | rows.read(alone).keys()
+        read = [
+            each
+            for each in found
+            if each.holds is Holds.SESSION or each.session.id not in elsewhere
+        ]
+        return archive_search.search(asked, read, self._messages)
 
     def items(self) -> Sequence[Item]:
         """The bundles as items of a plan."""
@@ -92,7 +125,17 @@ class ArchiveReader:
                 found.append(each.as_item(allocated_bytes(status)))
         return found
 
+    def other_bytes(self) -> int:
+        """What the folder holds beside bundles and trash."""
+        folder = self._archive.path
+        whole = bytes_below(folder, [self._archive.trash.root], [])
+        return max(0, whole - sum(item.bytes for item in self.items()))
+
     def _messages(self, archived: ArchivedSession) -> Iterator[Message]:
+        if archived.holds is Holds.FILES:
+            with self._archive.opened(archived.file) as (raw, codec):
+                yield from transcript_messages(raw, codec)
+            return
         try:
             with (
                 self._archive.opened(archived.file) as (raw, codec),

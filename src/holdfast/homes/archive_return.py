@@ -8,6 +8,7 @@ from holdfast.errors import UNREADABLE, DamageError, HoldfastError, in_words
 from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.archive_rows import Ended, Rows
 from holdfast.homes.artifact_scan import FOLDER
+from holdfast.model.archived import Holds
 from holdfast.model.report import Result
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside, NewerBundleError
@@ -45,15 +46,12 @@ class Returner:
             return Result.DAMAGED, f"its bundle is damaged, {in_words(error)}: {file}"
 
     def _bring_back(self, file: str) -> Ended:
-        rows = self._rows()
-        if rows is None:
-            return Result.FAILED, "there is no session store in this home"
         beside = self._archive.verify(file)
         # Before the rows: a session comes back whole, or stays in the archive whole.
         taken = self._files.in_the_way(beside)
         if taken:
             return Result.FAILED, _in_the_way(taken)
-        result, note = self._put_back_rows(rows, beside, file)
+        result, note = self._put_back_rows(beside, file)
         if result is not Result.BROUGHT_BACK:
             return result, note
         with self._archive.opened(file) as (raw, codec):
@@ -61,7 +59,12 @@ class Returner:
         # Somebody who came in between may have taken a name.
         return (Result.FAILED, _in_the_way(taken)) if taken else (Result.BROUGHT_BACK, note)
 
-    def _put_back_rows(self, rows: Rows, beside: Beside, file: str) -> Ended:
+    def _put_back_rows(self, beside: Beside, file: str) -> Ended:
+        if beside.holds is Holds.FILES:
+            return Result.BROUGHT_BACK, ""  # the store has the rest
+        rows = self._rows()
+        if rows is None:
+            return Result.FAILED, "there is no session store in this home"
         there = rows.read([beside.session.id]).get(beside.session.id)
         if there is not None:
             same = (there.version, there.started_at) == (

@@ -109,6 +109,9 @@ class StoreRows(RowsOut):
         if there is None or there.started_at != beside.session.started_at:
             return False
         first = next(self._store.messages(there.id, limit=1), None)
+        if first is None and beside.first_message is None:
+            # Without a message nothing but its looks tells it from one that took its place.
+            return there.version == beside.session.version
         return (None if first is None else first.number) == beside.first_message
 
     def put_back(self, beside: Beside, line: ByteLines) -> str:

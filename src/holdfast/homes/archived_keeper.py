@@ -7,8 +7,10 @@ system.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from holdfast.errors import DamageError, HoldfastError
+from holdfast.homes.archive_adopting import Adopter
 from holdfast.homes.archive_return import Returner
 from holdfast.homes.archive_rows import Rows
 from holdfast.model.archived import ArchivedSession
@@ -24,11 +26,14 @@ _NO_LONGER_THERE = "its bundle is no longer in the archive"
 class ArchivedKeeper:
     """Removes bundles from the archive."""
 
-    def __init__(self, archive: SessionArchive) -> None:
+    def __init__(self, archive: SessionArchive, adopter: Adopter) -> None:
         self._archive = archive
+        self._adopter = adopter
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Nothing has to be ready."""
+        """Take in what earlier versions left beside the bundles."""
+        with suppress(HoldfastError, OSError):  # what stands in the way is said of each item
+            self._adopter.adopt()
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return _each(batch, self._remove, self._entries)

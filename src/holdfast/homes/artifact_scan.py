@@ -10,6 +10,7 @@ from pathlib import Path
 
 from holdfast.homes import artifact_names
 from holdfast.homes.artifact_names import HEAD_BYTES, ArtifactName
+from holdfast.homes.folder_bytes import bytes_below
 from holdfast.model.inventory import Problem
 from holdfast.model.item import REQUEST_DUMP, UNKNOWN_SOURCE, Item
 from holdfast.model.units import format_duration
@@ -71,10 +72,12 @@ def _scan_folder(
             owner = owners.get(parsed.session)
             seen = _Seen(parsed, name, status, dir_fd)
             item = _item(seen, owner, signs_of_life(status, dir_fd, name, owner, life.idle, now))
-        if item is None:
-            other_bytes += allocated_bytes(status)
-        else:
+        if item is not None:
             items.append(item)
+        elif stat.S_ISDIR(status.st_mode):
+            other_bytes += bytes_below(folder / name, (), problems)
+        else:
+            other_bytes += allocated_bytes(status)
     return Scan(
         items=tuple(_dumps_inherit_source(items)),
         problems=tuple(problems),

@@ -74,7 +74,7 @@ class ArtifactKeeper:
 
     def __init__(self, root: Path, trash: TrashFolder, clock: Clock, life: Life) -> None:
         self._folder = root / FOLDER
-        self._trash = trash
+        self.trash = trash
         self._clock = clock
         self._life = life
 
@@ -171,7 +171,7 @@ class ArtifactKeeper:
             self._forget_copy(places)
             return places.removal.end(Result.SKIPPED, obstacle)
         # A new file has taken the name already. The old one stays in the trash, to be found.
-        where = self._trash.path(places.removal)
+        where = self.trash.path(places.removal)
         return places.removal.end(
             Result.FAILED, f"{obstacle}, then replaced; the old file is {where}"
         )
@@ -208,7 +208,7 @@ class ArtifactKeeper:
                 return places.removal.end(Result.BROUGHT_BACK)  # a killed undo had come this far
             return places.removal.end(Result.DAMAGED, "its copy is no longer in the trash")
         if not same_content(version_of(copy), judged):
-            where = self._trash.path(places.removal)
+            where = self.trash.path(places.removal)
             return places.removal.end(Result.DAMAGED, f"its copy in the trash was changed: {where}")
         if _link_back(places):
             return places.removal.end(Result.BROUGHT_BACK)
@@ -243,7 +243,7 @@ class ArtifactKeeper:
         # A saved plan is a file that anybody may have written: only such names are ours.
         if folder != FOLDER or parsed is None or parsed.kind != removal.item.kind:
             return removal.end(Result.FAILED, "not the name of a session file")
-        copy = self._trash.name(removal)
+        copy = self.trash.name(removal)
         try:
             return step(_Places(removal, parsed, sessions, name, trash, copy))
         except OSError as error:
@@ -256,14 +256,14 @@ class ArtifactKeeper:
     def _opened(self, operation: str, create_trash: bool) -> Iterator[tuple[int, int | None]]:
         with (
             open_dir(self._folder) as sessions,
-            self._trash.opened(operation, create=create_trash) as trash,
+            self.trash.opened(operation, create=create_trash) as trash,
         ):
             yield sessions, trash
             # New names first, lost names second: a power cut may leave two, never none.
             for fd in (trash, sessions):
                 if fd is not None:
                     os.fsync(fd)
-        self._trash.drop_if_empty(operation)
+        self.trash.drop_if_empty(operation)
 
 
 def _link_back(places: _Places) -> bool:

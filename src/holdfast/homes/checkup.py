@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from holdfast.errors import HoldfastError
 from holdfast.homes import permissions
 from holdfast.homes.session_keeper import bundles
 from holdfast.model.finding import Finding, Severity
@@ -15,7 +16,7 @@ from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
 from holdfast.model.operation import LogView, OperationState, Removal
 from holdfast.model.repair import Repair
 from holdfast.model.units import format_count
-from holdfast.ports import OperationLog, Progress
+from holdfast.ports import Archive, OperationLog, Progress
 from holdfast.stores.sqlite import checkup as store_checkup
 from holdfast.stores.sqlite import repair as store_repair
 from holdfast.stores.sqlite.bundle import BundleFolder
@@ -28,7 +29,15 @@ _IN_TRASH_BY_NAME = (TRANSCRIPT, REQUEST_DUMP)
 class HomeCheckup:
     """The check-up of one home. Looking creates and changes nothing."""
 
-    def __init__(self, root: Path, database: str, log: OperationLog, trash: TrashFolder) -> None:
+    def __init__(
+        self,
+        root: Path,
+        database: str,
+        log: OperationLog,
+        trash: TrashFolder,
+        archive: Archive | None = None,
+    ) -> None:
+        self._archive = archive
         self._root = root
         self._database = database
         self._log = log
@@ -37,6 +46,8 @@ class HomeCheckup:
     def look(self, progress: Progress) -> Iterator[Finding]:
         yield self._look_at_permissions()
         yield from self._look_at_store(progress)
+        if self._archive is not None:
+            yield _archive(self._archive)
         try:
             view = self._log.read()
         except OSError as error:
@@ -105,6 +116,37 @@ class HomeCheckup:
             held = folder.holding([removal.number for removal in removals])
             there = {number for numbers in held.values() for number in numbers}
             yield from (removal for removal in removals if removal.number not in there)
+
+
+def _archive(archive: Archive) -> Finding:
+    """What is wrong with the archive; what earlier versions left there can be put right."""
+    try:
+        problems = archive.problems()
+        left = len(archive.leftovers())
+    except HoldfastError as error:
+        return Finding(
+            check="archive",
+            severity=Severity.WARNING,
+            message=error.message,
+            advice=error.hint or "",
+        )
+    if len(problems) > left:
+        first = problems[0]
+        return _damage(
+            "archive",
+            f"{format_count(len(problems) - left, 'problem')}, first {first.path}: {first.reason}",
+            "The other bundles are not affected.",
+        )
+    if not left:
+        return Finding(check="archive")
+    return Finding(
+        check="archive",
+        severity=Severity.WARNING,
+        message=f"{format_count(left, 'file')} of earlier versions, first {problems[0].path}, "
+        "which nothing lists or removes",
+        advice="Maintenance takes them into the archive, and so does `holdfast doctor --repair`.",
+        repairable=True,
+    )
 
 
 def _log(view: LogView) -> Finding:

@@ -8,20 +8,22 @@ trash/               undo copies, by operation
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import UsageError
+from holdfast.errors import StorageError, UsageError
 from holdfast.homes import artifact_scan, checkpoints
 from holdfast.homes.artifact_scan import Life
 from holdfast.homes.checkpoints import checkpoint_store
-from holdfast.homes.folder_bytes import bytes_below
-from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.homes.home_bytes import Places, counted
+from holdfast.homes.options import USUAL, HomeOptions, archive_folder
 from holdfast.model.inventory import Inventory, Problem
-from holdfast.model.item import CHECKPOINT_KINDS, Item
+from holdfast.model.item import ARCHIVED_FILES, CHECKPOINT_KINDS, Item
 from holdfast.model.plan import Action
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Archive, CheckpointStore, CheckpointUpkeep, Clock, Keeper, Progress
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from holdfast.homes.checkpoint_bounds import CheckpointBounds
     from holdfast.homes.checkup import HomeCheckup
     from holdfast.homes.holdfast_keepers import HoldfastKeepers, Parts
+    from holdfast.homes.replacing import Replacing
     from holdfast.model.checkpoint import Capturing
     from holdfast.model.lease import Holder
     from holdfast.stores.operation_log import FileOperationLog
@@ -131,12 +134,12 @@ class HoldfastHome:
         life = Life(idle=self._idle, owners=self._owners)
         found = artifact_scan.scan(self.root, now, life, progress)
         log = self.log.read()
-        beside, kept, problems = _beside(self.root)
         store = self.session_store()
-        return Inventory(
+        files, bundles, problems = self._archived()
+        inventory = Inventory(
             home=str(self.root),
             scanned_at=now,
-            items=(*self._stored(store, wanted, now), *found.items),
+            items=(*self._stored(store, wanted, now), *found.items, *files),
             # That of checkpoints is bounded with them.
             trash=tuple(
                 entry.as_item()
@@ -145,9 +148,10 @@ class HoldfastHome:
             ),
             space=() if store is None else (survey.space(store.database, DATABASE),),
             problems=(*found.problems, *problems, *log.problems),
-            other_bytes=found.other_bytes + beside,
-            checkpoint_bytes=kept,
+            other_bytes=found.other_bytes,
+            archived=bundles,
         )
+        return counted(inventory, self._places(), whole=wanted is None)
 
     def has_checkpoints(self) -> bool:
         return self._bounds.exists()
@@ -183,10 +187,17 @@ class HoldfastHome:
             self._store = SqliteSessionStore(self.root / DATABASE)
         return self._store
 
+    def replacing(self, command: str) -> AbstractContextManager[Replacing]:
+        """For an import that replaces sessions: what it replaces goes into the archive."""
+        made: Callable[..., AbstractContextManager[Replacing]]
+        made = import_module("holdfast.homes.replacing").replacing
+        archive = self._keepers.archive
+        return made(self, archive.folder, archive.packer, command=command, clock=self._clock)
+
     def checkup(self) -> HomeCheckup:
         """How to look this home over, and to mend it."""
         made: type[HomeCheckup] = import_module("holdfast.homes.checkup").HomeCheckup
-        return made(self.root, DATABASE, self.log, self._trash)
+        return made(self.root, DATABASE, self.log, self._trash, self.archive)
 
     def _stored(
         self, store: SqliteSessionStore | None, wanted: SessionFilter | None, now: float
@@ -194,6 +205,33 @@ class HoldfastHome:
         if store is None:
             return ()
         return store.survey(wanted or SessionFilter(), now=now, life=self._life)
+
+    def _archived(self) -> tuple[Sequence[Item], int, Sequence[Problem]]:
+        """Archived files of sessions that are in the store, which stay and go with those; how many
+        bundles there are beside them; and why it could not be looked at."""
+        folder = archive_folder(self.root, self._archive)
+        if not folder.is_dir() or folder.is_symlink():
+            return (), 0, ()
+        try:
+            bundles = self.archive.items()
+        except StorageError as error:
+            return (), 0, (Problem(path=str(folder), reason=error.message),)
+        files = [item for item in bundles if item.kind == ARCHIVED_FILES]
+        owners = self._owners([item.session for item in files])
+        owned = [replace(item, owned=True) for item in files if item.session in owners]
+        return owned, len(bundles) - len(owned), ()
+
+    def _places(self) -> Places:
+        root = self.root
+        return Places(
+            root=root,
+            sessions=root / artifact_scan.FOLDER,
+            database=root / DATABASE,
+            trash=root / "trash",
+            log=root / "operations",
+            archive=archive_folder(root, self._archive),
+            checkpoints=(root / checkpoints.FOLDER,),
+        )
 
     def _owners(self, ids: Sequence[str]) -> Mapping[str, Owner]:
         """The sessions in the store among those that files name."""
@@ -205,13 +243,3 @@ def _is_dead(holder: Holder) -> bool:
     """Whether the process of a lease is provably gone."""
     gone: bool = import_module("holdfast.stores.processes").is_dead(holder)
     return gone
-
-
-def _beside(root: Path) -> tuple[int, int, list[Problem]]:
-    """The bytes of everything that no item stands for, and those of the checkpoints among them.
-    Sessions, the trash, and the database with its log are counted by scans of their own."""
-    problems: list[Problem] = []
-    names = (artifact_scan.FOLDER, "trash", checkpoints.FOLDER, DATABASE, f"{DATABASE}-wal")
-    other = bytes_below(root, [root / name for name in names], problems)
-    kept = bytes_below(root / checkpoints.FOLDER, (), problems)
-    return other + kept, kept, problems

@@ -63,15 +63,20 @@ class HoldfastKeepers:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        archive = HomeArchive(
-            SessionFolder(parts.root), parts.root, parts.archive, self._rows, parts.clock
+        files = ArtifactKeeper(parts.root, parts.trash, parts.clock, parts.files)
+        self.archive = HomeArchive(
+            SessionFolder(parts.root),
+            files,
+            parts.root,
+            parts.archive,
+            self._rows,
+            parts.clock,
         )
-        self.reader = archive.reader
-        self.keepers = {**self._made(), **archive.keepers}
+        self.reader = self.archive.reader
+        self.keepers = {**self._made(files), **self.archive.keepers}
 
-    def _made(self) -> Mapping[tuple[str, Action], Keeper]:
+    def _made(self, files: ArtifactKeeper) -> Mapping[tuple[str, Action], Keeper]:
         parts, trash = self._parts, self._parts.trash
-        files = ArtifactKeeper(parts.root, trash, parts.clock, parts.files)
         space = SpaceKeeper(self._engine, lambda name: bundles(trash, name))
         return {
             (SESSION, Action.REMOVE): SessionKeeper(self._engine, trash),

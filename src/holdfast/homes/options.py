@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from holdfast.config import Settings
 from holdfast.config.keys_maintenance import ZSTD
 from holdfast.policy.lifecycle import SessionOptions
 
+USUAL_ARCHIVE = "archive"
 _HOUR = 3_600.0
 _DAY = 24 * _HOUR
 
@@ -19,6 +21,11 @@ class ArchiveOptions:
 
     folder: str = ""
     codec: str = ZSTD
+
+
+def archive_folder(state: Path, options: ArchiveOptions) -> Path:
+    """Where the archive of a home lies, or would."""
+    return state / (options.folder or USUAL_ARCHIVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

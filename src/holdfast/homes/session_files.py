@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from holdfast.errors import StorageError
 from holdfast.homes import artifact_names
 from holdfast.homes.artifact_scan import FOLDER
 from holdfast.homes.session_keeper import as_item
-from holdfast.model.item import Item
+from holdfast.model.item import FILES, Item
+from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.session import Json, Session
 from holdfast.policy.retention import plan_all
 from holdfast.ports import Clock, Home
 from holdfast.services.apply import apply
 from holdfast.services.endings import end_abandoned
-from holdfast.stores.archive_folder import ArchiveFolder
 from holdfast.stores.files import allocated_bytes, version_of
 from holdfast.stores.transcripts import TranscriptFolder
 
@@ -30,7 +31,6 @@ class HomeSessionFiles:
         self._clock = clock
         self._folder = home.root / FOLDER
         self._transcripts = TranscriptFolder(self._folder)
-        self._archive = ArchiveFolder(home.root / "archive")
 
     def append(self, session_id: str, lines: Sequence[Mapping[str, Json]], *, sync: bool) -> Path:
         return self._transcripts.append(session_id, lines, sync=sync)
@@ -38,12 +38,28 @@ class HomeSessionFiles:
     def dump_request(self, session_id: str, stamp: str, request: Mapping[str, Json]) -> Path:
         return self._transcripts.dump_request(session_id, stamp, request)
 
-    def archive(self, session_id: str) -> Sequence[Path]:
-        """Compress a session's files into `archive/`; then they go the way of all removals."""
+    def archive(self, session_id: str) -> None:
+        """Put a session's files into the archive, as one bundle that `restore` and `undo` know."""
         found = self._of(session_id)
-        packed = [self._archive.pack(self._home.root / item.id) for item in found]
-        self._remove(found, "archived on reset")
-        return packed
+        if not found:
+            return
+        now = self._clock()
+        item = PlanItem(
+            kind=FILES,
+            id=session_id,
+            source=found[0].source,
+            session=session_id,
+            bytes=sum(each.bytes for each in found),
+            last_active_at=now,
+            version="",
+            action=Action.ARCHIVE,
+            reason="archived on reset",
+            undoable=True,
+        )
+        plan = Plan(home=str(self._home.root), command="reset", made_at=now, items=(item,))
+        report = apply(plan, self._home, clock=self._clock)
+        if report.failed:
+            raise StorageError(report.outcomes[0].reason)
 
     def remove(self, session_id: str) -> Sequence[Path]:
         found = self._of(session_id)

@@ -1,18 +1,27 @@
-"""A session that left the store for the archive, as the archive's catalogue has it."""
+"""A session in the archive, or the files of one, as the archive's catalogue has it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, cast
 
 from holdfast.errors import DamageError
 from holdfast.model.guarded import guarded_from_json
 from holdfast.model.ids import check_foreign_id
 from holdfast.model.inventory import Problem
-from holdfast.model.item import ARCHIVED, Item
+from holdfast.model.item import ARCHIVED, ARCHIVED_FILES, Item
 from holdfast.model.read import Reader
 from holdfast.model.session import Hit, Json, Relation, Session, Tokens
+
+
+class Holds(StrEnum):
+    """What a bundle holds: a session that left the store, with its files, or only the files of one
+    that stays there."""
+
+    SESSION = "session"
+    FILES = "files"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +37,12 @@ class ArchivedSession:
     file: str
     archive_bytes: int
     sha256: str
+    holds: Holds = Holds.SESSION
+
+    @property
+    def kind(self) -> str:
+        """What it is to a plan."""
+        return ARCHIVED if self.holds is Holds.SESSION else ARCHIVED_FILES
 
     @property
     def moment(self) -> tuple[float, int]:
@@ -43,6 +58,7 @@ class ArchivedSession:
             "file": self.file,
             "archive_bytes": self.archive_bytes,
             "sha256": self.sha256,
+            "holds": self.holds.value,
         }
 
     @classmethod
@@ -55,12 +71,14 @@ class ArchivedSession:
             file=read.text("file"),
             archive_bytes=read.whole("archive_bytes"),
             sha256=read.text("sha256"),
+            # Lines of earlier versions do not say.
+            holds=read.choice("holds", Holds) if "holds" in read else Holds.SESSION,
         )
 
     def as_item(self, allocated: int) -> Item:
         """The bundle as something a policy can judge; its age is its time in the archive."""
         return Item(
-            kind=ARCHIVED,
+            kind=self.kind,
             id=self.file,
             source=self.session.source,
             session=self.session.id,

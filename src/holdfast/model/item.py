@@ -9,6 +9,11 @@ TRANSCRIPT = "transcript"
 REQUEST_DUMP = "request_dump"
 TRASH = "trash"
 ARCHIVED = "archived_session"
+#: The files of a session that stays in the store: on their way into the archive, and there.
+FILES = "files"
+ARCHIVED_FILES = "archived_files"
+#: What lies in the archive.
+ARCHIVED_KINDS = (ARCHIVED, ARCHIVED_FILES)
 CHECKPOINT = "checkpoint"
 #: Older repositories of checkpoints, one for each directory, moved aside together.
 LEGACY = "legacy_checkpoints"

@@ -59,10 +59,18 @@ def cap_bytes(scope: Scope, limit: int) -> list[Shortfall]:
     trash that is there already, then what this plan meant to put there, then the oldest items.
     """
     everything = [*scope.members, *scope.trash]
+    _take_bytes(scope, everything, limit)
+    staying = [each for each in everything if each.holds_space]
+    excess = sum(scope.remains.values()) + sum(each.bytes for each in staying) - limit
+    name = f"max_total_size{scope.label}"
+    return _shortfall(name, limit, excess, staying, lambda each: each.bytes, scope.remains)
+
+
+def _take_bytes(scope: Scope, everything: Sequence[Decision], limit: int) -> None:
     held = sum(scope.remains.values())
     excess = held + sum(each.bytes for each in everything if each.holds_space) - limit
     if excess <= 0:
-        return []
+        return
     reason = f"over the cap of {format_bytes(limit)}"
     waves = (
         [each for each in scope.trash if each.kept and each.held is None],
@@ -72,14 +80,11 @@ def cap_bytes(scope: Scope, limit: int) -> list[Shortfall]:
     for wave in waves:
         for decision in _oldest_first(wave):
             if excess <= 0:
-                return []
+                return
             if decision.bytes == 0 or not decision.holds_space:
                 continue  # taking it would free nothing, or it has gone with its parent
             gone = scope.take(decision, reason, undoable=False)
             excess -= sum(each.bytes for each in gone)
-    staying = [each for each in everything if each.holds_space]
-    name = f"max_total_size{scope.label}"
-    return _shortfall(name, limit, excess, staying, lambda each: each.bytes, scope.remains)
 
 
 def _oldest_first(decisions: Iterable[Decision]) -> list[Decision]:

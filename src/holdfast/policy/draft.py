@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from holdfast.model.item import SESSION, Item
+from holdfast.model.item import ARCHIVED_KINDS, SESSION, Item
 from holdfast.model.plan import Action, Outlook, PlanItem
 from holdfast.policy.decision import (
     IN_USE,
@@ -148,6 +148,8 @@ class Draft:
     def _why_it_stays(self, item: Item, session: Decision) -> str | None:
         if item.id in self._pinned:
             return PINNED
+        if item.kind in ARCHIVED_KINDS and self._leaving is Action.ARCHIVE:
+            return "in the archive already"
         if item.alive is not None:
             return in_use_because(item.alive)
         if session.kept:

@@ -44,25 +44,30 @@ class CapUse:
 
 def cap_uses(policy: Policy, inventory: Inventory) -> tuple[CapUse, ...]:
     """Every cap of a policy: those of single sources, then those on everything."""
-    scopes = [
+    scopes: list[tuple[str, Caps, list[Item], list[Item], int]] = [
         (
             f" of {source}",
             limits.caps,
             [item for item in inventory.items if item.source == source],
             [item for item in inventory.trash if item.source == source],
+            0,
         )
         for source, limits in sorted(policy.by_source.items())
         if not limits.caps.empty
     ]
-    scopes.append(("", policy.everywhere.caps, [*inventory.items], [*inventory.trash]))
+    overhead = sum(inventory.overhead.values())
+    everything = [*inventory.items], [*inventory.trash], overhead
+    scopes.append(("", policy.everywhere.caps, *everything))
     return tuple(use for scope in scopes for use in _uses(*scope))
 
 
-def _uses(label: str, caps: Caps, items: list[Item], trash: list[Item]) -> Iterator[CapUse]:
+def _uses(
+    label: str, caps: Caps, items: list[Item], trash: list[Item], overhead: int
+) -> Iterator[CapUse]:
     if caps.max_count is not None:
         # A session and its files are one.
         used = sum(not item.owned for item in items)
         yield CapUse(cap=f"{MAX_COUNT}{label}", limit=caps.max_count, used=used)
     if caps.max_bytes is not None:
-        used = sum(item.bytes for item in items) + sum(item.bytes for item in trash)
+        used = sum(item.bytes for item in (*items, *trash)) + overhead
         yield CapUse(cap=f"{MAX_BYTES}{label}", limit=caps.max_bytes, used=used)

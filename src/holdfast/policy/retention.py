@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 
@@ -83,7 +84,7 @@ def _drafted(
     delegates.follow(each for each in decisions if not each.kept)
     trash = [_decide_trash(policy, item, now) for item in inventory.trash]
     capped = leaving is Action.REMOVE
-    shortfalls = _apply_caps(policy, draft, delegates, trash) if capped else ()
+    shortfalls = _apply_caps(policy, draft, delegates, trash, inventory.overhead) if capped else ()
     return draft, trash, shortfalls
 
 
@@ -214,7 +215,11 @@ def _decide_trash(policy: Policy, item: Item, now: float) -> Decision:
 
 
 def _apply_caps(
-    policy: Policy, draft: Draft, delegates: Delegates, trash: list[Decision]
+    policy: Policy,
+    draft: Draft,
+    delegates: Delegates,
+    trash: list[Decision],
+    overhead: Mapping[str, int],
 ) -> Iterable[Shortfall]:
     """Caps of single sources first: what they take may already satisfy the cap on everything."""
     shortfalls: list[Shortfall] = []
@@ -225,6 +230,8 @@ def _apply_caps(
         if caps.empty:
             continue
         scope = _scope(source, draft, delegates, trash)
+        if source is None:
+            scope = replace(scope, remains=Counter(scope.remains) + Counter(overhead))
         if caps.max_count is not None:
             shortfalls += cap_count(scope, caps.max_count, use_trash=policy.use_trash)
         if caps.max_bytes is not None:

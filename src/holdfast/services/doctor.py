@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from holdfast.model.finding import Finding, Severity
+from holdfast.model.item import ARCHIVED
 from holdfast.model.repair import Repair
+from holdfast.model.units import format_count
 from holdfast.ports import Clock, Home, Progress
 from holdfast.services.settle import settle
 
@@ -63,6 +65,12 @@ def mend(home: Home, found: Diagnosis, *, clock: Clock, progress: Progress) -> R
     with home.log.writing(COMMAND) as log:
         done = list(home.checkup().mend(found.repairable, now=clock(), progress=progress))
         settled = settle(log, home, clock=clock)
+        left = home.archive.leftovers()
+        if left:
+            home.keeper(ARCHIVED).prepare(())
+            taken = len(left) - len(home.archive.leftovers())
+            step = f"took {format_count(taken, 'file')} of earlier versions into the archive"
+            done.append(Repair(steps=(step,)))
     if settled:
         done.append(Repair(steps=(f"settled operation {', '.join(settled)}",)))
     return Repair(

@@ -16,6 +16,7 @@ from typing import Any
 from holdfast.config import Settings
 from holdfast.errors import BusyError, HoldfastError
 from holdfast.model.event import Event
+from holdfast.model.item import ARCHIVED
 from holdfast.model.maintenance import MaintenanceResult, Marker, Skipped, Step, StepResult
 from holdfast.model.plan import Shortfall
 from holdfast.model.report import Report
@@ -158,6 +159,9 @@ class _Run:
         left = [each.id for each in log.operations if each.finished_at is None]
         settle_if_needed(self.home, clock=self.clock)
         note = f"settled: operation {', '.join(left)}" if left else ""
+        if self.home.archive.leftovers():
+            with self.home.log.writing(COMMAND):
+                self.home.keeper(ARCHIVED).prepare(())
         return StepResult(step=Step.SETTLE, note=note)
 
     def _forget(self) -> StepResult:

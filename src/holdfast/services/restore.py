@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.model.archived import ArchivedSession
-from holdfast.model.item import ARCHIVED
+from holdfast.model.archived import ArchivedSession, Holds
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Report
@@ -17,15 +16,24 @@ from holdfast.services.silent import Silent
 
 
 def chosen(archive: Archive, ids: Sequence[str]) -> Sequence[ArchivedSession]:
-    """The archived sessions that these ids or prefixes name, each once; without any, all.
+    """What the archive holds of the sessions that these ids or prefixes name; without any, all.
 
-    The last archived first: a session then finds its children when it comes back.
+    Of a session that was archived more than once, the last one; of its files, all bundles. The last
+    archived come first.
     """
     if ids:
-        wanted = [archive.get(name) for name in dict.fromkeys(map(archive.resolve, ids))]
+        names = dict.fromkeys(map(archive.resolve, ids))
+        wanted = [each for name in names for each in _of(archive, name)]
     else:
         wanted = list(archive.find(SessionFilter()))
     return sorted(wanted, key=lambda each: each.moment, reverse=True)
+
+
+def _of(archive: Archive, name: str) -> Sequence[ArchivedSession]:
+    found = archive.find(SessionFilter(ids=(name,)))
+    files = [each for each in found if each.holds is Holds.FILES]
+    latest = archive.get(name)
+    return files if latest.holds is Holds.FILES else [latest, *files]
 
 
 def restore(
@@ -60,7 +68,7 @@ def restore(
 
 def _item(archived: ArchivedSession) -> PlanItem:
     return PlanItem(
-        kind=ARCHIVED,
+        kind=archived.kind,
         id=archived.file,
         source=archived.session.source,
         session=archived.session.id,

@@ -64,11 +64,12 @@ class HomeStats:
 
     def to_json(self) -> dict[str, Any]:
         store = self.store
-        in_use = store.database_bytes - store.free_bytes if store else 0
+        in_use = self.inventory.database_bytes - sum(item.bytes for item in self.inventory.space)
         return {
             "home": self.inventory.home,
             "kind": self.kind,
             "total_bytes": self.inventory.total_bytes + in_use,
+            "archive": self.inventory.archive_json(),
             "other_bytes": self.inventory.other_bytes,
             "trash": {
                 "count": len(self.inventory.trash),

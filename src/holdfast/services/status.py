@@ -72,6 +72,8 @@ class HomeStatus:
             "other_bytes": self.inventory.other_bytes,
             "checkpoint_bytes": self.inventory.checkpoint_bytes,
             "checkpoints": self.checkpoints.to_json(),
+            "log_bytes": self.inventory.log_bytes,
+            "archive": self.inventory.archive_json(),
             "trash": {
                 "count": len(self.inventory.trash),
                 "bytes": sum(item.bytes for item in self.inventory.trash),

@@ -20,6 +20,7 @@ from holdfast.policy.rules import Files, Limits, Rules
 from holdfast.ports import Archive, Home, Progress
 from holdfast.services.endings import plan_home_endings
 from holdfast.services.gc import plan_home_gc
+from holdfast.services.prune import archive_inventory
 from holdfast.services.prune_checkpoints import plan_prune_checkpoints
 
 COMMAND = "maintain"
@@ -172,7 +173,7 @@ def _plan_gc(home: Home, settings: Settings, now: float, progress: Progress | No
 
 def _plan_archive(home: Home, settings: Settings, now: float, _: Progress | None) -> StepPlan:
     """What has been in the archive for too long goes to the trash; what is too much, at once."""
-    inventory = Inventory(home=str(home.root), scanned_at=now, items=tuple(home.archive.items()))
+    inventory = archive_inventory(home, now)
     made = plan(settings.archive_policy(), inventory, now, command=COMMAND)
     unreached = tuple(replace(each, cap=f"{each.cap} of the archive") for each in made.shortfalls)
     return StepPlan(

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from holdfast.model.inventory import Problem
-from holdfast.model.item import ARCHIVED, TRASH
+from holdfast.model.item import ARCHIVED_FILES, ARCHIVED_KINDS, FILES, TRASH
 from holdfast.model.operation import LogView, Operation, OperationAction, TrashEntry
-from holdfast.model.plan import Action
+from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Report, Result
 from holdfast.stores import journal
 
@@ -95,7 +95,7 @@ def _undone(records: Sequence[journal.Record]) -> dict[str, str]:
 
 def _restored(records: Sequence[journal.Record]) -> dict[str, str]:
     """What was archived and restored since, `operation/number`, and by which operation."""
-    archived: dict[str, str] = {}
+    archived = _Archived()
     found: dict[str, str] = {}
     for record in records:
         for number, outcome in record.outcomes.items():
@@ -103,29 +103,48 @@ def _restored(records: Sequence[journal.Record]) -> dict[str, str]:
             if item.action is not Action.ARCHIVE:
                 continue
             if outcome.result is Result.REMOVED:
-                archived[item.session] = f"{record.operation}/{number}"
-            elif outcome.result is Result.BROUGHT_BACK and item.session in archived:
-                found[archived.pop(item.session)] = record.operation
+                archived.add(item, f"{record.operation}/{number}")
+            elif outcome.result is Result.BROUGHT_BACK and (key := archived.pop(item)):
+                found[key] = record.operation
     return found
 
 
 def _dropped(records: Sequence[journal.Record]) -> set[str]:
     """What was archived and lost its bundle since, `operation/number`. That went by an operation of
     its own, and comes back by undoing that one."""
-    archived: dict[str, str] = {}
+    archived = _Archived()
     dropped: dict[str, str] = {}
     for record in records:
         for number, outcome in record.outcomes.items():
             removal = record.intended[number]
             item, result = removal.item, outcome.result
             if item.action is Action.ARCHIVE and result is Result.REMOVED:
-                archived[item.session] = removal.key
-            elif item.kind == ARCHIVED and item.action is Action.REMOVE:
-                if result is Result.REMOVED and item.session in archived:
-                    dropped[removal.key] = archived.pop(item.session)
+                archived.add(item, removal.key)
+            elif item.kind in ARCHIVED_KINDS and item.action is Action.REMOVE:
+                if result is Result.REMOVED and (key := archived.pop(item)):
+                    dropped[removal.key] = key
                 elif result is Result.BROUGHT_BACK and removal.key in dropped:
-                    archived[item.session] = dropped.pop(removal.key)
+                    archived.add(item, dropped.pop(removal.key))
     return set(dropped.values())
+
+
+class _Archived:
+    """What of each session lies in the archive, `operation/number`: the session, or its files."""
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[bool, str], list[str]] = defaultdict(list)
+
+    def add(self, item: PlanItem, key: str) -> None:
+        self._keys[_place(item)].append(key)
+
+    def pop(self, item: PlanItem) -> str | None:
+        """The last of the same kind: that is the one which leaves first."""
+        keys = self._keys[_place(item)]
+        return keys.pop() if keys else None
+
+
+def _place(item: PlanItem) -> tuple[bool, str]:
+    return item.kind in (FILES, ARCHIVED_FILES), item.session
 
 
 def _emptied(records: Sequence[journal.Record]) -> set[str]:

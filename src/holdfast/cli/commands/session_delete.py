@@ -37,11 +37,14 @@ def command(
     """Remove sessions by id, or by the start of one if no other begins so; their files go too.
 
     Delegates that worked for a session go with it, unless they are substantial (trivial_max); in a
-    Hermes home all of them go, as in Hermes itself. Other sessions that came from it stay.
+    Hermes home all of them go, as in Hermes itself. Other sessions that came from it stay. Files
+    of it that a reset put into the archive go as well. You can also name a session that is only in
+    the archive.
 
     A pin does not protect what is named. A session that has not ended does not go, unless its
     process is provably gone: end it first, with `holdfast sessions end`. What goes can be brought
-    back with `holdfast undo`.
+    back with `holdfast undo`. With --now it cannot: then everything that the store, the archive and
+    the trash have of it is gone.
     """
     from holdfast.services.delete import plan_delete
 

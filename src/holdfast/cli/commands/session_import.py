@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -19,7 +17,7 @@ from holdfast.cli.progress import progress
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.model.session import Message, Session
+    from holdfast.homes.replacing import Replacing
     from holdfast.services.exchange.importing import ImportReport
 
 _SHOWN = 20
@@ -38,56 +36,45 @@ def command(invocation: Invocation, file: Path, *, replace: bool) -> int:
     """Store the sessions of a JSONL file, one a line, as `sessions export` writes them.
 
     Each session is stored whole or not at all. A bad line is refused by its number and the others
-    go on; an id that exists is skipped unless --replace is given, and then the old session is kept
-    in the home's archive folder. The home is made when there is none. `-` reads standard input.
+    go on; an id that exists is skipped unless --replace is given, and then the old session goes
+    into the archive: `sessions list --archived` shows it, and `sessions restore` brings it back
+    when the new one is gone. The home is made when there is none. `-` reads standard input.
     """
     from holdfast.services.exchange.importing import import_sessions
     from holdfast.stores.sqlite.importing import SqliteImport
 
     with _opened(file) as stream:
-        store = invocation.create_store()
-        stamp = datetime.fromtimestamp(invocation.now, UTC).strftime("%Y%m%d_%H%M%S")
-        replaced = _Replaced(store.database.path.parent / "archive" / f"replaced_{stamp}.jsonl")
-        with progress(stoppable=True) as shown:
+        home = invocation.create_home()
+        store = home.create_session_store()
+        with contextlib.ExitStack() as stack:
+            replaced = None
+            if replace:
+                replaced = stack.enter_context(home.replacing(invocation.command_line))
+            shown = stack.enter_context(progress(stoppable=True))
             report = import_sessions(
-                SqliteImport(store, replaced.keep),
+                SqliteImport(store, None if replaced is None else replaced.keep),
                 stream,
                 replace=replace,
                 now=invocation.now,
                 progress=shown,
             )
+        kept = _kept(replaced)
     if invocation.json:
         from holdfast.cli.output import print_json
 
-        kept = str(replaced.path) if report.replaced else None
-        print_json({**report.to_json(), "replaced_kept_in": kept})
+        print_json({**report.to_json(), **kept})
     else:
-        _tell(report, replaced.path)
+        _tell(report, kept["operation"], invocation.home_flag)
     if report.stopped:
         return INTERRUPTED
     return HoldfastError.exit_code if report.refused else 0
 
 
-class _Replaced:
-    """Where sessions go that an import replaces: a file that can be imported again."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def keep(self, session: Session, messages: Iterable[Message]) -> None:
-        """On the disk before this returns: only then the old one is removed."""
-        from holdfast.services.exchange.jsonl import session_line
-        from holdfast.stores.files import PRIVATE_FILE, make_private_dir, write_all
-
-        make_private_dir(self.path.parent)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        fd = os.open(self.path, flags, PRIVATE_FILE)
-        try:
-            for piece in session_line(session, messages):
-                write_all(fd, piece.encode("utf-8"))
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+def _kept(replaced: Replacing | None) -> dict[str, str | None]:
+    """Where the sessions are that were replaced, and by which operation they went there."""
+    if replaced is None or replaced.operation is None:
+        return {"replaced_kept_in": None, "operation": None}
+    return {"replaced_kept_in": str(replaced.folder), "operation": replaced.operation}
 
 
 @contextlib.contextmanager
@@ -103,16 +90,20 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
         yield stream
 
 
-def _tell(report: ImportReport, kept: Path) -> None:
+def _tell(report: ImportReport, operation: str | None, home_flag: str) -> None:
     from rich.text import Text
 
-    from holdfast.cli.output import name, say
+    from holdfast.cli.output import name, say, suggest
     from holdfast.model.units import format_count
 
     stored = format_count(report.imported + report.replaced, "session")
     say(f"Stored {stored} with {format_count(report.messages, 'message')}.")
     if report.replaced:
-        say(name(f"{report.replaced:,} of them replaced one that was there; those are in {kept}."))
+        say(
+            f"{report.replaced:,} of them replaced one that was there; those are in the archive "
+            f"(operation {operation}):"
+        )
+        suggest(f"holdfast {home_flag}sessions list --archived")
     if report.skipped:
         there = "was" if len(report.skipped) == 1 else "were"
         count = format_count(len(report.skipped), "session")

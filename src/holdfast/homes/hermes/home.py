@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast.errors import UsageError
+from holdfast.errors import StorageError, UsageError
 from holdfast.homes import artifact_scan
 from holdfast.homes.abandoned_keeper import AbandonedKeeper
 from holdfast.homes.archive import HomeArchive
 from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.artifact_scan import Life
 from holdfast.homes.artifacts import ArtifactKeeper
-from holdfast.homes.folder_bytes import bytes_below
 from holdfast.homes.hermes import file_names, signs
 from holdfast.homes.hermes.checkpoints import HermesCheckpoints
 from holdfast.homes.hermes.checkup import HermesCheckup
@@ -26,7 +25,8 @@ from holdfast.homes.hermes.engine import HermesEngine
 from holdfast.homes.hermes.log import HermesLog
 from holdfast.homes.hermes.owners import owners
 from holdfast.homes.hermes.rows import HermesRows
-from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.homes.home_bytes import Places, counted
+from holdfast.homes.options import USUAL, HomeOptions, archive_folder
 from holdfast.homes.rollback_keeper import RollbackKeeper
 from holdfast.homes.session_keeper import SessionKeeper, bundles
 from holdfast.homes.space_keeper import SpaceKeeper
@@ -72,8 +72,10 @@ class HermesHome:
         self._trash = trash = TrashFolder(self.state / "trash")
         self.log = HermesLog(self.state / "operations", trash.root, self._finish_search)
         self._files = Life(idle=options.idle, owners=self._owners, parse=file_names.parse)
+        files = ArtifactKeeper(root, trash, clock, self._files)
         archive = HomeArchive(
             SessionFolder(root, file_names.parse, file_names.stems),
+            files,
             self.state,
             options.archive,
             self._rows,
@@ -81,11 +83,13 @@ class HermesHome:
             check_foreign_id,
         )
         self.archive = archive.reader
+        self._archive_folder = archive_folder(self.state, options.archive)
         self._checkpoints = HermesCheckpoints(root, self.state, trash, self.log.read, clock)
-        self._keepers = {**self._make_keepers(trash), **archive.keepers}
+        self._keepers = {**self._make_keepers(trash, files), **archive.keepers}
 
-    def _make_keepers(self, trash: TrashFolder) -> Mapping[tuple[str, Action], Keeper]:
-        files = ArtifactKeeper(self.root, trash, self._clock, self._files)
+    def _make_keepers(
+        self, trash: TrashFolder, files: ArtifactKeeper
+    ) -> Mapping[tuple[str, Action], Keeper]:
         space = SpaceKeeper(self._engine, lambda name: bundles(trash, name))
         return {
             (SESSION, Action.REMOVE): SessionKeeper(self._engine, trash),
@@ -134,9 +138,9 @@ class HermesHome:
     ) -> Inventory:
         found = artifact_scan.scan(self.root, now, self._files, progress)
         log = self.log.read()
-        beside, checkpoints, problems = _beside(self.root)
         store = self.session_store()
-        return Inventory(
+        bundles, problems = self._archived()
+        inventory = Inventory(
             home=str(self.root),
             scanned_at=now,
             items=(*self._stored(wanted, now), *found.items),
@@ -147,9 +151,11 @@ class HermesHome:
             ),
             space=() if store is None else (survey.space(store.database, signs.DATABASE),),
             problems=(*found.problems, *problems, *log.problems, *self._doubts(store)),
-            other_bytes=found.other_bytes + beside + checkpoints,
-            checkpoint_bytes=checkpoints,
+            other_bytes=found.other_bytes,
+            archived=bundles,
+            rest_is_foreign=True,
         )
+        return counted(inventory, self._places(), whole=wanted is None)
 
     def has_checkpoints(self) -> bool:
         return self._checkpoints.exists()
@@ -198,6 +204,27 @@ class HermesHome:
             alive = engine.signs(db)
         return survey.sessions(engine.database, wanted or SessionFilter(), now=now, signs=alive)
 
+    def _archived(self) -> tuple[int, Sequence[Problem]]:
+        """How many bundles there are, and why that could not be looked at."""
+        if not self._archive_folder.is_dir():
+            return 0, ()
+        try:
+            return len(self.archive.items()), ()
+        except StorageError as error:
+            return 0, (Problem(path=str(self._archive_folder), reason=error.message),)
+
+    def _places(self) -> Places:
+        return Places(
+            root=self.root,
+            sessions=self.root / artifact_scan.FOLDER,
+            database=self.root / signs.DATABASE,
+            trash=self.state / "trash",
+            log=self.state / "operations",
+            archive=self._archive_folder,
+            checkpoints=(self.root / signs.CHECKPOINTS, self.state / signs.CHECKPOINTS),
+            elsewhere=signs.profiles(self.root),  # homes of their own
+        )
+
     def _owners(self, stems: Sequence[str]) -> Mapping[str, Owner]:
         store = self.session_store()
         return {} if store is None or not stems else owners(store.database, stems)
@@ -208,18 +235,3 @@ class HermesHome:
             return ()
         reason = f"{store.database.schema.unknown}; it is read, and never changed"
         return (Problem(path=str(store.database.path), reason=reason),)
-
-
-def _beside(root: Path) -> tuple[int, int, list[Problem]]:
-    """The bytes of everything that no item stands for, those of checkpoints by themselves."""
-    problems: list[Problem] = []
-    elsewhere = {
-        root / artifact_scan.FOLDER,
-        root / signs.STATE_FOLDER / "trash",
-        *signs.profiles(root),  # homes of their own
-    }
-    checkpoints = (root / signs.CHECKPOINTS, signs.state_folder(root) / signs.CHECKPOINTS)
-    database = {root / signs.DATABASE, root / f"{signs.DATABASE}-wal"}
-    inside = sum(bytes_below(each, frozenset(), problems) for each in checkpoints)
-    rest = bytes_below(root, frozenset({*elsewhere, *checkpoints, *database}), problems)
-    return rest, inside, problems

@@ -89,12 +89,13 @@ def _messages(text: LineText) -> Iterator[Message]:
         raise LineError(f"`{MESSAGES}` of a session must be a list")
     for number, item in enumerate(text.items(), 1):
         try:
-            yield _message(item)
+            yield read_message(item)
         except LineError as error:
             raise LineError(f"message {number}: {error.message}") from None
 
 
-def _message(item: Json) -> Message:
+def read_message(item: Json) -> Message:
+    """One message as a line or a transcript has it; raises `UsageError`."""
     reader = Reader(item, "message", LineError)
     fields = cast("dict[str, Json]", item)
     role = reader.text("role")

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import DamageError, UsageError
-from holdfast.model.archived import session_from_json
+from holdfast.model.archived import Holds, session_from_json
 from holdfast.model.ids import check_foreign_id
 from holdfast.model.read import TOO_LARGE, Reader
 from holdfast.model.session import Session
 
-FORMAT = 1
+FORMAT = 2
+#: What versions that know nothing of bundles with files alone can read.
+_FORMAT_OF_SESSIONS = 1
 _MODES = 0o7777
 #: The last number means "nobody" to the system calls that change owners.
 _OWNERS = 2**32 - 1
@@ -74,7 +76,8 @@ class PackedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """`line_bytes` and `line_sha256` are those of `session.jsonl`.
+    """`line_bytes` and `line_sha256` are those of `session.jsonl`, which a bundle has that holds a
+    session; one that holds only files has none.
 
     `first_message` is the number that its first message had in the store. Numbers are never used
     twice, so that tells it from another session that took its id.
@@ -89,10 +92,13 @@ class Beside:
     line_sha256: str
     first_message: int | None = None
     files: tuple[PackedFile, ...] = ()
+    holds: Holds = Holds.SESSION
 
     def to_bytes(self) -> bytes:
+        whole = self.holds is Holds.SESSION
         document = {
-            "format": FORMAT,
+            "format": _FORMAT_OF_SESSIONS if whole else FORMAT,
+            "holds": self.holds.value,
             "operation": self.operation,
             "number": self.number,
             "archived_at": self.archived_at,
@@ -134,6 +140,7 @@ def _read(read: Reader) -> Beside:
         line_sha256=line.text("sha256"),
         first_message=None if read.value("first_message") is None else read.whole("first_message"),
         files=files,
+        holds=read.choice("holds", Holds) if "holds" in read else Holds.SESSION,
     )
 
 

@@ -4,6 +4,8 @@
     session.jsonl    the session as an export writes it
     files/<name>     its files, with their modes and times
 
+A session that stays in the store may have its files put away: such a bundle has no session.jsonl.
+
 Reading trusts nothing: a bundle may have been damaged, or made by hand.
 """
 
@@ -22,6 +24,7 @@ from tempfile import SpooledTemporaryFile
 from typing import IO
 
 from holdfast.errors import UNREADABLE, DamageError, StorageError, in_words
+from holdfast.model.archived import Holds
 from holdfast.stores.archive.beside import Beside, PackedFile
 from holdfast.stores.archive.codec import CORRUPT, Codec
 
@@ -73,7 +76,7 @@ def write(
     raw: IO[bytes],
     codec: Codec,
     *,
-    line: Iterable[str],
+    line: Iterable[str] | None,
     files: Iterable[SourceFile],
     describe: Callable[[int, str, tuple[PackedFile, ...]], Beside],
     spool_in: Path,
@@ -81,12 +84,13 @@ def write(
 ) -> Beside:
     """Write a bundle into `raw`. Memory is bounded, whatever the length of the session.
 
-    `describe` is told the size and the sha256 of the line, and the files.
+    `describe` is told the size and the sha256 of the line, and the files. Without a `line` the
+    bundle holds files alone.
     """
     # A tar wants the size of a member before its content: the line is spooled beside the bundle,
     # where there must be room for it anyway.
     with SpooledTemporaryFile(max_size=_IN_MEMORY, dir=str(spool_in)) as spool:
-        size, digest = _spool(line, spool, longest_line)
+        size, digest = _spool(line or (), spool, longest_line)
         described = ((source, _packed(source)) for source in files)
         sources = [(source, file) for source, file in described if file is not None]
         beside = describe(size, digest, tuple(packed for _, packed in sources))
@@ -96,8 +100,9 @@ def write(
         ):
             head = beside.to_bytes()
             tar.addfile(_member(BESIDE, len(head), beside.archived_at), io.BytesIO(head))
-            spool.seek(0)
-            tar.addfile(_member(LINE, size, beside.archived_at), spool)
+            if line is not None:
+                spool.seek(0)
+                tar.addfile(_member(LINE, size, beside.archived_at), spool)
             for source, file in sources:
                 _add(tar, source, file)
     return beside
@@ -105,17 +110,17 @@ def write(
 
 def read_beside(raw: IO[bytes], codec: Codec) -> Beside:
     """What a bundle says of itself, without reading the rest."""
-    with _damage(), members(raw, codec) as found:
+    with reading(), members(raw, codec) as found:
         return _beside(found)
 
 
 def verify(raw: IO[bytes], codec: Codec) -> Beside:
     """Read a whole bundle and compare every member; raises `DamageError` that says which."""
-    with _damage(), members(raw, codec) as found:
+    with reading(), members(raw, codec) as found:
         beside = _beside(found)
-        missing = {LINE: beside.line_sha256} | {
-            FILES + file.name: file.sha256 for file in beside.files if file.link is None
-        }
+        missing = {FILES + file.name: file.sha256 for file in beside.files if file.link is None}
+        if beside.holds is Holds.SESSION:
+            missing[LINE] = beside.line_sha256
         links = {FILES + file.name: file.link for file in beside.files if file.link is not None}
         for name, link, content in found:
             if name in links and links.pop(name) != link:
@@ -145,7 +150,7 @@ def members(raw: IO[bytes], codec: Codec) -> Iterator[Iterator[Member]]:
 @contextlib.contextmanager
 def line_of(raw: IO[bytes], codec: Codec) -> Iterator[OneLine]:
     """The line of the session, as a stream."""
-    with _damage(), members(raw, codec) as found:
+    with reading(), members(raw, codec) as found:
         for name, _, content in found:
             if name == LINE:
                 yield OneLine(content)
@@ -161,7 +166,7 @@ def digest_of(content: IO[bytes]) -> str:
 
 
 @contextlib.contextmanager
-def _damage() -> Iterator[None]:
+def reading() -> Iterator[None]:
     """Whatever a tar or a codec says of bytes that nobody wrote."""
     try:
         yield

@@ -1,6 +1,7 @@
 """The folder that holds an archive: its bundles, its catalogue, and a trash of its own.
 
-    <id>.tar.zst                     a bundle; `<id>.2.tar.zst` when that name is taken
+    <id>.tar.zst                     a session; `<id>.2.tar.zst` when that name is taken
+    <id>.files.tar.zst               the files of a session that is in the store
     catalogue.jsonl                  what they hold
     .trash/<operation>/<n>-<file>    bundles that an operation removed, until the trash goes
 
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from holdfast.errors import DamageError, StorageError
-from holdfast.model.archived import ArchivedSession
+from holdfast.model.archived import ArchivedSession, Holds
 from holdfast.model.ids import check_foreign_id, file_stem
 from holdfast.model.inventory import Problem
 from holdfast.model.operation import Removal
@@ -125,6 +126,7 @@ class SessionArchive:
                 file=file,
                 archive_bytes=os.fstat(raw.fileno()).st_size,
                 sha256=bundle.digest_of(raw),
+                holds=beside.holds,
             )
 
     def beside(self, file: str) -> Beside:
@@ -177,7 +179,7 @@ class SessionArchive:
                 raw.seek(0)
                 digest = bundle.digest_of(raw)
                 size = raw.tell()
-            file = self._give_name(temporary, session_id, codec)
+            file = self._give_name(temporary, session_id, codec, beside.holds)
         finally:
             temporary.unlink(missing_ok=True)
         return ArchivedSession(
@@ -187,6 +189,7 @@ class SessionArchive:
             file=file,
             archive_bytes=size,
             sha256=digest,
+            holds=beside.holds,
         )
 
     def sync(self) -> None:
@@ -237,7 +240,7 @@ class SessionArchive:
         codec = _codec(removal.item.id)
         with copy.open("rb") as raw:
             beside = bundle.verify(raw, codec)
-        file = self._give_name(copy, beside.session.id, codec)
+        file = self._give_name(copy, beside.session.id, codec, beside.holds)
         self.sync()
         self.catalogue.add([self.entry_of(file)])
         copy.unlink(missing_ok=True)  # the new name before the old one goes
@@ -248,9 +251,10 @@ class SessionArchive:
         """Drop what a killed run left of a bundle that never got its name."""
         self._temporary(removal).unlink(missing_ok=True)
 
-    def _give_name(self, temporary: Path, session_id: str, codec: Codec) -> str:
+    def _give_name(self, temporary: Path, session_id: str, codec: Codec, holds: Holds) -> str:
         for number in count(1):
-            middle = "" if number == 1 else f".{number}"
+            middle = ".files" if holds is Holds.FILES else ""
+            middle += "" if number == 1 else f".{number}"
             file = f"{file_stem(session_id)}{middle}{codec.suffix}"
             try:
                 os.link(temporary, self.path / file)

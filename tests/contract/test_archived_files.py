@@ -1,0 +1,398 @@
+"""What a reset puts away is in the archive like all the rest: seen, bounded, restored, removed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.homes.embedded import open_sessions
+from holdfast.homes.holdfast import HoldfastHome
+from holdfast.model.archived import Holds
+from holdfast.model.item import ARCHIVED, ARCHIVED_FILES
+from holdfast.model.plan import Plan
+from holdfast.model.report import Report
+from holdfast.model.search import Search
+from holdfast.model.session import Message, SessionFilter
+from holdfast.policy.gc_rules import GcRules
+from holdfast.policy.lifecycle import SessionOptions, Transcript
+from holdfast.policy.rules import DAY, Caps, Files, Limits, Policy, Rules
+from holdfast.policy.selection import Selection
+from holdfast.services.apply import apply
+from holdfast.services.archive import plan_archive
+from holdfast.services.delete import plan_delete
+from holdfast.services.exchange.importing import import_sessions
+from holdfast.services.gc import plan_home_gc
+from holdfast.services.prune import plan_prune, plan_prune_archive
+from holdfast.services.restore import chosen, restore
+from holdfast.services.trash import plan_empty
+from holdfast.services.undo import undo, undo_latest
+from holdfast.stores.archive.codec import codec_of
+from holdfast.stores.sqlite.importing import SqliteImport
+from tests.archiving import NOW, clock, opened
+
+#: Said by the user, sent to the model: nothing else in a home looks like it.
+SAID, SENT = "xylophonesaid", "quagmiresent"
+OPTIONS = SessionOptions(transcripts={"default": Transcript.JSONL})
+ANY = SessionFilter()
+
+
+def reset_once(root: Path, said: str = SAID) -> str:
+    """A session that was reset, with a transcript and a request dump; its id."""
+    with open_sessions(root, options=OPTIONS, clock=clock) as sessions:
+        old = sessions.current("key", source="cli")
+        sessions.append(old.id, Message(role="user", content=f"{said} {'more ' * 300}"))
+        sessions.append(old.id, Message(role="user", content=f"short {said}"))
+        sessions.dump_request(old.id, {"model": f"{SENT} {'more ' * 300}"})
+        sessions.reset("key")
+    return old.id
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def session_files(root: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (root / "sessions").iterdir()}
+
+
+def everywhere(root: Path) -> Iterator[tuple[str, bytes]]:
+    """Every file of a home; of what is compressed, also what it holds."""
+    for path in root.rglob("*"):
+        if not path.is_file() or path.is_symlink():
+            continue
+        content = path.read_bytes()
+        yield str(path), content
+        codec = codec_of(path.name)
+        if codec is not None or ".trash" in path.parts:
+            found = codec or codec_of(path.name.partition("-")[2])
+            assert found is not None
+            with path.open("rb") as raw, found.reader(raw) as unpacked:
+                yield f"{path}, unpacked", unpacked.read()
+        elif content[:2] == b"\x1f\x8b":
+            yield f"{path}, unpacked", gzip.decompress(content)
+
+
+def holding(root: Path, *markers: str) -> set[str]:
+    """Which files of a home hold one of these words."""
+    return {
+        path
+        for path, content in everywhere(root)
+        if any(marker.encode() in content for marker in markers)
+    }
+
+
+def carried_out(plan: Plan, home: HoldfastHome, *, at: float = NOW) -> Report:
+    report = apply(plan, home, clock=lambda: at)
+    assert not report.failed, report.outcomes
+    return report
+
+
+def delete(home: HoldfastHome, name: str, *, undoable: bool = True) -> Report:
+    made = plan_delete(home, [name], now=NOW, command="delete", undoable=undoable)
+    return carried_out(made, home)
+
+
+def prune(home: HoldfastHome, *, files: Files = Files.WITH, undoable: bool = True) -> Report:
+    policy = Policy(everywhere=Limits(rules=Rules(max_age=DAY)), use_trash=undoable)
+    later = NOW + 5 * DAY
+    made, _ = plan_prune(
+        home, policy, now=later, command="prune", selection=Selection(), files=files
+    )
+    return carried_out(made, home, at=later)
+
+
+def bundles(home: HoldfastHome) -> list[tuple[str, Holds]]:
+    return [(each.session.id, each.holds) for each in home.archive.find(ANY)]
+
+
+# --- Put away, and back ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["undo", "restore"])
+def test_a_reset_makes_one_bundle_that_comes_back(root: Path, way: str) -> None:
+    with open_sessions(root, options=replace(OPTIONS, on_reset=OPTIONS.on_reset), clock=clock) as s:
+        old = s.current("key", source="cli")
+        s.append(old.id, Message(role="user", content=SAID))
+        s.dump_request(old.id, {"model": SENT})
+        before = session_files(root)
+        assert len(before) == 2
+        s.reset("key")
+    home = opened(root)
+    assert session_files(root) == {}
+    assert bundles(home) == [(old.id, Holds.FILES)]
+    assert sorted(path.name for path in (root / "archive").iterdir()) == [
+        f"{old.id}.files.tar.zst",
+        "catalogue.jsonl",
+    ]
+    if way == "undo":
+        _, report = undo_latest(home, clock=clock)
+    else:
+        report = restore(home, chosen(home.archive, [old.id]), command="restore", clock=clock)
+    assert (report.brought_back, report.failed) == (1, 0)
+    assert session_files(root) == before
+    assert bundles(home) == []
+    with open_sessions(root, options=OPTIONS, clock=clock) as sessions:
+        assert sessions.get(old.id).end_reason == "session_reset"
+
+
+def test_resets_of_one_session_do_not_hide_each_other(root: Path) -> None:
+    """Reopened, it gets a second transcript of the same name: both stay."""
+    old = reset_once(root)
+    with open_sessions(root, options=OPTIONS, clock=clock) as sessions:
+        store = sessions._store
+        sessions.reopen(old)
+        store.route("key", old)
+        sessions.append(old, Message(role="user", content="later"))
+        sessions.reset("key")
+    home = opened(root)
+    assert bundles(home) == [(old, Holds.FILES)] * 2
+    report = restore(home, chosen(home.archive, [old]), command="restore", clock=clock)
+    assert (report.brought_back, report.failed) == (1, 1)
+    assert b"later" in session_files(root)[f"{old}.jsonl"]
+    assert "is not what was archived" in report.outcomes[1].reason
+    assert bundles(home) == [(old, Holds.FILES)]
+
+
+def test_a_session_without_files_makes_no_bundle(root: Path) -> None:
+    with open_sessions(root, clock=clock) as sessions:
+        sessions.current("key", source="cli")
+        sessions.reset("key")
+    assert not (root / "archive").exists()
+    assert opened(root).log.read().operations == ()
+
+
+# --- Seen -----------------------------------------------------------------------------------------
+
+
+def test_it_is_counted_with_its_session(root: Path) -> None:
+    old = reset_once(root)
+    home = opened(root)
+    inventory = home.scan(NOW)
+    [item] = [each for each in inventory.items if each.kind == ARCHIVED_FILES]
+    assert (item.session, item.owned) == (old, True)
+    assert item.bytes > 0
+    assert inventory.archived == 0
+
+
+def test_what_is_in_the_store_is_found_there_and_not_twice(root: Path) -> None:
+    old = reset_once(root)
+    home = opened(root)
+    assert home.archive.search(Search(text=SAID, wanted=ANY)).hits == ()
+    store = home.session_store()
+    assert store is not None
+    assert [hit.session.id for hit in store.search(Search(text=SAID, wanted=ANY))] == [old] * 2
+
+
+def test_files_whose_session_is_gone_are_still_found(root: Path) -> None:
+    old = reset_once(root)
+    home = opened(root)
+    prune(home, files=Files.NONE)
+    assert bundles(home) == [(old, Holds.FILES)]
+    hits = home.archive.search(Search(text=SAID, wanted=ANY)).hits
+    assert [(hit.session.id, hit.message.role) for hit in hits] == [(old, "user")] * 2
+    assert home.scan(NOW).archived == 1
+
+
+# --- Removed with its session ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["delete", "prune", "gc"])
+def test_it_goes_and_comes_back_with_its_session(root: Path, way: str) -> None:
+    old = reset_once(root)
+    home = opened(root)
+    if way == "delete":
+        report = delete(home, old)
+    elif way == "prune":
+        report = prune(home)
+    else:
+        later = NOW + 30 * DAY
+        made, _ = plan_home_gc(
+            home, GcRules(), Policy(), now=later, command="gc", wanted=SessionFilter()
+        )
+        report = carried_out(made, home, at=later)
+    assert {each.kind for each in report.outcomes if each.result == "removed"} >= {
+        "session",
+        ARCHIVED_FILES,
+    }
+    assert bundles(home) == []
+    assert holding(root, SENT), "it waits in the trash"
+    undo_latest(home, clock=clock)
+    assert bundles(home) == [(old, Holds.FILES)]
+    apply(plan_empty(home, now=NOW, command="empty"), home, clock=clock)
+    assert bundles(home) == [(old, Holds.FILES)]
+
+
+@pytest.mark.parametrize("before", ["reset", "trashed files", "archived", "replaced", "legacy"])
+def test_what_is_deleted_now_is_gone_everywhere(root: Path, before: str) -> None:
+    """Whatever a home did with a session before: not one file has a word of it."""
+    old = reset_once(root)
+    reset_once(root, "somethingelse")
+    home = opened(root)
+    if before == "trashed files":
+        restore(home, chosen(home.archive, [old]), command="restore", clock=clock)
+        prune(home, files=Files.ONLY)
+    elif before == "archived":
+        made, _ = plan_archive(
+            home, home.archive, ids=[old], policy=Policy(), now=NOW, command="archive"
+        )
+        carried_out(made, home)
+    elif before == "replaced":
+        replace_session(home, old)
+    elif before == "legacy":
+        put_legacy_file(root, old, f'{{"role": "user", "content": "{SAID} legacy"}}\n')
+        home.keeper(ARCHIVED).prepare(())
+    assert holding(root, SAID)
+    delete(home, old, undoable=False)
+    store = home.session_store()
+    assert store is not None
+    store.close()
+    assert holding(root, SAID) == set()
+    assert holding(root, "somethingelse"), "the other one stays"
+
+
+def replace_session(home: HoldfastHome, name: str) -> None:
+    line = {"id": name, "source": "cli", "started_at": NOW - 5, "ended_at": NOW, "messages": []}
+    store = home.create_session_store()
+    with home.replacing("sessions import") as kept:
+        raw = iter([json.dumps(line).encode() + b"\n"])
+
+        class Lines:
+            def readline(self, _size: int = -1, /) -> bytes:
+                return next(raw, b"")
+
+        report = import_sessions(SqliteImport(store, kept.keep), Lines(), replace=True, now=NOW)
+    assert report.replaced == 1
+
+
+# --- What an import replaces ----------------------------------------------------------------------
+
+
+def test_what_an_import_replaces_is_archived_and_comes_back(root: Path) -> None:
+    old = reset_once(root)
+    home = opened(root)
+    store = home.create_session_store()
+    before = [message.content for message in store.messages(old)]
+    replace_session(home, old)
+    assert (old, Holds.SESSION) in bundles(home)
+    assert store.get(old).message_count == 0
+    [operation] = [each for each in home.log.read().operations if each.command.endswith("import")]
+    assert (operation.removed, operation.failed) == (1, 0)
+    _, report = undo(home, operation.id, clock=clock)
+    assert "delete the one in the store first" in report.outcomes[0].reason
+    delete(home, old)
+    assert bundles(home) == [(old, Holds.SESSION)]
+    undo(home, operation.id, clock=clock)
+    assert [message.content for message in store.messages(old)] == before
+
+
+def test_a_replacement_that_fails_leaves_no_bundle(root: Path) -> None:
+    old = reset_once(root)
+    home = opened(root)
+    store = home.create_session_store()
+
+    def interrupted() -> None:
+        with home.replacing("sessions import") as kept, store.transaction():
+            kept.keep(store.get(old), store.messages(old))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert (old, Holds.SESSION) not in bundles(home)
+    assert store.get(old).message_count == 2
+    assert all(each.finished_at is not None for each in home.log.read().operations)
+
+
+# --- Bounded --------------------------------------------------------------------------------------
+
+
+def test_the_bounds_of_the_archive_hold_for_it(root: Path) -> None:
+    reset_once(root)
+    home = opened(root)
+    by_age = Policy(everywhere=Limits(rules=Rules(max_age=DAY)))
+    made, _ = plan_prune_archive(home, by_age, now=NOW + 5 * DAY, command="prune", wanted=ANY)
+    assert [item.kind for item in made.removals] == [ARCHIVED_FILES]
+    by_size = Policy(everywhere=Limits(caps=Caps(max_bytes=1)))
+    made, _ = plan_prune_archive(home, by_size, now=NOW, command="prune", wanted=ANY)
+    assert made.shortfalls, "the newest stays, and the plan says so"
+    carried_out(
+        plan_prune_archive(home, by_age, now=NOW + 5 * DAY, command="p", wanted=ANY)[0], home
+    )
+    assert bundles(home) == []
+
+
+# --- Left by earlier versions ---------------------------------------------------------------------
+
+
+def put_legacy_file(root: Path, session_id: str, text: str, number: str = "") -> Path:
+    path = root / "archive" / f"{session_id}.jsonl{number}.gz"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()))
+    return path
+
+
+def test_files_of_earlier_versions_are_taken_in(root: Path) -> None:
+    old = reset_once(root)
+    home = opened(root)
+    said = f'{{"session_id": "{old}", "role": "user", "content": "in a file"}}\n'
+    left = [put_legacy_file(root, old, said), put_legacy_file(root, old, "second", ".2")]
+    gone = "20260101_000000_abcdef"
+    left.append(put_legacy_file(root, gone, said.replace(old, gone)))
+    line = {"id": "replaced", "source": "cli", "started_at": NOW - 9}
+    messages = [{"role": "user", "content": "before"}]
+    jsonl = root / "archive" / "replaced_20260325_112518.jsonl"
+    jsonl.write_text(json.dumps({**line, "messages": messages}) + "\n")
+    foreign = root / "archive" / "notes.gz"
+    foreign.write_bytes(b"not ours")
+    torn = root / "archive" / "20260101_000000_abcdee.jsonl.gz"
+    torn.write_bytes(gzip.compress(b"torn")[:-3])
+    assert {Path(each.path) for each in home.archive.problems()} == {*left, jsonl, torn}
+    home.keeper(ARCHIVED).prepare(())
+    assert not any(path.exists() for path in (*left, jsonl))
+    assert foreign.exists()
+    assert torn.exists(), "what cannot be read is not thrown away"
+    assert sorted(bundles(home)) == sorted(
+        [
+            (old, Holds.FILES),
+            (old, Holds.FILES),
+            (old, Holds.FILES),
+            (gone, Holds.FILES),
+            ("replaced", Holds.SESSION),
+        ]
+    )
+    [hit] = home.archive.search(Search(text="file", wanted=ANY)).hits
+    assert hit.session.id == gone
+    report = restore(home, chosen(home.archive, ["replaced"]), command="restore", clock=clock)
+    assert report.brought_back == 1
+    store = home.session_store()
+    assert store is not None
+    assert [message.content for message in store.messages("replaced")] == ["before"]
+
+
+def test_taking_them_in_can_be_killed_and_repeated(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = reset_once(root)
+    left = put_legacy_file(root, old, "text")
+    home = opened(root)
+
+    unlink = Path.unlink
+
+    def killed(path: Path, missing_ok: bool = False) -> None:
+        if path == left:
+            raise OSError(5, "killed here")
+        unlink(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", killed)
+        home.keeper(ARCHIVED).prepare(())
+    assert left.exists()
+    again = opened(root)
+    again.keeper(ARCHIVED).prepare(())
+    assert not left.exists()
+    assert bundles(again) == [(old, Holds.FILES)] * 2
