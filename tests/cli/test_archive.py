@@ -101,16 +101,18 @@ def test_gzip_by_choice(kept: Machine) -> None:
 def test_an_archive_folder_of_its_own(kept: Machine) -> None:
     disk = kept.root / "disk"
     kept.configure(f'[archive]\nfolder = "{disk}"\n')
-    missing = kept.run("sessions", "archive", OLD, "--yes")
-    assert missing.code == 1
-    assert "does not exist" in missing.err
-    assert "mounted" in missing.err
-    assert listed(kept) == [OLD, OLDER, OPEN]
-    assert kept.run("sessions", "list", "--archived").code == 1
-    disk.mkdir()
+    assert listed(kept, "--archived") == []
     kept.ok("sessions", "archive", OLD, "--yes")
     assert (disk / f"{OLD}.tar.zst").exists()
     assert listed(kept, "--archived") == [OLD]
+    disk.rename(kept.root / "not mounted")
+    missing = kept.run("sessions", "archive", OLDER, "--yes")
+    assert missing.code == 1
+    assert "does not exist" in missing.err
+    assert "mounted" in missing.err
+    assert listed(kept) == [OLDER, OPEN]
+    assert kept.run("sessions", "list", "--archived").code == 1
+    assert kept.run("status").code == 0
 
 
 @pytest.mark.parametrize(

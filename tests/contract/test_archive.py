@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -37,6 +38,7 @@ from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import processes
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.catalogue import NAME as CATALOGUE
+from holdfast.stores.archive.ownership import MEMORY, OWNER
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.archiving import (
     IDS,
@@ -370,25 +372,80 @@ def test_a_second_bundle_of_an_id_gets_another_name(home: HoldfastHome) -> None:
     assert archived(home) == ["leaf.tar.zst"]
 
 
-def test_a_configured_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    home = opened(tmp_path / "home", ArchiveOptions(folder=str(tmp_path / "disk")))
-    (tmp_path / "home").mkdir()
+def home_with_folder(root: Path, folder: Path) -> HoldfastHome:
+    root.mkdir(exist_ok=True)
+    return opened(root, ArchiveOptions(folder=str(folder)))
+
+
+def test_a_configured_folder_is_made_when_it_is_new(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    home = home_with_folder(tmp_path / "home", disk)
     fill(home)
+    assert home.archive.find(ANY) == []
+    assert not disk.exists(), "reading creates nothing"
+    assert archive(home, "leaf").removed == 1
+    assert stat.S_IMODE(disk.stat().st_mode) == 0o700
+    assert bring(home).brought_back == 1
+    nowhere = home_with_folder(tmp_path / "home", tmp_path / "mnt" / "backup" / "archive")
+    report = archive(nowhere, "leaf")
+    assert "mnt/backup does not exist" in report.outcomes[0].reason
+    assert not (tmp_path / "mnt").exists()
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty folder"])
+@pytest.mark.parametrize("knows", ["its note", "its log alone"])
+def test_a_disk_that_is_not_mounted_is_not_replaced_by_a_folder(
+    tmp_path: Path, left: str, knows: str
+) -> None:
+    disk = tmp_path / "disk"
+    home = home_with_folder(tmp_path / "home", disk)
+    fill(home)
+    archive(home, "root")
     before = everything(home)
-    with pytest.raises(StorageError, match="does not exist") as raised:
+    plan = planned(home, "leaf")
+    if knows == "its log alone":  # an earlier version took no note
+        (tmp_path / "home" / MEMORY).unlink()
+        (disk / OWNER).unlink()
+    disk.rename(tmp_path / "away")
+    if left == "an empty folder":
+        disk.mkdir()
+    with pytest.raises(StorageError, match=r"does not exist|is empty") as raised:
         planned(home, "leaf")
     assert raised.value.hint is not None
     assert "mounted" in raised.value.hint
-    (tmp_path / "disk").mkdir()
-    plan = planned(home, "leaf")
-    (tmp_path / "disk").rmdir()
     report = carried_out(plan, home)
     assert report.failed == 1
     assert "mounted" in report.outcomes[0].reason
     assert everything(home) == before
-    assert not (tmp_path / "disk").exists()
-    with pytest.raises(StorageError, match="does not exist"):
+    assert not disk.exists() or not list(disk.iterdir())
+    with pytest.raises(StorageError):
         home.archive.find(ANY)
+    if disk.exists():
+        disk.rmdir()
+    (tmp_path / "away").rename(disk)
+    assert bring(home).brought_back == 1
+
+
+def test_two_homes_do_not_share_a_folder(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    first = home_with_folder(tmp_path / "home", disk)
+    fill(first)
+    archive(first, "root")
+    store_of(first).close()
+    second = home_with_folder(tmp_path / "second", disk)
+    fill(second)
+    for attempt in (lambda: planned(second, "root"), lambda: second.archive.find(ANY)):
+        with pytest.raises(StorageError, match="belongs to another home") as raised:
+            attempt()
+        assert str(tmp_path / "home") in raised.value.message
+    shutil.copytree(tmp_path / "home", tmp_path / "copy")
+    with pytest.raises(StorageError, match="belongs to another home"):
+        home_with_folder(tmp_path / "copy", disk).archive.find(ANY)
+    shutil.rmtree(tmp_path / "copy")
+    (tmp_path / "home").rename(tmp_path / "moved")
+    moved = home_with_folder(tmp_path / "moved", disk)
+    assert bring(moved).brought_back == 1
+    assert archive(moved, "leaf").removed == 1
 
 
 def test_a_link_in_place_of_the_usual_folder_is_refused(home: HoldfastHome) -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import StorageError
 from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
+from holdfast.homes.options import ArchiveOptions
 from holdfast.model.archived import Holds
 from holdfast.model.item import ARCHIVED, ARCHIVED_FILES
 from holdfast.model.plan import Plan
@@ -254,6 +256,21 @@ def test_what_is_deleted_now_is_gone_everywhere(root: Path, before: str) -> None
     store.close()
     assert holding(root, SAID) == set()
     assert holding(root, "somethingelse"), "the other one stays"
+
+
+def test_without_its_archive_nothing_is_deleted_for_good(root: Path, tmp_path: Path) -> None:
+    old = reset_once(root)
+    disk = tmp_path / "disk"
+    home = opened(root, ArchiveOptions(folder=str(disk)))
+    made, _ = plan_archive(
+        home, home.archive, ids=[old], policy=Policy(), now=NOW, command="archive"
+    )
+    carried_out(made, home)
+    undo_latest(home, clock=clock)
+    disk.rename(tmp_path / "not mounted")
+    with pytest.raises(StorageError, match="does not exist"):
+        plan_delete(home, [old], now=NOW, command="delete", undoable=False)
+    assert delete(home, old).removed == 1
 
 
 def replace_session(home: HoldfastHome, name: str) -> None:

@@ -39,7 +39,7 @@ class HomeArchive:
     ) -> None:
         """`check` is for the ids of this home's agent; `loose` removes its files one by one."""
         folder = archive_folder(state, options)
-        archive = SessionArchive(folder, is_usual=not options.folder)
+        archive = SessionArchive(folder, chosen_by=state if options.folder else None)
         self.folder = archive
         self.packer = Packer(archive, Codec(options.codec), clock)
         self.reader = ArchiveReader(archive, rows, check)

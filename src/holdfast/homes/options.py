@@ -8,8 +8,8 @@ from pathlib import Path
 from holdfast.config import Settings
 from holdfast.config.keys_maintenance import ZSTD
 from holdfast.policy.lifecycle import SessionOptions
+from holdfast.stores.archive import USUAL_FOLDER
 
-USUAL_ARCHIVE = "archive"
 _HOUR = 3_600.0
 _DAY = 24 * _HOUR
 
@@ -25,7 +25,7 @@ class ArchiveOptions:
 
 def archive_folder(state: Path, options: ArchiveOptions) -> Path:
     """Where the archive of a home lies, or would."""
-    return state / (options.folder or USUAL_ARCHIVE)
+    return state / (options.folder or USUAL_FOLDER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from holdfast.errors import UnknownSessionError, UsageError
-from holdfast.model.item import ARCHIVED, SESSION
+from holdfast.errors import StorageError, UnknownSessionError, UsageError
+from holdfast.model.item import ARCHIVED, SESSION, Item
 from holdfast.model.plan import Plan
 from holdfast.model.session import SessionFilter
 from holdfast.policy.lineage import Along
@@ -35,7 +35,7 @@ def plan_delete(
     are gone for good, everywhere.
     """
     store = home.session_store()
-    bundles = home.archive.items()
+    bundles = _bundles(home, needed=not undoable)
     if store is None and not bundles:
         raise UsageError(f"{home.root} has no session store, and so no sessions to delete.")
     named = list(dict.fromkeys(_resolved(home, store, each) for each in ids))
@@ -62,6 +62,16 @@ def plan_delete(
     )
 
 
+def _bundles(home: Home, *, needed: bool) -> Sequence[Item]:
+    """What the archive holds. Without it, what is removed for good would not be gone everywhere."""
+    try:
+        return home.archive.items()
+    except StorageError:
+        if needed:
+            raise
+        return ()
+
+
 def _resolved(home: Home, store: SessionStore | None, prefix: str) -> str:
     """The session that this names in the store; else in the archive."""
     if store is None:
@@ -71,6 +81,6 @@ def _resolved(home: Home, store: SessionStore | None, prefix: str) -> str:
     except UnknownSessionError:
         try:
             return home.archive.resolve(prefix)
-        except UnknownSessionError:
+        except (UnknownSessionError, StorageError):
             pass
         raise

@@ -30,6 +30,7 @@ from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.archive.catalogue import Catalogue
 from holdfast.stores.archive.codec import Codec, codec_of
+from holdfast.stores.archive.ownership import Ownership
 from holdfast.stores.files import (
     PRIVATE_FILE,
     allocated_bytes,
@@ -42,7 +43,6 @@ from holdfast.stores.trash_folder import TrashFolder
 _NEW = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 #: What `link` says on file systems that have no hard links.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
-_MISSING = "Is its disk mounted? Then check `folder` of [archive] in config.toml."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,34 +54,36 @@ class ArchiveView:
 
 
 class SessionArchive:
-    """The archive in one folder. The usual one is made when it is needed; another must be there."""
+    """The archive in one folder, which is made when it is needed. One that somebody chose belongs
+    to the home that archived there first."""
 
-    def __init__(self, path: Path, *, is_usual: bool) -> None:
+    def __init__(self, path: Path, *, chosen_by: Path | None = None) -> None:
+        """`chosen_by` is the state folder of the home whose configuration names this folder; None
+        for the usual one, inside the home."""
         with contextlib.suppress(OSError, RuntimeError):  # a loop of links is no folder either
-            path = path if is_usual else path.resolve()
+            path = path if chosen_by is None else path.resolve()
         self.path = path
-        self._is_usual = is_usual
+        self._owner = None if chosen_by is None else Ownership(chosen_by, path)
         self.catalogue = Catalogue(path)
         self.trash = TrashFolder(path / ".trash")
 
     def check(self) -> bool:
         """Whether it is there. Raises when it should be and is not, or is no folder to use."""
-        if self._is_usual and self.path.is_symlink():
+        if self._owner is None and self.path.is_symlink():
             raise StorageError(
                 f"{self.path} is a link; Holdfast does not follow it out of the home.",
                 hint="Set `folder` of [archive] in config.toml to where the archive should be.",
             )
-        if self.path.is_dir():
-            return True
-        if self.path.exists():
+        if self.path.exists() and not self.path.is_dir():
             raise StorageError(f"{self.path} is no folder; sessions cannot be archived there.")
-        if not self._is_usual:
-            raise StorageError(f"The archive folder {self.path} does not exist.", hint=_MISSING)
-        return False
+        return self.path.is_dir() if self._owner is None else self._owner.check()
 
     def make(self) -> None:
         """Ready to be written to; raises `StorageError` when that cannot be."""
-        if not self.check():
+        is_there = self.check()
+        if self._owner is not None:
+            self._owner.make()
+        elif not is_there:
             with storage_errors(f"create the archive folder {self.path}"):
                 make_private_dir(self.path)
 
