@@ -14,6 +14,7 @@ from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.model.session import SessionFilter, SessionOrder
 
 if TYPE_CHECKING:
+    from holdfast.model.archived import ArchivedSession
     from holdfast.model.session import Session
     from holdfast.policy.prices import Prices
     from holdfast.ports import Home
@@ -105,8 +106,20 @@ def _list_archived(invocation: Invocation, home: Home, asked: _Asked) -> int:
 
         say("The archive is empty.")
     else:
-        _show(asked, [each.session for each in found], total, invocation.now)
+        _show(asked, [_as_listed(each) for each in found], total, invocation.now)
     return 0
+
+
+def _as_listed(archived: ArchivedSession) -> Session:
+    """Of archived files the size that they take, and a title that says what they are."""
+    from dataclasses import replace
+
+    from holdfast.model.archived import Holds
+
+    if archived.holds is Holds.SESSION:
+        return archived.session
+    title = f"{archived.session.title or ''} (files of a session in the store)".strip()
+    return replace(archived.session, title=title, bytes=archived.archive_bytes)
 
 
 def _print_json(
