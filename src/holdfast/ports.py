@@ -192,6 +192,10 @@ class Home(Protocol):
     def checkpoint_upkeep(self) -> CheckpointUpkeep:
         """The bounds of this home's checkpoints."""
 
+    @property
+    def own_checkpoint_upkeep(self) -> CheckpointUpkeep:
+        """The same for those alone that Holdfast takes here: another agent keeps its own."""
+
     def session_store(self) -> SessionStore | None:
         """The sessions of this home; None when it has no store. Creates nothing."""
 
@@ -474,13 +478,23 @@ class CheckpointStore(Protocol):
         """How far this restore came, while it is the latest of its project."""
 
 
+class Bounding(Protocol):
+    """Brings a checkpoint store back within its bounds while an agent works. Never raises."""
+
+    def later(self) -> None:
+        """Have it done soon. Costs the caller next to nothing."""
+
+    def room_made(self) -> AbstractContextManager[None]:
+        """Do it now; until the context ends, nobody else does."""
+
+
 class CheckpointUpkeep(Protocol):
     """What keeps the checkpoint folder of a home within its bounds. Looking creates nothing."""
 
     def scan(self, now: float) -> CheckpointInventory: ...
 
-    def set_aside(self, now: float) -> str | None:
-        """Move older repositories out of the way; the name of their new folder, if there were."""
+    def note(self, now: float) -> None:
+        """Write down what can be seen now and a later run wants to know; before a change."""
 
     def pack(self) -> int:
         """Bring the store into its smallest form without dropping anything; the bytes freed."""

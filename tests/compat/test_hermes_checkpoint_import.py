@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,14 @@ import pytest
 
 from holdfast.homes.hermes.checkpoints_import import Imported, ImportState, import_checkpoints
 from holdfast.homes.holdfast import HoldfastHome
+from holdfast.model.item import LEGACY
 from holdfast.model.report import Result
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.services.prune_checkpoints import plan_clear_legacy
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.stores.shadowgit.store import ShadowGitStore
+from tests.checkpointing import backdate
 from tests.compat.hermes_store import (
     DAY,
     START,
@@ -165,6 +169,7 @@ def test_older_layouts_go_by_age_and_on_request_and_come_back(
 ) -> None:
     home, *_ = made
     an_older_repository(home, tmp_path / "older")
+    backdate(home.folder / project(tmp_path / "older"), START)
     home.now = START + 3 * DAY
     assert home.prune(CheckpointPolicy(stale_after=7 * DAY)).operation is None
     home.now = START + 8 * DAY
@@ -182,16 +187,38 @@ def test_older_layouts_go_by_age_and_on_request_and_come_back(
     assert place.is_dir()
 
 
+def test_an_older_repository_whose_directory_is_gone_goes_at_once(
+    made: tuple[Home, Path, Path], tmp_path: Path
+) -> None:
+    home, *_ = made
+    an_older_repository(home, tmp_path / "older")
+    place = home.folder / project(tmp_path / "older")
+    shutil.rmtree(tmp_path / "older")
+    home.now = time.time()
+    [item] = [
+        each
+        for each in home.plan(CheckpointPolicy(stale_after=7 * DAY)).removals
+        if each.kind == LEGACY
+    ]
+    assert item.reason == f"its directory is gone: {tmp_path / 'older'}"
+    home.prune(CheckpointPolicy(keep_orphans=True))
+    assert place.is_dir()
+    home.prune(CheckpointPolicy())
+    assert not place.exists()
+
+
 def test_an_older_repository_that_is_in_use_stays(tmp_path: Path) -> None:
     home = Home(tmp_path / "home", START + 30 * DAY)
     home.folder.mkdir(parents=True)
     an_older_repository(home, tmp_path / "older")
     place = home.folder / project(tmp_path / "older")
+    backdate(place, START)
     plan = home.plan(CheckpointPolicy(stale_after=7 * DAY))
     (place / "index.lock").touch()  # an older Hermes begins a checkpoint
     assert [each.reason for each in home.apply(plan).outcomes] == [
         "changed since the plan was made"
     ]
+    backdate(place, START)
     plan = home.plan(CheckpointPolicy(stale_after=7 * DAY))
     with somebody_in(home):
         [outcome] = home.apply(plan).outcomes

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import UnknownCheckpointError
+from holdfast.model.checkpoint import ProjectState
 from holdfast.model.report import Result
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.services.prune_checkpoints import plan_clear_legacy
 from holdfast.services.undo import undo_latest
-from holdfast.stores.shadowgit import legacy
+from holdfast.stores.shadowgit import legacy, projects
 from holdfast.stores.shadowgit.legacy import LegacyShelf
 from holdfast.stores.shadowgit.repository import Layout
-from tests.checkpointing import DAY, Bench, file_bytes
+from tests.checkpointing import DAY, Bench, backdate, file_bytes
 
 HASH = "0123456789abcdef"
 
@@ -201,27 +204,93 @@ def test_cleared_for_good_they_are_gone(bench: Bench) -> None:
     assert not list((bench.root / "home" / "trash").glob("*/*"))
 
 
-def test_prune_moves_them_aside_and_takes_them_by_age(bench: Bench) -> None:
-    old = an_older_repository(bench)
-    policy = CheckpointPolicy(stale_after=7 * DAY)
-    assert bench.prune(policy).removed == 0
-    assert not old.exists()
-    bench.now += 8 * DAY
-    report = bench.prune(policy)
-    assert [each.result for each in report.outcomes] == [Result.REMOVED]
-    assert legacy.archives(layout(bench)) == []
-
-
-def test_they_count_against_the_bound_on_bytes(bench: Bench) -> None:
+def test_archives_wait_for_the_user(bench: Bench) -> None:
+    """Neither age nor the cap takes them, and none costs a checkpoint its place."""
     an_older_repository(bench)
-    ids = bench.takes(bench.project(), 3)
     legacy.set_aside(layout(bench), now=bench.now)
+    ids = bench.takes(bench.project(), 3)
+    bench.now += 300 * DAY
     inventory = bench.scan()
     assert inventory.total_bytes == file_bytes(bench.folder)
-    policy = CheckpointPolicy(max_bytes=inventory.total_bytes - 20_000)
-    report = bench.prune(policy, changing=False)
-    assert "legacy_checkpoints" in [each.kind for each in report.outcomes]
-    assert bench.ids() == ids
+    assert inventory.bounded_bytes < inventory.total_bytes
+    policy = CheckpointPolicy(max_bytes=inventory.bounded_bytes + 20_000)
+    plan = bench.plan(policy)
+    assert not plan.removals
+    (short,) = plan.shortfalls
+    assert any("checkpoints clear-legacy" in why for why in short.held_by)
+    bench.prune(replace(policy, stale_after=7 * DAY))
+    assert len(legacy.archives(layout(bench))) == 1
+    asked = bench.plan(CheckpointPolicy(legacy=True))
+    assert [each.kind for each in asked.removals] == ["legacy_checkpoints"]
+    assert ids
+
+
+def test_single_ones_go_by_the_newest_time_inside(bench: Bench) -> None:
+    """Of any file, and of the newest commit: whichever is newer."""
+    old = an_older_repository(bench)
+    newest_commit = 1_700_000_001
+    week = CheckpointPolicy(stale_after=7 * DAY)
+    bench.now = newest_commit + 40 * DAY
+    backdate(old, bench.now - 30 * DAY)
+    os.utime(old / "objects", (bench.now - DAY, bench.now - DAY))
+    assert not bench.plan(week).removals, "something in it was touched yesterday"
+    backdate(old, newest_commit - 400 * DAY)
+    bench.now = newest_commit + 3 * DAY
+    assert not bench.plan(week).removals, "its newest commit is of three days ago"
+    bench.now = newest_commit + 8 * DAY
+    (item,) = bench.plan(week).removals
+    assert item.reason == "untouched for more than 7 d: for 8 d"
+    assert bench.prune(week).removed == 1
+    assert not old.exists()
+    undo_latest(bench.home, clock=lambda: bench.now)
+    assert len(LegacyShelf.of(layout(bench)).list()) == 2
+
+
+def test_one_whose_directory_is_gone_goes_at_once(bench: Bench) -> None:
+    old = an_older_repository(bench)
+    kept = an_older_repository(bench, "f" * 16)
+    bench.now += 300 * DAY  # stale as well; that it is an orphan is said first
+    for each in (old, kept):
+        backdate(each, bench.now - DAY)
+    shutil.rmtree(bench.root / f"work of {HASH}")
+    policy = CheckpointPolicy(stale_after=7 * DAY)
+    (item,) = bench.plan(policy).removals
+    assert (item.id, item.reason) == (HASH, f"its directory is gone: {bench.root}/work of {HASH}")
+    assert not bench.plan(replace(policy, keep_orphans=True)).removals
+    assert bench.prune(policy).removed == 1
+    assert (old.exists(), kept.exists()) == (False, True)
+
+
+def test_one_on_a_disk_that_may_come_back_is_not_gone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = an_older_repository(bench)
+    disk = bench.root / "disk"
+    disk.mkdir()
+    fstab = bench.root / "fstab"
+    fstab.write_text(f"# a disk\nUUID=1 {disk} ext4 noauto 0 0\n")
+    monkeypatch.setattr(projects, "_FSTAB", fstab)
+    for workdir, state in (
+        (disk / "site", ProjectState.UNMOUNTED),
+        ("/mnt/usb/site", ProjectState.UNMOUNTED),
+        (bench.root / "gone" / "with everything", ProjectState.UNMOUNTED),
+        ("relative", ProjectState.UNMOUNTED),
+        (bench.root / "site", ProjectState.MISSING),
+        (bench.root, ProjectState.LIVE),
+    ):
+        (old / "HERMES_WORKDIR").write_text(f"{workdir}\n")
+        assert bench.scan().older[HASH].state is state, workdir
+        assert bool(bench.plan(CheckpointPolicy()).removals) is (state is ProjectState.MISSING)
+
+
+def test_one_that_is_written_after_the_plan_was_made_stays(bench: Bench) -> None:
+    old = an_older_repository(bench)
+    plan = bench.plan(CheckpointPolicy(legacy=True))
+    (old / "refs" / "heads" / "master").write_text("0" * 40)
+    assert [each.reason for each in bench.apply(plan).outcomes] == [
+        "changed since the plan was made"
+    ]
+    assert old.is_dir()
 
 
 def test_a_plan_that_names_something_else_touches_nothing(bench: Bench) -> None:

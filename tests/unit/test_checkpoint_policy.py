@@ -217,16 +217,18 @@ def test_what_undo_of_a_rollback_needs_stays_as_long_as_trash() -> None:
     assert [*gone(planned(policy, store(*items, needed={"p2": NOW - 8 * DAY})))] == ["p1", "p2"]
 
 
-def test_what_rotation_hid_goes_for_good() -> None:
+def test_what_a_take_hid_goes_to_the_trash_like_what_the_bound_takes() -> None:
     hidden = store(
         checkpoint("a"),
         rotated=(checkpoint("b"),),
         holds={root_of("a"): {"x": 5}, rotated_root("b"): {"x": 5, "y": 7}},
     )
-    plan = planned(CheckpointPolicy(), hidden)
-    (item,) = plan.removals
-    assert (item.id, item.bytes, item.undoable) == ("b", 7, False)
-    assert plan.items[-1].action is Action.RECLAIM
+    for use_trash in (True, False):
+        plan = planned(CheckpointPolicy(max_count=1, use_trash=use_trash), hidden)
+        (item,) = plan.removals
+        assert (item.id, item.bytes, item.undoable) == ("b", 7, use_trash)
+        assert item.reason == "over the bound of 1 checkpoint"
+        assert (plan.items[-1].action is Action.RECLAIM) is not use_trash
 
 
 # --- Trash and archives ---------------------------------------------------------------------------
@@ -242,13 +244,59 @@ def test_old_trash_goes_and_young_trash_stays() -> None:
     assert plan.bytes == 5
 
 
-def test_archives_of_older_repositories_go_by_age() -> None:
-    archives = [
-        checkpoint(f"legacy-{age}", age=age * DAY, kind=LEGACY, bytes=50, project="")
-        for age in (1, 9)
-    ]
-    plan = planned(CheckpointPolicy(stale_after=7 * DAY), store(legacy=tuple(archives)))
-    assert gone(plan) == {"legacy-9": "legacy archive older than 7 d: moved aside 9 d ago"}
+def older(item: Item, state: ProjectState = ProjectState.LIVE) -> dict[str, Project]:
+    return {
+        item.id: Project(
+            id=item.id,
+            workdir=f"/work/{item.id}",
+            state=state,
+            checkpoints=0,
+            last_touch=item.last_active_at,
+        )
+    }
+
+
+@given(
+    age=st.floats(min_value=0, max_value=9_999),
+    size=st.integers(min_value=0, max_value=10**9),
+    limit=st.none() | st.integers(min_value=0, max_value=10**9),
+    days=st.none() | st.floats(min_value=0, max_value=100),
+    keep_orphans=st.booleans(),
+)
+def test_archives_of_older_repositories_wait_for_the_user(
+    age: float, size: int, limit: int | None, days: float | None, keep_orphans: bool
+) -> None:
+    """Neither age nor cap takes one, and none costs a checkpoint its place."""
+    archive = checkpoint("legacy-1", age=age * DAY, kind=LEGACY, bytes=size, project="")
+    policy = CheckpointPolicy(
+        stale_after=None if days is None else days * DAY,
+        max_bytes=limit,
+        keep_orphans=keep_orphans,
+    )
+    items = [checkpoint(f"p{number}", age=number) for number in range(3)]
+    with_archive = planned(policy, store(*items, legacy=(archive,)))
+    without = planned(policy, store(*items))
+    assert gone(with_archive) == gone(without)
+    if limit is not None and size > limit:
+        (short,) = with_archive.shortfalls
+        assert sum(short.held_by.values()) == short.remaining
+        assert any("clear-legacy" in why for why in short.held_by)
+    asked = planned(replace(policy, legacy=True), store(*items, legacy=(archive,)))
+    assert gone(asked)["legacy-1"] == "asked for with --legacy"
+
+
+def test_single_older_repositories_go_as_projects_do_orphans_first() -> None:
+    live = checkpoint("a" * 16, age=9 * DAY, kind=LEGACY, bytes=50, project="")
+    policy = CheckpointPolicy(stale_after=7 * DAY)
+    for state, flags, reason in (
+        (ProjectState.LIVE, {}, "untouched for more than 7 d: for 9 d"),
+        (ProjectState.MISSING, {}, f"its directory is gone: /work/{'a' * 16}"),
+        (ProjectState.MISSING, {"keep_orphans": True}, "untouched for more than 7 d: for 9 d"),
+        (ProjectState.MISSING, {"keep_orphans": True, "stale_after": None}, None),
+        (ProjectState.LIVE, {"stale_after": None, "max_bytes": 1}, None),
+    ):
+        plan = planned(replace(policy, **flags), store(legacy=(live,), older=older(live, state)))
+        assert gone(plan).get(live.id) == reason
 
 
 def test_upkeep_alone_takes_only_what_has_gone_already() -> None:
@@ -301,13 +349,12 @@ def test_the_newest_of_each_project_stays_and_the_plan_says_so() -> None:
     assert short.held_by == {"newest of its project": 2, "files of the store itself": BESIDE}
 
 
-def test_trash_is_the_first_to_go_then_what_was_meant_for_it_then_archives() -> None:
+def test_trash_is_the_first_to_go_then_what_was_meant_for_it() -> None:
     full = store(
         checkpoint("p0"),
         checkpoint("p1", age=5),
         checkpoint("p2", age=9),
         trash=(trash(0, age=2),),
-        legacy=(checkpoint("legacy-1", age=1, kind=LEGACY, bytes=10, project=""),),
         holds={
             "p0": {"a": 10},
             "p1": {"b": 10},
@@ -315,9 +362,9 @@ def test_trash_is_the_first_to_go_then_what_was_meant_for_it_then_archives() -> 
             trash_root("7/0/x"): {"d": 10},
         },
     )
-    order = ["7/0/x", "p2", "legacy-1", "p1"]
-    for count in range(5):
-        limit = BESIDE + 50 - 10 * count
+    order = ["7/0/x", "p2", "p1"]
+    for count in range(4):
+        limit = BESIDE + 40 - 10 * count
         plan = planned(CheckpointPolicy(max_bytes=limit, max_count=2), full)
         final = [item.id for item in plan.removals if not item.undoable]
         assert sorted(final) == sorted(order[:count]), limit

@@ -82,7 +82,9 @@ def create_store(invocation: Invocation) -> ShadowGitStore:
         user_home=how.user_home,
         max_file_size=how.max_file_size,
         max_snapshots=how.max_snapshots,
+        max_bytes=how.max_bytes,
         excludes=how.excludes,
+        home=invocation.home_path.resolve(),
     )
 
 
@@ -93,6 +95,7 @@ def _capturing(invocation: Invocation, settings: Settings) -> Capturing:
         user_home=invocation.user_home,
         max_file_size=settings.checkpoints.max_file_bytes,
         max_snapshots=settings.checkpoints.max_snapshots,
+        max_bytes=settings.checkpoints.max_bytes,
         excludes=settings.checkpoints.exclude,
         here=_here(),
     )

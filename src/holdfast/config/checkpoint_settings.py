@@ -20,6 +20,7 @@ class CheckpointSettings:
     max_total_size_mb: int
     max_file_size_mb: int
     retention_days: float
+    delete_orphans: bool
     auto_prune: bool
     keep_last: int
     keep_hourly: int
@@ -34,6 +35,11 @@ class CheckpointSettings:
         """The size of the largest file that is captured; None is no bound."""
         return self.max_file_size_mb * _MEGABYTE or None
 
+    @property
+    def max_bytes(self) -> int | None:
+        """The cap on everything in the checkpoint folder; None is no cap."""
+        return self.max_total_size_mb * _MEGABYTE or None
+
     def policy(self, *, use_trash: bool = True, keep_orphans: bool = False) -> CheckpointPolicy:
         """Which checkpoints stay. It may be empty: then all do."""
         return CheckpointPolicy(
@@ -47,7 +53,7 @@ class CheckpointSettings:
             ),
             stale_after=self.retention_days * DAY or None,
             max_count=self.max_snapshots or None,
-            max_bytes=self.max_total_size_mb * _MEGABYTE or None,
-            keep_orphans=keep_orphans,
+            max_bytes=self.max_bytes,
+            keep_orphans=keep_orphans or not self.delete_orphans,
             use_trash=use_trash,
         )

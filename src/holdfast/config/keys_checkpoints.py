@@ -30,15 +30,19 @@ CHECKPOINT_KEYS: tuple[Key, ...] = (
         path=(CHECKPOINTS, "max_snapshots"),
         kind=_COUNT,
         default=20,
-        about=("The most checkpoints to keep of each project. 0 is no bound.",),
+        about=(
+            "The most checkpoints to keep of each project. 0 is no bound. It holds while an agent",
+            "works: the oldest leave the list at once and soon after are in the log and the trash.",
+        ),
     ),
     Key(
         path=(CHECKPOINTS, "max_total_size_mb"),
         kind=_SIZE,
         default=500,
         about=(
-            "The most that all checkpoints may take on disk, in MB of 1,000,000 bytes.",
-            "0 is no bound.",
+            "The most that all checkpoints may take on disk, in MB of 1,000,000 bytes. 0 is no",
+            "bound. It holds while an agent works, within seconds; twice this is never exceeded.",
+            "Archives of older layouts do not count: they wait for `checkpoints clear-legacy`.",
         ),
     ),
     Key(
@@ -57,10 +61,22 @@ CHECKPOINT_KEYS: tuple[Key, ...] = (
         ),
     ),
     Key(
+        path=(CHECKPOINTS, "delete_orphans"),
+        kind=Flag(),
+        default=True,
+        about=(
+            "Whether the checkpoints of a project go once its directory is gone. A directory on a",
+            "disk that is not mounted is not gone.",
+        ),
+    ),
+    Key(
         path=(CHECKPOINTS, "auto_prune"),
         kind=Flag(),
         default=True,
-        about=("Whether maintenance prunes checkpoints by these rules, without anybody asking.",),
+        about=(
+            "Whether maintenance prunes by age, orphans and the keep_... rules, without anybody",
+            "asking. max_snapshots and max_total_size_mb hold either way.",
+        ),
     ),
     _keep("last", "checkpoints of each project, this many"),
     _keep("hourly", "of each hour, for this many hours that have one"),

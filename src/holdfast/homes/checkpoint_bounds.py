@@ -51,11 +51,19 @@ class LateKeeper:
 
 
 class CheckpointBounds:
-    """`keepers` are those of what leaves the checkpoint folder, `space` gives back its space."""
+    """`keepers` are those of what leaves the checkpoint folder, `space` gives back its space.
+    `limit` is the cap on its bytes."""
 
-    def __init__(self, root: Path, trash: TrashFolder, log: Callable[[], LogView]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        trash: TrashFolder,
+        log: Callable[[], LogView],
+        limit: int | None = None,
+    ) -> None:
         self._root = root
         self._log = log
+        self._limit = limit
         self.keepers: Mapping[tuple[str, Action], Keeper] = {
             (CHECKPOINT, Action.REMOVE): LateKeeper(
                 lambda: self._made("checkpoint_keeper", "CheckpointKeeper")
@@ -65,7 +73,7 @@ class CheckpointBounds:
             ),
         }
         self.space: Keeper = LateKeeper(
-            lambda: self._made("checkpoint_space", "CheckpointSpaceKeeper")
+            lambda: self._made("checkpoint_space", "CheckpointSpaceKeeper", self._limit)
         )
 
     def exists(self) -> bool:
@@ -75,9 +83,9 @@ class CheckpointBounds:
     @cached_property
     def upkeep(self) -> CheckpointFolder:
         made: type[CheckpointFolder] = _loaded("homes.checkpoint_scan", "CheckpointFolder")
-        return made(self._root, self._layout(), self._log)
+        return made(self._root, self._layout(), self._log, self._limit)
 
-    def _made(self, module: str, name: str, *more: TrashFolder) -> Keeper:
+    def _made(self, module: str, name: str, *more: TrashFolder | int | None) -> Keeper:
         make: Callable[..., Keeper] = _loaded(f"homes.{module}", name)
         return make(self._layout(), *more)
 

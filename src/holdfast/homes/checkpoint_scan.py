@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from holdfast.model.checkpoint import Project
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.inventory import Problem
 from holdfast.model.item import CHECKPOINT_KINDS, CHECKPOINT_SPACE, LEGACY, SPACE, Item
 from holdfast.model.operation import LogView, TrashEntry
 from holdfast.model.verification import Verification
 from holdfast.model.weights import Weights
-from holdfast.stores.files import version_of
 from holdfast.stores.shadowgit import legacy, overview, reclaiming, tidying, verifying
 from holdfast.stores.shadowgit.checkpoint_items import items
 from holdfast.stores.shadowgit.dropping import Ref, all_refs
 from holdfast.stores.shadowgit.object_files import allocated_below
-from holdfast.stores.shadowgit.projects import ProjectRecord, recorded
+from holdfast.stores.shadowgit.projects import ProjectRecord, recorded, state_without_record
 from holdfast.stores.shadowgit.repository import Layout, opened, used
 from holdfast.stores.shadowgit.sizes import Measured, measure
 from holdfast.stores.shadowgit.trees import Trees
@@ -25,18 +25,27 @@ _HOLDER = "checkpoints prune"
 
 
 class CheckpointFolder:
-    """The bounds of a checkpoint folder. Looking at it creates nothing."""
+    """The bounds of a checkpoint folder. Looking at it creates nothing. `limit` is the cap on its
+    bytes: packing never takes more than twice that."""
 
-    def __init__(self, home: Path, layout: Layout, log: Callable[[], LogView]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        layout: Layout,
+        log: Callable[[], LogView],
+        limit: int | None = None,
+    ) -> None:
         self._home = home
         self._layout = layout
         self._log = log
+        self._limit = limit
 
     def scan(self, now: float) -> CheckpointInventory:
         log = self._log()
+        single = legacy.singles(self._layout)
         trash = [entry for entry in log.trash if entry.removal.item.kind in CHECKPOINT_KINDS]
         if not self._layout.exists():
-            return self._without_store(trash, now)
+            return self._without_store(trash, single, now)
         with used(self._layout):
             refs = all_refs(self._layout)
             objects = opened(self._layout)
@@ -55,7 +64,8 @@ class CheckpointFolder:
             checkpoints=tuple(items(self._layout, trees, shown, records, weights)),
             rotated=tuple(items(self._layout, trees, rotated, {}, weights)),
             trash=tuple(entry.as_item() for entry in trash),
-            legacy=tuple(self._legacy()),
+            legacy=tuple(legacy_items(self._layout, single)),
+            older=older_projects(single),
             space=(_space(measured, now),),
             names=_names(records.values()),
             needed=_needed(log.rolled_back),
@@ -64,15 +74,15 @@ class CheckpointFolder:
             problems=(*_unknown(refs, trash), *_damage(measured)),
         )
 
-    def set_aside(self, now: float) -> str | None:
-        """Move older repositories out of the way; the name of their new folder, if there were."""
-        return legacy.set_aside(self._layout, now=now)
+    def note(self, now: float) -> None:
+        """Everything is noted when a checkpoint is taken."""
 
     def pack(self) -> int:
         """Bring the store into its smallest form without dropping anything; the bytes freed."""
         if not self._layout.exists():
             return 0
-        return reclaiming.reclaim(self._layout, holder=_HOLDER, thorough=True).freed
+        done = reclaiming.reclaim(self._layout, holder=_HOLDER, thorough=True, limit=self._limit)
+        return done.freed
 
     def tidy(self) -> bool:
         """The cheap part of that, if it is time to."""
@@ -81,27 +91,57 @@ class CheckpointFolder:
     def verify(self) -> Verification:
         return verifying.verify(self._layout)
 
-    def _without_store(self, trash: Sequence[TrashEntry], now: float) -> CheckpointInventory:
+    def _without_store(
+        self,
+        trash: Sequence[TrashEntry],
+        single: Sequence[legacy.SingleRepository],
+        now: float,
+    ) -> CheckpointInventory:
         return CheckpointInventory(
             home=str(self._home),
             scanned_at=now,
             projects={},
             checkpoints=(),
             trash=tuple(entry.as_item() for entry in trash),
-            legacy=tuple(self._legacy()),
+            legacy=tuple(legacy_items(self._layout, single)),
+            older=older_projects(single),
             total_bytes=allocated_below(self._layout.folder) + _beside(trash),
             weights=Weights((), (), {}),
         )
 
-    def _legacy(self) -> Iterator[Item]:
-        for archive in legacy.archives(self._layout):
-            yield Item(
-                kind=LEGACY,
-                id=archive.name,
-                bytes=archive.bytes,
-                last_active_at=archive.moved_at,
-                version=version_of(archive.path.lstat()),
-            )
+
+def legacy_items(layout: Layout, found: Sequence[legacy.SingleRepository]) -> Iterator[Item]:
+    """Archives of an older layout, and single repositories that nobody moved aside yet."""
+    for archive in legacy.archives(layout):
+        yield Item(
+            kind=LEGACY,
+            id=archive.name,
+            bytes=archive.bytes,
+            last_active_at=archive.moved_at,
+            version=legacy.version_at(archive.path),
+        )
+    for each in found:
+        yield Item(
+            kind=LEGACY,
+            id=each.name,
+            bytes=each.bytes,
+            last_active_at=each.last_touch,
+            version=each.version,
+        )
+
+
+def older_projects(found: Sequence[legacy.SingleRepository]) -> Mapping[str, Project]:
+    """What the single repositories are about."""
+    return {
+        each.name: Project(
+            id=each.name,
+            workdir=each.workdir,
+            state=state_without_record(each.workdir),
+            checkpoints=0,
+            last_touch=each.last_touch,
+        )
+        for each in found
+    }
 
 
 def _space(measured: Measured, now: float) -> Item:

@@ -17,10 +17,11 @@ from holdfast.stores.shadowgit.repository import Layout
 
 
 class CheckpointSpaceKeeper:
-    """Gives back what the checkpoint store does not use."""
+    """Gives back what the checkpoint store does not use. `limit` is its cap, in bytes."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, limit: int | None = None) -> None:
         self._layout = layout
+        self._limit = limit
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         """It measures by itself."""
@@ -42,7 +43,7 @@ class CheckpointSpaceKeeper:
         if not self._layout.exists():
             return removal.end(Result.SKIPPED, "already gone")
         try:
-            done = reclaim(self._layout, holder="checkpoints prune")
+            done = reclaim(self._layout, holder="checkpoints prune", limit=self._limit)
         except BusyError as error:
             return removal.end(Result.SKIPPED, error.message)  # the next run gives it back
         except HoldfastError as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast.ports import Bounding
     from holdfast.stores.shadowgit.store import ShadowGitStore
 
 FOLDER = "checkpoints"
@@ -21,9 +22,19 @@ def checkpoint_store(
     max_file_size: int | None = USUAL_FILE_SIZE,
     excludes: Sequence[str] = (),
     max_snapshots: int = 0,
+    max_bytes: int | None = None,
+    home: Path | None = None,
 ) -> ShadowGitStore:
-    """The store in a home; one that does not exist is made by the first checkpoint."""
-    # Loaded on first use: git's library takes a tenth of a second, and most runs do without it.
+    """The store in a home; one that does not exist is made by the first checkpoint.
+
+    `root` is the folder of a home that is ours; `home` is the home itself where that is another
+    agent's. With a bound, whatever a take leaves above it goes soon after.
+    """
+    bounding: Bounding | None = None
+    if max_snapshots or max_bytes is not None:
+        make = import_module("holdfast.homes.bounding").Bounder
+        bounding = make(home or root, root / FOLDER, max_snapshots, max_bytes)
+    # Loaded on first use: most runs do without it.
     opened: type[ShadowGitStore] = import_module("holdfast.stores.shadowgit.store").ShadowGitStore
     return opened(
         root / FOLDER,
@@ -31,6 +42,8 @@ def checkpoint_store(
         max_file_size=max_file_size,
         excludes=excludes,
         max_snapshots=max_snapshots,
+        max_bytes=max_bytes,
+        bounding=bounding,
     )
 
 

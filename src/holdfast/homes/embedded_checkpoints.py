@@ -39,6 +39,7 @@ def open_checkpoints(
         max_file_size=settings.max_file_bytes,
         excludes=settings.exclude,
         max_snapshots=settings.max_snapshots,
+        max_bytes=settings.max_bytes,
     )
     return Recorder(
         store,

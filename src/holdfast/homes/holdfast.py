@@ -73,6 +73,7 @@ class HoldfastHome:
         self._idle = options.idle if idle is None else idle
         self._life = LifeSigns(is_dead=_is_dead, abandoned_after=options.abandoned_after)
         self._archive = options.archive
+        self._checkpoint_bytes = options.checkpoint_bytes
 
     @cached_property
     def log(self) -> FileOperationLog:
@@ -90,7 +91,7 @@ class HoldfastHome:
     def _bounds(self) -> CheckpointBounds:
         made: type[CheckpointBounds]
         made = import_module("holdfast.homes.checkpoint_bounds").CheckpointBounds
-        return made(self.root, self._trash, self.log.read)
+        return made(self.root, self._trash, self.log.read, self._checkpoint_bytes)
 
     @cached_property
     def _keepers(self) -> HoldfastKeepers:
@@ -167,12 +168,15 @@ class HoldfastHome:
             max_file_size=wanted.max_file_size,
             excludes=wanted.excludes,
             max_snapshots=wanted.max_snapshots,
+            max_bytes=wanted.max_bytes,
         )
         return store if store.layout.exists() or store.older() else None
 
     @property
     def checkpoint_upkeep(self) -> CheckpointUpkeep:
         return self._bounds.upkeep
+
+    own_checkpoint_upkeep = checkpoint_upkeep
 
     def session_store(self) -> SqliteSessionStore | None:
         """The session store, opened once; None when there is none. Creates nothing."""

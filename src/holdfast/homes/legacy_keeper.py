@@ -10,7 +10,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.stores.files import make_private_dir, sync_dir
-from holdfast.stores.shadowgit.legacy import is_name
+from holdfast.stores.shadowgit.legacy import is_name, version_at
 from holdfast.stores.shadowgit.object_files import allocated_below
 from holdfast.stores.shadowgit.repository import Layout
 from holdfast.stores.trash_folder import TrashFolder
@@ -41,6 +41,8 @@ class LegacyKeeper:
     def _remove(self, removal: Removal, place: Path, copy: Path) -> Outcome:
         if not place.is_dir() or place.is_symlink():
             return removal.end(Result.SKIPPED, "already gone")
+        if version_at(place) != removal.item.version:
+            return removal.end(Result.SKIPPED, "changed since the plan was made")
         if copy.exists():
             return removal.end(Result.FAILED, "its place in the trash is taken")
         make_private_dir(copy.parent)

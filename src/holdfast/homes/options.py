@@ -32,10 +32,12 @@ def archive_folder(state: Path, options: ArchiveOptions) -> Path:
 class HomeOptions:
     """`idle` is how long a file without a session counts as in use after it was touched;
     `abandoned_after` how long a session whose process is gone must have been idle before it is
-    ended, or can be deleted by name without an end."""
+    ended, or can be deleted by name without an end; `checkpoint_bytes` the cap on the checkpoint
+    store, None for none."""
 
     idle: float = _DAY
     abandoned_after: float = _DAY
+    checkpoint_bytes: int | None = None
     archive: ArchiveOptions = field(default_factory=ArchiveOptions)
 
     def living_by(self, options: SessionOptions) -> HomeOptions:
@@ -48,6 +50,7 @@ class HomeOptions:
             idle=settings.sessions.idle_hours * _HOUR,
             # 0 turns ending off; who names a session still has to wait for a day.
             abandoned_after=settings.sessions.abandoned_hours * _HOUR or _DAY,
+            checkpoint_bytes=settings.checkpoints.max_bytes,
             archive=ArchiveOptions(folder=settings.archive.folder, codec=settings.archive.codec),
         )
 

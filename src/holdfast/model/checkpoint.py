@@ -189,17 +189,19 @@ class Lines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capturing:
-    """What a store captures, and how many checkpoints of a project stay when one is taken.
+    """What a store captures, and the bounds that hold while checkpoints are taken.
 
     `user_home` is a place that is too broad. `max_file_size` is in bytes, None for no limit.
-    `excludes` are ignore rules on top of the standing ones. `max_snapshots` of 0 is no bound.
-    `here` is where the user is: it tells which is meant where two projects have one checkpoint.
+    `excludes` are ignore rules on top of the standing ones. `max_snapshots` of 0 is no bound on the
+    checkpoints of a project, `max_bytes` of None no cap on what the store takes on the disk. `here`
+    is where the user is: it tells which is meant where two projects have one checkpoint.
     """
 
     user_home: Path | None = None
     max_file_size: int | None = 10_000_000
     excludes: tuple[str, ...] = ()
     max_snapshots: int = 0
+    max_bytes: int | None = None
     here: Path | None = None
 
 

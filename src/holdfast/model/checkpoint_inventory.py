@@ -16,7 +16,9 @@ class CheckpointInventory:
     """Everything in the checkpoint folder, and what it weighs.
 
     `checkpoints` are items whose source is their project; `rotated` those that made room for newer
-    ones and are hidden since; `trash` the undo copies of others. `names` are by checkpoint;
+    ones and are hidden since; `trash` the undo copies of others. `legacy` are archives of an older
+    layout, which wait for the user, and single repositories of it, which `older` knows more about:
+    these go by the rules for projects. `names` are by checkpoint;
     `needed` says of checkpoints between which a project was last rolled back when that was: without
     them it cannot be undone. `total_bytes` is what the folder
     takes on the disk, `weights` how checkpoints share that: their roots are those of `root_of` and
@@ -30,12 +32,18 @@ class CheckpointInventory:
     rotated: tuple[Item, ...] = ()
     trash: tuple[Item, ...] = ()
     legacy: tuple[Item, ...] = ()
+    older: Mapping[str, Project] = field(default_factory=dict)
     space: tuple[Item, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     needed: Mapping[str, float] = field(default_factory=dict)
     total_bytes: int
     weights: Weights
     problems: tuple[Problem, ...] = ()
+
+    @property
+    def bounded_bytes(self) -> int:
+        """What the cap on bytes is about: archives of older layouts wait for the user."""
+        return self.total_bytes - sum(item.bytes for item in self.legacy)
 
 
 def root_of(checkpoint: str) -> str:

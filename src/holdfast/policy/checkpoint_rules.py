@@ -13,9 +13,11 @@ class CheckpointPolicy:
     """The rules count inside each project; without a rule all stay that the bounds leave.
 
     A project that nobody touched for `stale_after` seconds goes whole, and so does one whose
-    directory is gone, unless `keep_orphans`. `max_count` bounds each project, `max_bytes` all that
-    lies in the checkpoint folder. None is no bound. `trash_age` is how long undo copies stay; None
-    leaves the trash alone. With `use_trash` off, removals are final.
+    directory is gone, unless `keep_orphans`. The same holds for single repositories of an older
+    layout; archives of these wait until somebody asks for it with `legacy`. `max_count` bounds each
+    project, `max_bytes` all that lies in the checkpoint folder but older layouts. None is no bound.
+    `trash_age` is how long undo copies stay; None leaves the trash alone. With `use_trash` off,
+    removals are final.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -23,6 +25,7 @@ class CheckpointPolicy:
     max_count: int | None = None
     max_bytes: int | None = None
     keep_orphans: bool = False
+    legacy: bool = False
     trash_age: float | None = 7 * DAY
     use_trash: bool = True
 

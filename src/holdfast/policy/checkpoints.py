@@ -5,11 +5,13 @@ Order of the decisions, each of which can only be overruled by the next:
 1. pinned and named checkpoints stay, whatever the rules say, and those that a restore needs;
 2. projects that are stale, or whose directory is gone, go whole; in the others the keep rules
    decide, then the bound on their number takes the oldest;
-3. trash and legacy archives that have been there long enough go;
+3. trash that has been there long enough goes; single repositories of an older layout go as
+   projects do, archives of these only on request;
 4. the bound on bytes takes the fewest, oldest on top (`checkpoint_cap`), and never the newest of a
    project that stays.
 
-What rotation has hidden goes for good: its project has newer ones. Space is given back last.
+What a take has hidden beyond the bound on their number goes to the trash like the others that the
+bound takes. Space is given back last.
 """
 
 from __future__ import annotations
@@ -33,8 +35,6 @@ from holdfast.policy.keep import kept_by_rules
 
 NAMED = "named"
 NEEDED = "undoing the latest rollback needs it"
-#: How the folder of older repositories that were moved aside together is called.
-_ARCHIVE = "legacy-"
 
 
 def plan_checkpoints(
@@ -52,11 +52,14 @@ def plan_checkpoints(
         inventory,
         trash=[_decide_trash(policy, item, now) for item in inventory.trash],
         rotated=[
-            Decision(item, Action.REMOVE, "rotated out: newer ones took its place")
+            Decision(item, Action.REMOVE, _rotated(policy), undoable=policy.use_trash)
             for item in inventory.rotated
         ],
         live=live,
-        legacy=[_decide_legacy(policy, item, now) for item in inventory.legacy],
+        legacy=[
+            _decide_legacy(policy, inventory.older.get(item.id), item, now)
+            for item in inventory.legacy
+        ],
     )
     if policy.max_bytes is not None:
         shortfalls += cap_bytes(draft, policy.max_bytes)
@@ -85,7 +88,9 @@ def plan_named_checkpoints(
         for item in inventory.checkpoints
         if ids is None or item.id in ids
     ]
-    rotated = [Decision(item, Action.REMOVE, reason) for item in inventory.rotated]
+    rotated = [
+        Decision(item, Action.REMOVE, reason, undoable=undoable) for item in inventory.rotated
+    ]
     draft = Draft(
         inventory,
         trash=(),
@@ -111,7 +116,7 @@ class _Judging:
     now: float
 
     def decide(self, newest_first: list[Item]) -> list[Decision]:
-        whole = self._why_whole()
+        whole = why_whole(self.policy, self.project, self.now)
         kept = kept_by_rules(self.policy.rules, newest_first, self.now)
         decisions = []
         for place, item in enumerate(newest_first):
@@ -173,20 +178,21 @@ class _Judging:
             item, Action.REMOVE, "not kept by any keep rule", undoable=self.policy.use_trash
         )
 
-    def _why_whole(self) -> str | None:
-        """Why the whole project goes. A directory that may come back with its disk is no reason,
-        and neither, when a disk is known to be away, is that nobody touched it meanwhile."""
-        if self.project is None:
-            return None
-        if self.project.state is ProjectState.UNMOUNTED and self.project.mount:
-            return None
-        if self.project.state is ProjectState.MISSING and not self.policy.keep_orphans:
-            return f"its directory is gone: {self.project.workdir}"
-        limit = self.policy.stale_after
-        idle = self.now - self.project.last_touch
-        if limit is None or idle <= limit:
-            return None
-        return f"untouched for more than {format_duration(limit)}: for {format_duration(idle)}"
+
+def why_whole(policy: CheckpointPolicy, project: Project | None, now: float) -> str | None:
+    """Why a whole project goes. A directory that may come back with its disk is no reason, and
+    neither, when a disk is known to be away, is that nobody touched it meanwhile."""
+    if project is None:
+        return None
+    if project.state is ProjectState.UNMOUNTED and project.mount:
+        return None
+    if project.state is ProjectState.MISSING and not policy.keep_orphans:
+        return f"its directory is gone: {project.workdir}"
+    limit = policy.stale_after
+    idle = now - project.last_touch
+    if limit is None or idle <= limit:
+        return None
+    return f"untouched for more than {format_duration(limit)}: for {format_duration(idle)}"
 
 
 def _by_project(items: Iterable[Item]) -> Iterator[tuple[str, list[Item]]]:
@@ -197,6 +203,12 @@ def _by_project(items: Iterable[Item]) -> Iterator[tuple[str, list[Item]]]:
         members.sort(key=attrgetter("id"))
         members.sort(key=attrgetter("last_active_at"), reverse=True)
         yield project, members
+
+
+def _rotated(policy: CheckpointPolicy) -> str:
+    if policy.max_count is None:
+        return "newer checkpoints took its place"
+    return f"over the bound of {format_count(policy.max_count, 'checkpoint')}"
 
 
 def _decide_trash(policy: CheckpointPolicy, item: Item, now: float) -> Decision:
@@ -210,14 +222,16 @@ def _decide_trash(policy: CheckpointPolicy, item: Item, now: float) -> Decision:
     return Decision(item, Action.KEEP, f"in the trash for less than {limit}")
 
 
-def _decide_legacy(policy: CheckpointPolicy, item: Item, now: float) -> Decision:
-    age = now - item.last_active_at
-    if policy.stale_after is None or age <= policy.stale_after:
-        return Decision(item, Action.KEEP, "legacy archive")
-    limit = format_duration(policy.stale_after)
-    since = "moved aside" if item.id.startswith(_ARCHIVE) else "last used"
-    reason = f"legacy archive older than {limit}: {since} {format_duration(age)} ago"
-    return Decision(item, Action.REMOVE, reason, undoable=policy.use_trash)
+def _decide_legacy(
+    policy: CheckpointPolicy, project: Project | None, item: Item, now: float
+) -> Decision:
+    """Single repositories go by the rules for projects; an archive only when somebody says so."""
+    reason = "asked for with --legacy" if policy.legacy else why_whole(policy, project, now)
+    if reason is not None:
+        return Decision(item, Action.REMOVE, reason, undoable=policy.use_trash)
+    if project is None:
+        return Decision(item, Action.KEEP, "archive of an older layout: it waits for you")
+    return Decision(item, Action.KEEP, "repository of an older layout")
 
 
 def _given_back(space: Sequence[Item], draft: Draft) -> Iterator[PlanItem]:

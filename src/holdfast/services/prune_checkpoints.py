@@ -12,6 +12,7 @@ from holdfast.policy.checkpoints import plan_checkpoints, plan_named_checkpoints
 from holdfast.policy.retention import plan_all
 from holdfast.ports import CheckpointUpkeep, Clock, Home, Progress
 from holdfast.services.apply import apply
+from holdfast.services.silent import Silent
 
 #: How often to plan anew when the bound on bytes was not reached.
 _ROUNDS = 3
@@ -27,19 +28,27 @@ def plan_prune_checkpoints(
 ) -> tuple[Plan, CheckpointInventory]:
     """The plan by a policy, and what it was made from.
 
-    When it is to be carried out (`changing`), older repositories are moved aside first, and a store
-    over its bound is packed before anything is dropped for that: what single objects take is no
-    measure of what they would take in a pack. A dry run changes nothing, so it may name more.
+    When it is to be carried out (`changing`), a store over its bound is packed before anything is
+    dropped for that: what single objects take is no measure of what they would take in a pack. A
+    dry run changes nothing, so it may name more.
     """
     if changing:
-        upkeep.set_aside(now)
+        upkeep.note(now)
     inventory = upkeep.scan(now)
     made = plan_checkpoints(policy, inventory, now, command=command)
-    if changing and policy.max_bytes is not None and inventory.total_bytes > policy.max_bytes:
+    if changing and policy.max_bytes is not None and inventory.bounded_bytes > policy.max_bytes:
         upkeep.pack()
         inventory = upkeep.scan(now)
         made = plan_checkpoints(policy, inventory, now, command=command)
     return made, inventory
+
+
+def bound_own_checkpoints(
+    home: Home, policy: CheckpointPolicy, *, command: str, clock: Clock
+) -> Sequence[Report]:
+    """Those that Holdfast itself takes in a home, while somebody takes more."""
+    upkeep, progress = home.own_checkpoint_upkeep, Silent()
+    return _bound(home, upkeep, policy, command=command, clock=clock, progress=progress)[0]
 
 
 def bound_checkpoints(
@@ -50,23 +59,37 @@ def bound_checkpoints(
     clock: Clock,
     progress: Progress,
 ) -> tuple[Sequence[Report], Plan]:
+    """All checkpoints of a home. Returns also the last plan that was made."""
+    upkeep = home.checkpoint_upkeep
+    return _bound(home, upkeep, policy, command=command, clock=clock, progress=progress)
+
+
+def _bound(
+    home: Home,
+    upkeep: CheckpointUpkeep,
+    policy: CheckpointPolicy,
+    *,
+    command: str,
+    clock: Clock,
+    progress: Progress,
+) -> tuple[Sequence[Report], Plan]:
     """Plan and apply; again while the folder is over its bound and something more can go.
 
     Objects that were stored as a difference to one that went take more room than before, so what a
-    plan frees is known for sure only afterwards. Returns also the last plan that was made.
+    plan frees is known for sure only afterwards.
     """
     reports: list[Report] = []
     while True:
         made, inventory = plan_prune_checkpoints(
-            home.checkpoint_upkeep, policy, now=clock(), command=command, changing=True
+            upkeep, policy, now=clock(), command=command, changing=True
         )
-        over = policy.max_bytes is not None and inventory.total_bytes > policy.max_bytes
+        over = policy.max_bytes is not None and inventory.bounded_bytes > policy.max_bytes
         if reports and not (over and made.removals):
             break
         reports.append(apply(made, home, clock=clock, progress=progress))
         if len(reports) == _ROUNDS or not over or progress.stop_requested():
             break
-    home.checkpoint_upkeep.tidy()
+    upkeep.tidy()
     return [report for report in reports if report.operation is not None], made
 
 

@@ -29,6 +29,26 @@ def held() -> tuple[int, ...]:
     return tuple(fd for _, fd in _HELD.get())
 
 
+def is_mine(path: Path) -> bool:
+    """Whether this thread holds the lock at `path`, alone or beside others."""
+    return any(path == mine for mine, _ in _HELD.get())
+
+
+def is_held(path: Path) -> bool:
+    """Whether anybody holds the lock at `path` alone right now. Waits for nobody."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 @contextlib.contextmanager
 def exclusive(
     path: Path,
@@ -68,7 +88,7 @@ def shared(path: Path, *, wait: float, doing: str, place: Path) -> Iterator[None
     Whoever has it already, in this thread, has it: to wait again behind somebody who waits for us
     would be to wait for ever.
     """
-    if any(path == mine for mine, _ in _HELD.get()):
+    if is_mine(path):
         yield
         return
     fd = _opened(path)

@@ -65,8 +65,6 @@ def clear_legacy(
     from holdfast.services.prune_checkpoints import plan_clear_legacy
 
     home, _ = invocation.open_home()
-    if not how.dry_run:
-        home.checkpoint_upkeep.set_aside(invocation.now)
     plan = plan_clear_legacy(
         home.checkpoint_upkeep,
         now=invocation.now,

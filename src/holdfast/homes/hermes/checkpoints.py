@@ -6,13 +6,14 @@ Loaded on first use: git's library takes a tenth of a second, and most runs do w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.homes.checkpoint_bounds import LateKeeper
-from holdfast.homes.checkpoints import FOLDER
+from holdfast.homes.checkpoints import FOLDER, checkpoint_store
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.item import CHECKPOINT, LEGACY
 from holdfast.model.operation import LogView, Removal
@@ -40,8 +41,10 @@ class HermesCheckpoints:
         trash: TrashFolder,
         log: Callable[[], LogView],
         clock: Clock,
+        limit: int | None = None,
     ) -> None:
         self._root = root
+        self._limit = limit
         self._state = state
         self._log = log
         self._clock = clock
@@ -66,9 +69,18 @@ class HermesCheckpoints:
     def upkeep(self) -> CheckpointUpkeep:
         own = _loaded("homes.checkpoint_scan", "CheckpointFolder")
         both = _loaded("homes.hermes.checkpoints_scan", "HermesCheckpointFolder")
-        mine = own(self._root, self._own_layout(), self._log)
+        mine = own(self._root, self._own_layout(), self._log, self._limit)
         store = _loaded("stores.shadowgit.store", "ShadowGitStore")(self._state / FOLDER)
         upkeep: CheckpointUpkeep = both(self._layout(), mine, store, self._log, self._clock)
+        return upkeep
+
+    @cached_property
+    def own_upkeep(self) -> CheckpointUpkeep:
+        """Without what is Hermes's."""
+        make = _loaded("homes.checkpoint_scan", "CheckpointFolder")
+        upkeep: CheckpointUpkeep = make(
+            self._root, self._own_layout(), lambda: _ours(self._log()), self._limit
+        )
         return upkeep
 
     def store(self, how: Capturing | None = None) -> CheckpointStore | None:
@@ -76,12 +88,14 @@ class HermesCheckpoints:
         if not self.exists():
             return None
         wanted = how or Capturing()
-        own = _loaded("stores.shadowgit.store", "ShadowGitStore")(
-            self._state / FOLDER,
+        own = checkpoint_store(
+            self._state,
             user_home=wanted.user_home,
             max_file_size=wanted.max_file_size,
             excludes=wanted.excludes,
             max_snapshots=wanted.max_snapshots,
+            max_bytes=wanted.max_bytes,
+            home=self._root,
         )
         store: CheckpointStore = _loaded("stores.hermesgit.store", "HermesCheckpointStore")(
             self._layout(), own, here=wanted.here
@@ -108,7 +122,9 @@ class HermesCheckpoints:
         return who
 
     def _space_keeper(self) -> Keeper:
-        own = _loaded("homes.checkpoint_space", "CheckpointSpaceKeeper")(self._own_layout())
+        own = _loaded("homes.checkpoint_space", "CheckpointSpaceKeeper")(
+            self._own_layout(), self._limit
+        )
         made: Keeper = _loaded("homes.hermes.checkpoints_space", "HermesSpaceKeeper")(
             self._layout(), own, self._clock
         )
@@ -159,6 +175,16 @@ class _Both:
                 done = act(keeper, some)
                 outcomes |= {each.number: one for each, one in zip(some, done, strict=True)}
         return [outcomes[each.number] for each in batch]
+
+
+def _ours(log: LogView) -> LogView:
+    """The log without the trash of Hermes's checkpoints."""
+    mine = [
+        each
+        for each in log.trash
+        if each.removal.item.kind == CHECKPOINT and not each.removal.item.source.startswith(_PREFIX)
+    ]
+    return replace(log, trash=tuple(mine))
 
 
 def _loaded(module: str, name: str) -> Any:

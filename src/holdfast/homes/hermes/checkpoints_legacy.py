@@ -1,7 +1,7 @@
 """Older repositories of Hermes, one for each directory: whether one may go now.
 
-An older Hermes writes into those that nobody moved aside. So one that changed since the plan was
-made stays, and so does every one of them while a Hermes runs that may be so old.
+An older Hermes writes into those that nobody moved aside. So they stay while a Hermes runs that may
+be so old.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.ports import Keeper
-from holdfast.stores.files import version_of
 from holdfast.stores.hermesgit.layout import HermesLayout
 from holdfast.stores.shadowgit.legacy import PREFIX
 
-_CHANGED = "changed since the plan was made"
 _IN_USE = "it may write into repositories of the older layout"
 
 
@@ -52,12 +50,6 @@ class HermesLegacyKeeper:
         return self._keeper.remove([removal])[0]
 
     def _why_not(self, removal: Removal) -> str | None:
-        try:
-            now = version_of((self._layout.folder / removal.item.id).lstat())
-        except OSError:
-            return None  # the keeper says what that is
-        if now != removal.item.version:
-            return _CHANGED
         if removal.item.id.startswith(PREFIX) or self._layout.exists():
             return None  # no Hermes writes there any more
         why = self._running()

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from holdfast.homes.checkpoint_scan import CheckpointFolder
+from holdfast.homes.checkpoint_scan import CheckpointFolder, legacy_items, older_projects
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.inventory import Problem
-from holdfast.model.item import CHECKPOINT_SPACE, LEGACY, SPACE, Item
+from holdfast.model.item import CHECKPOINT_SPACE, SPACE, Item
 from holdfast.model.operation import LogView
 from holdfast.model.verification import Verification
 from holdfast.ports import Clock
-from holdfast.stores.files import version_of
 from holdfast.stores.hermesgit import listing, reclaiming, verifying
 from holdfast.stores.hermesgit.chains import Chains
 from holdfast.stores.hermesgit.changing import changing
@@ -30,7 +29,6 @@ from holdfast.stores.hermesgit.quarantine import Quarantine
 from holdfast.stores.hermesgit.records import read_record, read_records
 from holdfast.stores.hermesgit.references import unreadable
 from holdfast.stores.shadowgit import legacy
-from holdfast.stores.shadowgit.legacy import LegacyShelf
 from holdfast.stores.shadowgit.object_files import allocated_below
 from holdfast.stores.shadowgit.projects import whereabouts
 from holdfast.stores.shadowgit.sizes import Measured, measure
@@ -71,6 +69,7 @@ class HermesCheckpointFolder:
 
     def scan(self, now: float) -> CheckpointInventory:
         own = self._own.scan(now)
+        single = legacy.singles(self._layout.shape)
         copies = Counter(each.project for each in self._store.list() if each.origin is not None)
         beside = replace(
             own,
@@ -79,14 +78,14 @@ class HermesCheckpointFolder:
                 key: replace(each, by=_OURS, checkpoints=each.checkpoints - copies[key])
                 for key, each in own.projects.items()
             },
-            legacy=(*own.legacy, *self._legacy()),
+            legacy=(*own.legacy, *legacy_items(self._layout.shape, single)),
+            older={**own.older, **older_projects(single)},
             total_bytes=own.total_bytes + allocated_below(self._layout.folder) + self._reserved,
         )
         return self._with_store(beside, now) if self._layout.exists() else beside
 
-    def set_aside(self, now: float) -> str | None:
-        """Nothing is moved: Hermes does that by itself, in its own time. Noted is what a later run
-        wants to know: which disk each project lies on, and what its record says."""
+    def note(self, now: float) -> None:
+        """Which disk each project of Hermes lies on, and what its record says."""
         if self._layout.exists() and doubt(self._layout) is None:
             self._reserved = _ROUNDING
             if Quarantine(self._layout.store).is_left:
@@ -97,7 +96,6 @@ class HermesCheckpointFolder:
                 with changing(self._layout, holder=_HOLDER):
                     for project in seen:
                         write_notes(self._layout, project, self._seen(project, now))
-        return None
 
     def pack(self) -> int:
         """Bring both stores into their smallest form without dropping anything."""
@@ -149,16 +147,6 @@ class HermesCheckpointFolder:
         mount, disk = whereabouts(Path(record.workdir).resolve())
         return replace(notes, record=record, mount=mount, disk=disk)
 
-    def _legacy(self) -> Iterator[Item]:
-        """Archives of the older layout, and single repositories that nobody moved aside yet."""
-        for archive in legacy.archives(self._layout.shape):
-            yield _legacy_item(archive.path, archive.bytes, archive.moved_at)
-        for each in legacy.repositories(self._layout.shape):
-            if not each.archive:
-                taken = LegacyShelf([each]).list()
-                used = taken[0].time if taken else each.path.lstat().st_mtime
-                yield _legacy_item(each.path, allocated_below(each.path), used)
-
     def _problems(self, found: _Found) -> Iterator[Problem]:
         why = doubt(self._layout)
         if why is not None:
@@ -174,16 +162,6 @@ class HermesCheckpointFolder:
         for oid in found.measured.damaged:
             reason = "missing from Hermes's checkpoint store, or damaged"
             yield Problem(path=oid, reason=reason)
-
-
-def _legacy_item(path: Path, size: int, used: float) -> Item:
-    return Item(
-        kind=LEGACY,
-        id=path.name,
-        bytes=size,
-        last_active_at=used,
-        version=version_of(path.lstat()),
-    )
 
 
 def _space(own: Sequence[Item], measured: Measured, now: float) -> Item:

@@ -84,7 +84,9 @@ class HermesHome:
         )
         self.archive = archive.reader
         self._archive_folder = archive_folder(self.state, options.archive)
-        self._checkpoints = HermesCheckpoints(root, self.state, trash, self.log.read, clock)
+        self._checkpoints = HermesCheckpoints(
+            root, self.state, trash, self.log.read, clock, options.checkpoint_bytes
+        )
         self._keepers = {**self._make_keepers(trash, files), **archive.keepers}
 
     def _make_keepers(
@@ -166,6 +168,10 @@ class HermesHome:
     @property
     def checkpoint_upkeep(self) -> CheckpointUpkeep:
         return self._checkpoints.upkeep
+
+    @property
+    def own_checkpoint_upkeep(self) -> CheckpointUpkeep:
+        return self._checkpoints.own_upkeep
 
     def session_store(self) -> HermesSessionStore | None:
         """The sessions, opened once; None when there are none. Creates nothing."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.stores.files import storage_errors
@@ -37,7 +37,9 @@ def join(folder: Path) -> None:
                 joined.append(pack)
         if len(joined) > 1:
             made = file.finish()
-            _remove(pack for pack in joined if pack != made)
+            for pack in joined:
+                if pack != made:
+                    remove_pack(pack)
 
 
 def _small(folder: Path) -> Sequence[Path]:
@@ -73,8 +75,7 @@ def _whole_entries(pack: Path) -> _Entries | None:
     return entries
 
 
-def _remove(packs: Iterable[Path]) -> None:
-    for pack in packs:
-        # The index first: what has none is no pack for git.
-        for suffix in (".idx", ".rev", ".pack"):
-            pack.with_suffix(suffix).unlink(missing_ok=True)
+def remove_pack(pack: Path) -> None:
+    # The index first: what has none is no pack for git.
+    for suffix in (".idx", ".rev", ".pack"):
+        pack.with_suffix(suffix).unlink(missing_ok=True)

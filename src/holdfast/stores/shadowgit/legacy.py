@@ -19,7 +19,7 @@ from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError, UnknownCheckpointError
 from holdfast.model.checkpoint import Captured, Checkpoint
-from holdfast.stores.files import make_private_dir, storage_errors, sync_dir
+from holdfast.stores.files import make_private_dir, storage_errors, sync_dir, version_of
 from holdfast.stores.shadowgit.beside import Beside, path_text
 from holdfast.stores.shadowgit.dropping import is_id, read_reference
 from holdfast.stores.shadowgit.git_object import Kind
@@ -39,6 +39,7 @@ _COMMIT = re.compile(
     rb"tree (?P<tree>[0-9a-f]{40})\n(?P<parents>(?:parent [0-9a-f]{40}\n)*)"
     rb"author [^\n]*\ncommitter [^\n]* (?P<time>\d{1,12}) [-+]\d{4}\n"
 )
+_SECOND = 1_000_000_000
 _TIMESTAMP = "%Y%m%d-%H%M%S"
 
 
@@ -50,6 +51,19 @@ class LegacyRepository:
     workdir: str
     path: Path
     archive: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleRepository:
+    """One that nobody moved aside yet. `last_touch` is the newest time in it, of any file and of
+    any commit: whoever writes there changes one of them."""
+
+    name: str
+    path: Path
+    workdir: str
+    last_touch: float
+    bytes: int
+    version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +110,43 @@ def archives(layout: Layout) -> Sequence[LegacyArchive]:
         for path in _archives(layout)
     ]
     return sorted(found, key=lambda archive: (archive.moved_at, archive.name))
+
+
+def singles(layout: Layout) -> Sequence[SingleRepository]:
+    """Every older repository that is still where an older version put it."""
+    found = []
+    for path in sorted(_in(layout.folder)):
+        with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+            newest = _newest_inside(path)
+            found.append(
+                SingleRepository(
+                    name=path.name,
+                    path=path,
+                    workdir=_workdir(path),
+                    last_touch=max([newest / _SECOND, *_head_time(path)]),
+                    bytes=allocated_below(path),
+                    version=version_at(path, newest),
+                )
+            )
+    return found
+
+
+def version_at(path: Path, newest: int | None = None) -> str:
+    """A text that changes when anything in an archive or a repository is written."""
+    if path.name.startswith(PREFIX):
+        return version_of(path.lstat())
+    inside = _newest_inside(path) if newest is None else newest
+    return f"{version_of(path.lstat())}.{inside}"
+
+
+def _newest_inside(path: Path) -> int:
+    """In nanoseconds."""
+    newest = path.lstat().st_mtime_ns
+    for place, _, files in os.walk(path):
+        for name in (".", *files):
+            with contextlib.suppress(OSError):
+                newest = max(newest, os.lstat(f"{place}/{name}").st_mtime_ns)
+    return newest
 
 
 def is_name(name: str) -> bool:
@@ -204,6 +255,16 @@ def _head(repository: Path) -> Iterator[str]:
     with storage_errors(f"read {repository}"), contextlib.suppress(DamageError):
         head = (repository / "HEAD").read_text("utf-8", "replace").strip()
         yield head if is_id(head) else read_reference(repository, head.removeprefix("ref: "))
+
+
+def _head_time(repository: Path) -> Iterator[float]:
+    """When its newest commit was made, if that can be read."""
+    with contextlib.suppress(StorageError, DamageError):
+        trees = Trees(opened_at(repository))
+        for commit in _head(repository):
+            found = _COMMIT.match(trees.raw(bytes.fromhex(commit), Kind.COMMIT))
+            if found is not None:
+                yield float(found["time"])
 
 
 def _in(folder: Path) -> Iterator[Path]:

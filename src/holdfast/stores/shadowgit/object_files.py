@@ -82,6 +82,12 @@ def note_well_packed(objects: Path) -> None:
     replace(objects.parent / _WELL_PACKED, "\n".join(names).encode("ascii"))
 
 
+def note_also_well_packed(objects: Path, name: str) -> None:
+    """Remember it of one more pack."""
+    names = sorted({*_well_packed(objects), name})
+    replace(objects.parent / _WELL_PACKED, "\n".join(names).encode("ascii"))
+
+
 def _well_packed(objects: Path) -> frozenset[str]:
     try:
         text = (objects.parent / _WELL_PACKED).read_text("ascii", "replace")

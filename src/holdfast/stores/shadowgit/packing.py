@@ -9,6 +9,7 @@ makes git see it, comes last; a name is a promise that later checkpoints rely on
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from holdfast.stores.files import storage_errors, write_all
 from holdfast.stores.shadowgit.flushing import flush, flush_folders
@@ -38,15 +39,25 @@ _DOING = "write to the checkpoint store"
 _Portion = list[tuple[bytes, Kind, bytes]]
 
 
+class Limited(Protocol):
+    """How much may be written; `weighing.Room` is one."""
+
+    def reserved(self, size: int, objects: int) -> contextlib.AbstractContextManager[None]: ...
+
+
 class Pack:
     """Objects for one store. Whoever leaves without `flush` leaves nothing.
 
-    `stored` says of an object whether the store has it already.
+    `stored` says of an object whether the store has it already. `room` is asked before each write;
+    what it raises ends the pack.
     """
 
-    def __init__(self, folder: Path, stored: Callable[[bytes], bool]) -> None:
+    def __init__(
+        self, folder: Path, stored: Callable[[bytes], bool], room: Limited | None = None
+    ) -> None:
         self._folder = folder
         self._stored = stored
+        self._room = room
         self._put: set[bytes] = set()
         self._data: dict[bytes, bytes] = {}
         self._remembered = 0
@@ -118,7 +129,7 @@ class Pack:
 
     def _opened(self) -> PackFile:
         if self._file is None:
-            self._file = PackFile(self._folder)
+            self._file = PackFile(self._folder, self._room)
         return self._file
 
     def discard(self) -> None:
@@ -136,8 +147,9 @@ class Pack:
 class PackFile:
     """A pack that is being written. One thread at a time uses it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, room: Limited | None = None) -> None:
         self._folder = folder
+        self._room = room
         self._packed: dict[bytes, Packed] = {}
         self._end = HEADER.size
         self._index: tuple[int, Path] | None = None
@@ -157,7 +169,12 @@ class PackFile:
                 self._packed[oid] = Packed(self._end, zlib.crc32(stored))
                 self._end += len(stored)
                 added.append(stored)
-        write_all(self._fd, b"".join(added))
+        data = b"".join(added)
+        if self._room is None:
+            write_all(self._fd, data)
+            return
+        with self._room.reserved(len(data), len(added)):
+            write_all(self._fd, data)
 
     def finish(self, also: Sequence[int] = ()) -> Path:
         """Complete it, flush it, and name it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from holdfast.stores.files import make_private_dir, replace, storage_errors
 from holdfast.stores.shadowgit.repository import Layout
 
 _FORMAT = 1
+_FSTAB = Path("/etc/fstab")
+_MEDIA = ("/mnt", "/media", "/run/media", "/Volumes", "/net")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +81,54 @@ def state_of(record: ProjectRecord, *, stale_before: float | None) -> ProjectSta
     """A directory that is gone together with its disk is not a deleted one, and neither is one
     that is gone with everything around it: nobody can tell."""
     workdir = Path(record.workdir)
-    if not workdir.is_dir():
-        if unmounted(record) or not workdir.parent.is_dir():
+    if not _is_there(workdir):
+        if unmounted(record) or not _is_seen(workdir.parent):
             return ProjectState.UNMOUNTED
         return ProjectState.MISSING
     if stale_before is not None and record.last_touch < stale_before:
         return ProjectState.STALE
     return ProjectState.LIVE
+
+
+def state_without_record(workdir: str) -> ProjectState:
+    """The same for a directory of which nobody noted the disk: one that may have been on a disk
+    that is not mounted now is not gone."""
+    place = Path(workdir)
+    if not place.is_absolute():
+        return ProjectState.UNMOUNTED
+    if _is_there(place):
+        return ProjectState.LIVE
+    if not _is_seen(place.parent) or _may_be_mounted_later(place):
+        return ProjectState.UNMOUNTED
+    return ProjectState.MISSING
+
+
+def _is_there(place: Path) -> bool:
+    """Whatever cannot be looked at may be there."""
+    try:
+        return stat.S_ISDIR(place.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+
+
+def _is_seen(place: Path) -> bool:
+    try:
+        return stat.S_ISDIR(place.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _may_be_mounted_later(place: Path) -> bool:
+    """Whether it lies where disks come and go, or on one of fstab that is not mounted."""
+    if any(place.is_relative_to(root) for root in _MEDIA):
+        return True
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        lines = (line.split() for line in _FSTAB.read_text().splitlines())
+        named = [Path(words[1]) for words in lines if len(words) > 1 and words[1] != "/"]
+        return any(place.is_relative_to(each) and not os.path.ismount(each) for each in named)
+    return False
 
 
 def unmounted(record: ProjectRecord) -> str | None:

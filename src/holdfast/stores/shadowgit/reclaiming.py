@@ -38,8 +38,10 @@ from holdfast.stores.shadowgit.repository import (
 )
 from holdfast.stores.shadowgit.resting import lay_to_rest
 from holdfast.stores.shadowgit.sizes import Measured, measure
+from holdfast.stores.shadowgit.sweeping import sweep
 from holdfast.stores.shadowgit.tidying import PACKING_CONFIG
 from holdfast.stores.shadowgit.trees import Trees
+from holdfast.stores.shadowgit.weighing import most_for_takes, most_on_disk, store_bytes
 
 #: A pack of everything is worth making for so much garbage, so many single objects or packs.
 _LEAST_GARBAGE = 64 * 1024
@@ -67,10 +69,13 @@ class Reclaimed:
     note: str = ""
 
 
-def reclaim(layout: Layout, *, holder: str, thorough: bool = False) -> Reclaimed:
+def reclaim(
+    layout: Layout, *, holder: str, thorough: bool = False, limit: int | None = None
+) -> Reclaimed:
     """Remove everything that no checkpoint, undo copy or private index holds.
 
-    Packs are made anew when that is worth it; with `thorough`, whenever it frees anything.
+    Packs are made anew when that is worth it; with `thorough`, whenever it frees anything. `limit`
+    is the cap of the store: twice that is never exceeded meanwhile.
     """
     before = allocated_below(layout.folder)
     with alone(layout, holder=holder):
@@ -79,8 +84,12 @@ def reclaim(layout: Layout, *, holder: str, thorough: bool = False) -> Reclaimed
         measured = measure(layout, opened(layout), all_refs(layout))
     with contextlib.ExitStack() as packing:
         packed, note = None, ""
-        if _is_worth_packing(measured) or (thorough and _is_anything(measured)):
-            packed, note = _pack(layout, measured, packing)
+        over = limit is not None and store_bytes(layout) > limit
+        if _is_worth_packing(measured) or ((thorough or over) and _is_anything(measured)):
+            packed, note = _pack(layout, measured, packing, limit)
+            if packed is None and limit is not None and note != _BUSY:
+                sweep(layout, limit=limit, holder=holder, compare=thorough)
+                note = ""
         with alone(layout, holder=holder):
             _prune(layout, packed)
             if packed is not None:
@@ -104,18 +113,20 @@ class _Packed:
 
 
 def _pack(
-    layout: Layout, measured: Measured, packing: contextlib.ExitStack
+    layout: Layout, measured: Measured, packing: contextlib.ExitStack, limit: int | None
 ) -> tuple[_Packed | None, str]:
     """Make a pack of everything, or say why there is none."""
     try:
         packing.enter_context(_packing(layout))
         with used(layout):
             _remove(layout, _our_marks(layout))  # a run that was killed left them
-            if _has_room(layout, measured.weights.held):
+            if _has_room(layout, measured.weights.held, limit):
                 anew = measured.quick * _PART > measured.packed
                 return _Packed(_pack_everything(layout, anew=anew), well=True), ""
+            if limit is not None:
+                return None, _NO_ROOM  # `sweep` needs less of it, and spares no pack
             largest = _largest_pack(layout)
-            if largest is None or not _has_room(layout, measured.packed - _size(largest)):
+            if largest is None or not _has_room(layout, measured.packed - _size(largest), None):
                 return None, _NO_ROOM
             return _Packed(_marked(largest), well=False), _LITTLE_ROOM
     except BusyError:
@@ -152,7 +163,12 @@ def _is_anything(measured: Measured) -> bool:
     return bool(measured.quick or measured.loose or measured.garbage or measured.packs > 1)
 
 
-def _has_room(layout: Layout, needed: int) -> bool:
+def _has_room(layout: Layout, needed: int, limit: int | None) -> bool:
+    if limit is not None:
+        # Takes go on meanwhile, up to a limit of their own.
+        taken = max(store_bytes(layout), most_for_takes(limit))
+        if taken + needed > most_on_disk(limit):
+            return False
     return shutil.disk_usage(layout.store).free >= needed + _MARGIN
 
 

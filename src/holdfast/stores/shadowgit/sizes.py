@@ -59,12 +59,7 @@ def measure(
 ) -> Measured:
     """Weigh everything in the checkpoint folder. `suspects` are objects known to be damaged."""
     files = object_files(layout.store / "objects")
-    graph = _Graph(Trees(objects), files)
-    graph.load(_disk_sizes(layout, files))
-    for ref in refs:
-        graph.add_checkpoint(root_name(ref), bytes.fromhex(ref.checkpoint))
-    for project, oids in _indexes(layout):
-        graph.add_index(index_root(project), oids)
+    graph = _graph(layout, objects, refs, files)
     graph.suspect(suspects)
     weights = graph.weights()
     return Measured(
@@ -78,6 +73,22 @@ def measure(
         quick=files.quick_bytes,
         damaged=graph.damaged(),
     )
+
+
+def held_objects(layout: Layout, objects: Objects, refs: Iterable[Ref]) -> Mapping[bytes, int]:
+    """Every object that a checkpoint, an undo copy or a private index holds, with what it takes."""
+    files = object_files(layout.store / "objects")
+    return _graph(layout, objects, refs, files).held()
+
+
+def _graph(layout: Layout, objects: Objects, refs: Iterable[Ref], files: ObjectFiles) -> _Graph:
+    graph = _Graph(Trees(objects), files)
+    graph.load(_disk_sizes(layout, files))
+    for ref in refs:
+        graph.add_checkpoint(root_name(ref), bytes.fromhex(ref.checkpoint))
+    for project, oids in _indexes(layout):
+        graph.add_index(index_root(project), oids)
+    return graph
 
 
 def root_name(ref: Ref) -> str:
@@ -167,6 +178,12 @@ class _Graph:
 
     def weights(self) -> Weights:
         return Weights(self._sizes, self._holds, self._roots)
+
+    def held(self) -> Mapping[bytes, int]:
+        weights = self.weights()
+        return {
+            oid: self._sizes[node] for oid, node in self._numbers.items() if weights.is_held(node)
+        }
 
     def unheld_in_packs(self, weights: Weights) -> int:
         loose = self._files.loose

@@ -21,6 +21,8 @@ from holdfast.model.checkpoint import (
     TakeOutcome,
     Taking,
 )
+from holdfast.model.units import format_bytes
+from holdfast.ports import Bounding
 from holdfast.stores.shadowgit import (
     adopting,
     diffing,
@@ -37,6 +39,7 @@ from holdfast.stores.shadowgit.dropping import rotate
 from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.legacy import LegacyShelf, set_aside
 from holdfast.stores.shadowgit.lines import git_lines
+from holdfast.stores.shadowgit.packing import Limited
 from holdfast.stores.shadowgit.paths import relative
 from holdfast.stores.shadowgit.refusing import refused, unreachable
 from holdfast.stores.shadowgit.repository import (
@@ -52,9 +55,25 @@ from holdfast.stores.shadowgit.state import Listings
 from holdfast.stores.shadowgit.taking import Taker
 from holdfast.stores.shadowgit.tidying import tidy
 from holdfast.stores.shadowgit.trees import EMPTY, Trees
+from holdfast.stores.shadowgit.weighing import (
+    NoRoomError,
+    Room,
+    is_over,
+    most_for_takes,
+    most_on_disk,
+    weigh,
+)
 
 #: How far a project's record may lag behind a take that found nothing new.
 _TOUCH_SECONDS = 3600.0
+#: Left below twice the cap when a take has to go that far: for what it writes beside its pack.
+_SLACK = 20
+_FULL = (
+    "{place}: it does not fit into the checkpoint store, whose cap is {limit}, although everything"
+    " that may go has gone. The newest checkpoint of each project stays, and so do pinned and"
+    " named ones: `holdfast checkpoints prune --dry-run` says what is in the way. Raise"
+    " checkpoints.max_total_size_mb, or exclude large files"
+)
 
 
 class ShadowGitStore:
@@ -62,7 +81,8 @@ class ShadowGitStore:
 
     `user_home` is a place that is too broad for a checkpoint. `max_file_size` is in bytes, None for
     no limit. `excludes` are ignore rules on top of the standing ones. `max_snapshots` is how many
-    checkpoints of a project stay when a new one is taken, 0 for all.
+    checkpoints of a project are listed when a new one is taken, 0 for all. `max_bytes` is the cap
+    on what the store takes on the disk; `bounding` gets it back below that.
     """
 
     def __init__(
@@ -73,9 +93,13 @@ class ShadowGitStore:
         max_file_size: int | None = 10_000_000,
         excludes: Sequence[str] = (),
         max_snapshots: int = 0,
+        max_bytes: int | None = None,
+        bounding: Bounding | None = None,
     ) -> None:
         self.layout = Layout(folder=folder)
         self._max_snapshots = max_snapshots
+        self._max_bytes = max_bytes
+        self._bounding = bounding
         self._user_home = user_home
         self._limit = max_file_size
         self._excludes = tuple(excludes)
@@ -104,27 +128,50 @@ class ShadowGitStore:
         )
         before = _identity(place)
         try:
-            return self._take(order, given)
+            return self._take_within_bounds(order, given)
         except StorageError:
             if before is not None and before == _identity(place):
                 raise
             reason = f"{place}: it went away while it was looked at"
             return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=reason)
 
-    def _take(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
+    def _take_within_bounds(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
+        """Take one. Only when the store is far above its cap does that wait until there is room."""
+        limit = self._max_bytes
+        if limit is None:
+            return self._take(order, paths, None)
+        with suppress(NoRoomError):
+            return self._take(order, paths, Room(self.layout, most_for_takes(limit)))
+        making = nullcontext() if self._bounding is None else self._bounding.room_made()
+        with making:
+            try:
+                return self._take(order, paths, Room(self.layout, _last_resort(limit)))
+            except NoRoomError:
+                reason = _FULL.format(place=order.workdir, limit=format_bytes(limit))
+                return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=reason)
+
+    def _take(self, order: Order, paths: Sequence[bytes] | None, room: Limited | None) -> Taking:
         project, place = order.project, order.workdir
+        hidden = 0
         with used(self.layout), project_lock(self.layout, project, str(place)):
             rolling_back.finish(self.layout, project)
-            taken = self._taker(project, place).take(order, paths)
+            taken = self._taker(project, place, room).take(order, paths)
             # The checkpoint is there. What a full disk keeps from being done now is done later.
             with suppress(StorageError):
                 self._touch(project, place, order.now)
                 if taken.outcome is TakeOutcome.TAKEN:
-                    self._rotate(project)
+                    hidden = self._rotate(project)
         if taken.outcome is TakeOutcome.TAKEN:
             with suppress(StorageError):
-                tidy(self.layout)  # when nobody has the store any more
+                self._clear_up(hidden)  # when nobody has the store any more
         return taken
+
+    def _clear_up(self, hidden: int) -> None:
+        over = self._max_bytes is not None and is_over(self.layout, self._max_bytes)
+        if not over:
+            tidy(self.layout)  # it copies packs; above the cap that is left to whoever makes room
+        if self._bounding is not None and (over or hidden):
+            self._bounding.later()
 
     def look(self, workdir: Path, *, paths: Sequence[str] | None = None) -> Sight:
         place = Path(os.path.realpath(workdir))
@@ -134,8 +181,17 @@ class ShadowGitStore:
             raise UsageError(f"Cannot look at {place}: {why}.")
         given = None if paths is None else [relative(place, path) for path in paths]
         self.prepare()
+        limit = self._max_bytes
+        room = None if limit is None else Room(self.layout, _last_resort(limit))
         with used(self.layout), project_lock(self.layout, project, str(place)):
-            return self._taker(project, place).look(given)
+            try:
+                return self._taker(project, place, room).look(given)
+            except NoRoomError:
+                raise NoRoomError(
+                    f"Cannot look at {place}: what changed there does not fit into the checkpoint"
+                    f" store, which is at twice its cap of {format_bytes(limit or 0)}.",
+                    hint="Run `holdfast checkpoints prune`, or raise max_total_size_mb.",
+                ) from None
 
     def reading(self) -> AbstractContextManager[None]:
         """Meanwhile nobody removes an object. Each call does this for itself; whoever makes several
@@ -245,19 +301,19 @@ class ShadowGitStore:
     def rename(self, checkpoint: Checkpoint, name: str | None) -> Checkpoint:
         return marking.rename(self.layout, checkpoint, name)
 
-    def _taker(self, project: str, place: Path) -> Taker:
-        return Taker(self.layout, project, place, self._limit, self._listings)
+    def _taker(self, project: str, place: Path, room: Limited | None) -> Taker:
+        return Taker(self.layout, project, place, self._limit, self._listings, room)
 
     def _why_not(self, place: Path, project: str) -> str | None:
         reason = unreachable(place, projects.read_record(self.layout, project))
         return reason or refused(place, self.layout, self._user_home)
 
-    def _rotate(self, project: str) -> None:
+    def _rotate(self, project: str) -> int:
         record = projects.read_record(self.layout, project)
         keep = set(restore_record.held(self.layout.private(project)))
         if record is not None:
             keep |= record.pins | record.names.keys()
-        rotate(self.layout, project, self._max_snapshots, keep=keep)
+        return rotate(self.layout, project, self._max_snapshots, keep=keep)
 
     def _touch(self, project: str, place: Path, now: float) -> None:
         record = projects.read_record(self.layout, project)
@@ -266,10 +322,16 @@ class ShadowGitStore:
             record = projects.ProjectRecord(
                 project=project, workdir=str(place), created_at=now, last_touch=now
             )
+            if self._max_bytes is not None:
+                weigh(self.layout)  # it has a private index now
         elif abs(now - record.last_touch) < _TOUCH_SECONDS and record.mount == mount:
             return
         touched = replace(record, last_touch=now, mount=mount, disk=disk)
         projects.write_record(self.layout, touched)
+
+
+def _last_resort(limit: int) -> int:
+    return most_on_disk(limit) - limit // _SLACK
 
 
 def _identity(place: Path) -> tuple[int, int] | None:

@@ -34,7 +34,7 @@ from holdfast.stores.shadowgit.looking import (
     find_known,
     look,
 )
-from holdfast.stores.shadowgit.packing import Pack
+from holdfast.stores.shadowgit.packing import Limited, Pack
 from holdfast.stores.shadowgit.recording import modes_changed
 from holdfast.stores.shadowgit.references import NewReference
 from holdfast.stores.shadowgit.repository import Layout, opened
@@ -59,6 +59,7 @@ class Taker:
         workdir: Path,
         limit: int | None,
         listings: Listings,
+        room: Limited | None = None,
     ) -> None:
         self._layout = layout
         self._project = project
@@ -67,7 +68,7 @@ class Taker:
         self._folder = layout.private(project)
         self._listings = listings
         objects = opened(layout)
-        self._objects = Pack(layout.packs, objects.stored)
+        self._objects = Pack(layout.packs, objects.stored, room)
         self._trees = Trees(objects, self._objects)
         git = Git(store=layout.store, folder=self._folder, work_tree=workdir)
         self._index = PrivateIndex(git=git, folder=self._folder)

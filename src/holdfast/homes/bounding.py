@@ -1,0 +1,243 @@
+"""The bounds of a checkpoint store while an agent works: the same plan, log and trash as ever.
+
+A take that leaves the store above a bound starts a process of its own for this and goes on. There
+is one at a time: whoever has the lock `bounding.lock`. It looks once more after it let go of that
+lock, so nothing that was taken meanwhile is missed; killed, the next take starts another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from holdfast import config
+from holdfast.config import Settings
+from holdfast.errors import BusyError, HoldfastError
+from holdfast.homes.options import HomeOptions
+from holdfast.homes.registry import config_file, open_home, state_folder
+from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.ports import Clock
+from holdfast.services.prune_checkpoints import bound_own_checkpoints
+from holdfast.stores import lock
+from holdfast.stores.shadowgit.dropping import all_refs
+from holdfast.stores.shadowgit.repository import Layout
+from holdfast.stores.shadowgit.weighing import (
+    is_over,
+    most_for_takes,
+    note_bounded,
+    read_weighed,
+    store_bytes,
+)
+
+COMMAND = "checkpoints take (its bounds)"
+_LOCK = "bounding.lock"
+#: How long a take that has to wait for room waits for another process that makes some.
+_PATIENCE = 30.0
+#: The worker is no part of the agent, and in nobody's way.
+_NICE = 10
+_WORKER = (
+    "import sys; asked = sys.argv[1]; sys.path[:] = sys.argv[2:]; "
+    "from holdfast.homes.bounding import worker; worker(asked)"
+)
+_log = logging.getLogger("holdfast")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """In seconds. Something far above its bound is dealt with at once; a little is left to gather
+    for a while, so that an agent that works all day does not fill the log.
+
+    `bytes_apart` is the time between two runs for the cap, `count_apart` that for the number of
+    checkpoints: what is beyond that is hidden already. `retry` is the pause after a run for which
+    the home was busy, `attempts` how many of these there are.
+    """
+
+    tick: float = 0.5
+    bytes_apart: float = 20.0
+    count_apart: float = 120.0
+    retry: float = 2.0
+    attempts: int = 15
+
+
+USUAL_PACE = Pace()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounder:
+    """Keeps one store within its bounds. `home` is whose log it uses, `folder` the store's."""
+
+    home: Path
+    folder: Path
+    max_snapshots: int
+    max_bytes: int | None
+
+    def later(self) -> None:
+        """Start the worker, unless one is there: that one looks again before it ends."""
+        if lock.is_held(self.folder / _LOCK):
+            return
+        try:
+            _start(self)
+        except Exception as error:  # noqa: BLE001 - law 7: the take is done; the next one tries again
+            _log.warning("The checkpoint store %s stays above its bound: %s", self.folder, error)
+
+    @contextlib.contextmanager
+    def room_made(self) -> Iterator[None]:
+        """Bring the store back within its bounds now, and keep workers away until the end."""
+        layout = Layout(folder=self.folder)
+        with contextlib.ExitStack() as held:
+            try:
+                # Whoever has one of these locks would wait for himself.
+                if not (lock.is_mine(layout.lock) or lock.is_mine(self._home_lock())):
+                    held.enter_context(self._turn(wait=_PATIENCE))
+                    if self.max_bytes is not None and is_over(layout, self.max_bytes):
+                        self.run(time.time)  # noqa: TID251 - the log wants the time of the machine
+            except HoldfastError as error:
+                _log.warning("No room was made in %s: %s", self.folder, error.message)
+            yield
+        if self._is_due():  # what was taken meanwhile; nobody else could be asked
+            self.later()
+
+    def work(self, clock: Clock, pace: Pace = USUAL_PACE) -> None:
+        """What the worker does: bound the store until nothing is left to do."""
+        failed = 0
+        while self._is_due() and failed < pace.attempts:
+            try:
+                with self._turn(wait=0.0):
+                    self._wait(clock, pace)
+                    if self._is_due():
+                        failed += not self._try(clock, pace)
+            except BusyError:
+                return  # another one is at it
+
+    def run(self, clock: Clock) -> None:
+        """Plan, apply, log. What could not be reached is noted, and not tried again at once."""
+        layout = Layout(folder=self.folder)
+        settings = config.load(config_file(self.home), {})
+        home = open_home(self.home, clock=clock, options=self._options(settings))
+        policy = self._policy(settings)
+        try:
+            bound_own_checkpoints(home, policy, command=COMMAND, clock=clock)
+        finally:
+            note_bounded(layout, limit=self.max_bytes or 0, at=clock())
+
+    def _try(self, clock: Clock, pace: Pace) -> bool:
+        try:
+            self.run(clock)
+        except BusyError:
+            time.sleep(pace.retry)
+            return False
+        return True
+
+    def _wait(self, clock: Clock, pace: Pace) -> None:
+        """Let a little gather. A clock that was set back is no reason to wait."""
+        weighed = read_weighed(Layout(folder=self.folder))
+        last = 0.0 if weighed is None else weighed.bounded_at
+        while self._is_due():
+            over = self._bytes_over()
+            apart = pace.count_apart if over <= 0 else pace.bytes_apart
+            since = clock() - last
+            if not 0 <= since < apart or self._is_far_over(over):
+                return
+            time.sleep(min(pace.tick, apart - since))
+
+    def _is_due(self) -> bool:
+        layout = Layout(folder=self.folder)
+        if not layout.exists():
+            return False
+        if self.max_bytes is not None and is_over(layout, self.max_bytes):
+            return True
+        return any(ref.rotated for ref in all_refs(layout))
+
+    def _bytes_over(self) -> int:
+        return 0 if self.max_bytes is None else store_bytes(self._layout()) - self.max_bytes
+
+    def _is_far_over(self, over: int) -> bool:
+        """Half way to where takes have to wait."""
+        limit = self.max_bytes
+        return limit is not None and over > (most_for_takes(limit) - limit) // 2
+
+    def _turn(self, *, wait: float) -> contextlib.AbstractContextManager[None]:
+        place = self.folder
+        return lock.exclusive(
+            place / _LOCK, holder=COMMAND, wait=wait, doing="making room in", place=place
+        )
+
+    def _layout(self) -> Layout:
+        return Layout(folder=self.folder)
+
+    def _home_lock(self) -> Path:
+        return state_folder(self.home) / "operations" / "lock"
+
+    def _options(self, settings: Settings) -> HomeOptions:
+        return replace(HomeOptions.of(settings), checkpoint_bytes=self.max_bytes)
+
+    def _policy(self, settings: Settings) -> CheckpointPolicy:
+        """The two bounds and nothing else: age, orphans and keep rules are maintenance."""
+        return CheckpointPolicy(
+            max_count=self.max_snapshots or None,
+            max_bytes=self.max_bytes,
+            keep_orphans=True,
+            trash_age=settings.checkpoint_policy().trash_age,
+        )
+
+
+def worker(asked: str) -> None:
+    """The process of its own."""
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)
+    home, folder, max_snapshots, max_bytes = json.loads(asked)
+    bounder = Bounder(Path(home), Path(folder), max_snapshots, max_bytes)
+    with contextlib.suppress(HoldfastError):  # nobody hears it here; the next take tries again
+        bounder.work(time.time)  # noqa: TID251 - the log wants the time of the machine
+
+
+def _start(bounder: Bounder) -> None:
+    if not _is_python():
+        work: Callable[[], None] = lambda: bounder.work(time.time)  # noqa: E731, TID251
+        threading.Thread(target=work, name="holdfast-bounds", daemon=True).start()
+        return
+    asked = [
+        os.fspath(bounder.home),
+        os.fspath(bounder.folder),
+        bounder.max_snapshots,
+        bounder.max_bytes,
+    ]
+    _Children.add(
+        subprocess.Popen(
+            # -P: a folder named holdfast in the agent's project is not this package.
+            [sys.executable, "-P", "-c", _WORKER, json.dumps(asked), *sys.path],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    )
+
+
+def _is_python() -> bool:
+    """A program that embeds Python, or was frozen, would start itself once more."""
+    name = Path(sys.executable or "").name.lower()
+    return not getattr(sys, "frozen", False) and name.startswith(("python", "pypy"))
+
+
+class _Children:
+    """Workers that this process started, so that none stays a zombie for long."""
+
+    _running: list[subprocess.Popen[bytes]] = []  # noqa: RUF012 - one for the process
+    _lock = threading.Lock()
+
+    @classmethod
+    def add(cls, child: subprocess.Popen[bytes]) -> None:
+        with cls._lock:
+            cls._running[:] = [each for each in cls._running if each.poll() is None]
+            cls._running.append(child)

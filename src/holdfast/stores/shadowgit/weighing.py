@@ -1,0 +1,176 @@
+"""What the checkpoint folder takes on the disk, answered fast enough for the end of every take.
+
+Packs are where bytes arrive. There are about two dozen of them (`tidying`), so their folder is read
+each time, and what other processes just wrote counts. Everything else (private indexes, references,
+records) grows slowly: it is weighed when a project gets its first checkpoint and whenever the store
+was brought back within its bounds, and remembered in the file `weighed`.
+
+Archives of older layouts do not count here: they wait for the user, and no take makes them grow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from holdfast.errors import StorageError
+from holdfast.stores.files import PRIVATE_FILE, storage_errors
+from holdfast.stores.shadowgit.legacy import is_name
+from holdfast.stores.shadowgit.object_files import allocated_below
+from holdfast.stores.shadowgit.repository import Layout
+
+_WEIGHED = "weighed"
+_ROOM_LOCK = "room.lock"
+_BLOCK = 4_096
+#: What a pack's index and the private index take for each object, at most.
+_PER_OBJECT = 160
+#: A store that cannot get below its cap is not tried again until it grew by this part of the cap.
+_PART = 10
+
+
+class NoRoomError(StorageError):
+    """A take would lift the store above what it may take on the disk."""
+
+    kind = "no_room"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """`beside` is everything but packs. `floor` is how far the last run under this `limit` got when
+    it could not get below it, else 0; `bounded_at` is when that run was."""
+
+    beside: int
+    limit: int = 0
+    floor: int = 0
+    bounded_at: float = 0.0
+
+
+def most_on_disk(limit: int) -> int:
+    """The bytes that a store with this cap never exceeds."""
+    return 2 * limit
+
+
+def most_for_takes(limit: int) -> int:
+    """How far takes go by themselves. The rest, up to `most_on_disk`, belongs to whoever makes
+    room: packs are copied before the old ones go."""
+    return limit + limit // 2
+
+
+def store_bytes(layout: Layout) -> int:
+    """What counts against the cap, about: everything in the folder but older layouts."""
+    weighed = read_weighed(layout) or weigh(layout)
+    return weighed.beside + pack_bytes(layout)
+
+
+def is_over(layout: Layout, limit: int) -> bool:
+    """Whether the store is above its cap, and a run might change that."""
+    weighed = read_weighed(layout) or weigh(layout)
+    most = limit
+    if weighed.limit == limit and weighed.floor:
+        most = max(limit, weighed.floor + limit // _PART)
+    return weighed.beside + pack_bytes(layout) > most
+
+
+def pack_bytes(layout: Layout) -> int:
+    """Whatever lies beside the packs counts too: somebody may be writing one."""
+    total = 0
+    with contextlib.suppress(FileNotFoundError), os.scandir(layout.packs) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):
+                # The length, because blocks may be counted only once they are written.
+                size = entry.stat(follow_symlinks=False).st_size
+                total += -(-size // _BLOCK) * _BLOCK
+    return total
+
+
+def read_weighed(layout: Layout) -> Weighed | None:
+    """What was noted last; None when there is nothing that can be read."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        data = json.loads((layout.folder / _WEIGHED).read_bytes())
+        return Weighed(
+            beside=int(data["beside"]),
+            limit=int(data["limit"]),
+            floor=int(data["floor"]),
+            bounded_at=float(data["bounded_at"]),
+        )
+    return None
+
+
+def weigh(layout: Layout) -> Weighed:
+    """Look at everything but packs, and note what it takes."""
+    known = read_weighed(layout) or Weighed(beside=0)
+    return _note(layout, replace(known, beside=_beside(layout)))
+
+
+def note_bounded(layout: Layout, *, limit: int, at: float) -> Weighed:
+    """The store was just bounded: note how far that came."""
+    beside = _beside(layout)
+    total = beside + pack_bytes(layout)
+    floor = total if total > limit else 0
+    return _note(layout, Weighed(beside=beside, limit=limit, floor=floor, bounded_at=at))
+
+
+def _note(layout: Layout, weighed: Weighed) -> Weighed:
+    """Not flushed: what is lost is weighed again."""
+    path = layout.folder / _WEIGHED
+    temporary = path.with_name(f".{_WEIGHED}.{os.getpid()}.tmp")
+    data = {
+        "beside": weighed.beside,
+        "limit": weighed.limit,
+        "floor": weighed.floor,
+        "bounded_at": weighed.bounded_at,
+    }
+    # A full disk is no reason to fail a take, and a guess is better than none.
+    with contextlib.suppress(OSError):
+        with open(temporary, "wb", opener=_private) as file:
+            file.write(json.dumps(data).encode("ascii"))
+        temporary.replace(path)
+    return weighed
+
+
+def _beside(layout: Layout) -> int:
+    total = allocated_below(layout.store) - allocated_below(layout.packs)
+    with contextlib.suppress(FileNotFoundError), os.scandir(layout.folder) as entries:
+        for entry in entries:
+            if entry.name == layout.store.name or is_name(entry.name):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                total += allocated_below(layout.folder / entry.name)
+            else:
+                total += _BLOCK
+    return max(0, total)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a take may write. It is asked before each write, and until that is done nobody else gets
+    an answer: so many processes at once stay below the limit together."""
+
+    layout: Layout
+    most: int
+
+    @contextlib.contextmanager
+    def reserved(self, size: int, objects: int) -> Iterator[None]:
+        """Raises `NoRoomError` when this many more bytes would be too many."""
+        wanted = size + objects * _PER_OBJECT
+        with storage_errors(f"open {self.layout.folder / _ROOM_LOCK}"):
+            fd = os.open(
+                self.layout.folder / _ROOM_LOCK,
+                os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW,
+                PRIVATE_FILE,
+            )
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if store_bytes(self.layout) + wanted > self.most:
+                raise NoRoomError("The checkpoint store is full.")
+            yield
+        finally:
+            os.close(fd)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
