@@ -31,6 +31,7 @@ from holdfast.stores import lock
 from holdfast.stores.shadowgit.dropping import all_refs
 from holdfast.stores.shadowgit.repository import Layout
 from holdfast.stores.shadowgit.weighing import (
+    Weighed,
     is_over,
     most_for_takes,
     note_bounded,
@@ -57,13 +58,16 @@ class Pace:
     for a while, so that an agent that works all day does not fill the log.
 
     `bytes_apart` is the time between two runs for the cap, `count_apart` that for the number of
-    checkpoints: what is beyond that is hidden already. `retry` is the pause after a run for which
+    checkpoints: what is beyond that is hidden already. A run that took long is followed by a pause
+    of `share` times that, `longest` at most. `retry` is the pause after a run for which
     the home was busy, `attempts` how many of these there are.
     """
 
     tick: float = 0.5
     bytes_apart: float = 20.0
     count_apart: float = 120.0
+    share: float = 10.0
+    longest: float = 300.0
     retry: float = 2.0
     attempts: int = 15
 
@@ -92,7 +96,7 @@ class Bounder:
     @contextlib.contextmanager
     def room_made(self) -> Iterator[None]:
         """Bring the store back within its bounds now, and keep workers away until the end."""
-        layout = Layout(folder=self.folder)
+        layout = self._layout()
         with contextlib.ExitStack() as held:
             try:
                 # Whoever has one of these locks would wait for himself.
@@ -103,31 +107,32 @@ class Bounder:
             except HoldfastError as error:
                 _log.warning("No room was made in %s: %s", self.folder, error.message)
             yield
-        if self._is_due():  # what was taken meanwhile; nobody else could be asked
+        if self.is_due():  # what was taken meanwhile; nobody else could be asked
             self.later()
 
     def work(self, clock: Clock, pace: Pace = USUAL_PACE) -> None:
         """What the worker does: bound the store until nothing is left to do."""
         failed = 0
-        while self._is_due() and failed < pace.attempts:
+        while self.is_due() and failed < pace.attempts:
             try:
                 with self._turn(wait=0.0):
                     self._wait(clock, pace)
-                    if self._is_due():
+                    if self.is_due():
                         failed += not self._try(clock, pace)
             except BusyError:
                 return  # another one is at it
 
     def run(self, clock: Clock) -> None:
         """Plan, apply, log. What could not be reached is noted, and not tried again at once."""
-        layout = Layout(folder=self.folder)
+        layout = self._layout()
         settings = config.load(config_file(self.home), {})
         home = open_home(self.home, clock=clock, options=self._options(settings))
-        policy = self._policy(settings)
+        policy, began = self._policy(settings), time.monotonic()
         try:
             bound_own_checkpoints(home, policy, command=COMMAND, clock=clock)
         finally:
-            note_bounded(layout, limit=self.max_bytes or 0, at=clock())
+            took = time.monotonic() - began
+            note_bounded(layout, limit=self.max_bytes or 0, at=clock(), took=took)
 
     def _try(self, clock: Clock, pace: Pace) -> bool:
         try:
@@ -139,18 +144,18 @@ class Bounder:
 
     def _wait(self, clock: Clock, pace: Pace) -> None:
         """Let a little gather. A clock that was set back is no reason to wait."""
-        weighed = read_weighed(Layout(folder=self.folder))
-        last = 0.0 if weighed is None else weighed.bounded_at
-        while self._is_due():
+        weighed = read_weighed(self._layout()) or Weighed(beside=0)
+        pause = min(pace.longest, pace.share * weighed.took)
+        while self.is_due():
             over = self._bytes_over()
-            apart = pace.count_apart if over <= 0 else pace.bytes_apart
-            since = clock() - last
+            apart = max(pause, pace.count_apart if over <= 0 else pace.bytes_apart)
+            since = clock() - weighed.bounded_at
             if not 0 <= since < apart or self._is_far_over(over):
                 return
             time.sleep(min(pace.tick, apart - since))
 
-    def _is_due(self) -> bool:
-        layout = Layout(folder=self.folder)
+    def is_due(self) -> bool:
+        layout = self._layout()
         if not layout.exists():
             return False
         if self.max_bytes is not None and is_over(layout, self.max_bytes):

@@ -41,7 +41,7 @@ from holdfast.stores.shadowgit.sizes import Measured, measure
 from holdfast.stores.shadowgit.sweeping import sweep
 from holdfast.stores.shadowgit.tidying import PACKING_CONFIG
 from holdfast.stores.shadowgit.trees import Trees
-from holdfast.stores.shadowgit.weighing import most_for_takes, most_on_disk, store_bytes
+from holdfast.stores.shadowgit.weighing import most_for_packs, most_for_takes, store_bytes
 
 #: A pack of everything is worth making for so much garbage, so many single objects or packs.
 _LEAST_GARBAGE = 64 * 1024
@@ -167,7 +167,7 @@ def _has_room(layout: Layout, needed: int, limit: int | None) -> bool:
     if limit is not None:
         # Takes go on meanwhile, up to a limit of their own.
         taken = max(store_bytes(layout), most_for_takes(limit))
-        if taken + needed > most_on_disk(limit):
+        if taken + needed > most_for_packs(limit):
             return False
     return shutil.disk_usage(layout.store).free >= needed + _MARGIN
 

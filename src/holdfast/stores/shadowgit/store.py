@@ -59,15 +59,13 @@ from holdfast.stores.shadowgit.weighing import (
     NoRoomError,
     Room,
     is_over,
+    most_for_packs,
     most_for_takes,
-    most_on_disk,
     weigh,
 )
 
 #: How far a project's record may lag behind a take that found nothing new.
 _TOUCH_SECONDS = 3600.0
-#: Left below twice the cap when a take has to go that far: for what it writes beside its pack.
-_SLACK = 20
 _FULL = (
     "{place}: it does not fit into the checkpoint store, whose cap is {limit}, although everything"
     " that may go has gone. The newest checkpoint of each project stays, and so do pinned and"
@@ -145,7 +143,7 @@ class ShadowGitStore:
         making = nullcontext() if self._bounding is None else self._bounding.room_made()
         with making:
             try:
-                return self._take(order, paths, Room(self.layout, _last_resort(limit)))
+                return self._take(order, paths, Room(self.layout, most_for_packs(limit)))
             except NoRoomError:
                 reason = _FULL.format(place=order.workdir, limit=format_bytes(limit))
                 return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=reason)
@@ -182,7 +180,7 @@ class ShadowGitStore:
         given = None if paths is None else [relative(place, path) for path in paths]
         self.prepare()
         limit = self._max_bytes
-        room = None if limit is None else Room(self.layout, _last_resort(limit))
+        room = None if limit is None else Room(self.layout, most_for_packs(limit))
         with used(self.layout), project_lock(self.layout, project, str(place)):
             try:
                 return self._taker(project, place, room).look(given)
@@ -328,10 +326,6 @@ class ShadowGitStore:
             return
         touched = replace(record, last_touch=now, mount=mount, disk=disk)
         projects.write_record(self.layout, touched)
-
-
-def _last_resort(limit: int) -> int:
-    return most_on_disk(limit) - limit // _SLACK
 
 
 def _identity(place: Path) -> tuple[int, int] | None:

@@ -25,7 +25,7 @@ from holdfast.stores.shadowgit.pack_file import index_oids
 from holdfast.stores.shadowgit.repository import Layout, alone, opened, used
 from holdfast.stores.shadowgit.sizes import held_objects
 from holdfast.stores.shadowgit.tidying import PACKING_CONFIG
-from holdfast.stores.shadowgit.weighing import most_for_takes, most_on_disk, store_bytes
+from holdfast.stores.shadowgit.weighing import most_for_packs, most_for_takes, store_bytes
 
 #: Less than this in a pack is not worth a copy of the rest.
 _LEAST_GARBAGE = 4_096
@@ -69,7 +69,7 @@ def _round(layout: Layout, limit: int, holder: str, *, compare: bool) -> bool:
         worth = [each for each in _parts(layout) if _is_worth(each, compare=compare)]
         # Takes may go on up to their own limit meanwhile.
         taken = max(store_bytes(layout), most_for_takes(limit))
-        group = _group(worth, min(most_on_disk(limit) - taken, _free(layout)))
+        group = _group(worth, min(most_for_packs(limit) - taken, _free(layout)))
         if group:
             _copy(layout, group, compare=compare)
     if group:
@@ -82,12 +82,16 @@ def _alone_round(layout: Layout, limit: int, holder: str) -> bool:
     """A pack that is too large to be copied beside takes. Nothing is compared: others wait."""
     with alone(layout, holder=holder):
         worth = [each for each in _parts(layout) if each.garbage >= _LEAST_GARBAGE]
-        total = store_bytes(layout)
-        # A cap that was lowered is passed already: then only the disk says how far to go.
-        most = most_on_disk(limit) - total
-        room = _free(layout) if most <= 0 else min(most, _free(layout))
         smallest = min(worth, key=lambda each: each.needed_bytes, default=None)
-        if smallest is None or smallest.needed_bytes > room:
+        if smallest is None:
+            return False
+        room = _free(layout)
+        # A store above that, or a pack above the cap, is of a time when the cap was higher. Then
+        # only the disk says how far to go, or it would stay as it is for ever.
+        most = most_for_packs(limit) - store_bytes(layout)
+        if most > 0 and smallest.size <= limit:
+            room = min(room, most)
+        if smallest.needed_bytes > room:
             return False
         _copy(layout, [smallest], compare=False)
         return _drop(layout, {smallest.path})

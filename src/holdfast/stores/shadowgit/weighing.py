@@ -28,6 +28,9 @@ _ROOM_LOCK = "room.lock"
 _BLOCK = 4_096
 #: What a pack's index and the private index take for each object, at most.
 _PER_OBJECT = 160
+#: Left for small files: a part of the cap, and some bytes because each file takes a whole block.
+_SMALL_PART = 20
+_SMALL_FILES = 200_000
 #: A store that cannot get below its cap is not tried again until it grew by this part of the cap.
 _PART = 10
 
@@ -41,12 +44,14 @@ class NoRoomError(StorageError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
     """`beside` is everything but packs. `floor` is how far the last run under this `limit` got when
-    it could not get below it, else 0; `bounded_at` is when that run was."""
+    it could not get below it, else 0; `bounded_at` is when that run was, `took` how many seconds
+    it took."""
 
     beside: int
     limit: int = 0
     floor: int = 0
     bounded_at: float = 0.0
+    took: float = 0.0
 
 
 def most_on_disk(limit: int) -> int:
@@ -58,6 +63,11 @@ def most_for_takes(limit: int) -> int:
     """How far takes go by themselves. The rest, up to `most_on_disk`, belongs to whoever makes
     room: packs are copied before the old ones go."""
     return limit + limit // 2
+
+
+def most_for_packs(limit: int) -> int:
+    """How far those go that write packs: the rest is for references and other small files."""
+    return most_on_disk(limit) - min(limit // 2, limit // _SMALL_PART + _SMALL_FILES)
 
 
 def store_bytes(layout: Layout) -> int:
@@ -96,6 +106,7 @@ def read_weighed(layout: Layout) -> Weighed | None:
             limit=int(data["limit"]),
             floor=int(data["floor"]),
             bounded_at=float(data["bounded_at"]),
+            took=float(data["took"]),
         )
     return None
 
@@ -106,12 +117,13 @@ def weigh(layout: Layout) -> Weighed:
     return _note(layout, replace(known, beside=_beside(layout)))
 
 
-def note_bounded(layout: Layout, *, limit: int, at: float) -> Weighed:
+def note_bounded(layout: Layout, *, limit: int, at: float, took: float) -> Weighed:
     """The store was just bounded: note how far that came."""
     beside = _beside(layout)
     total = beside + pack_bytes(layout)
     floor = total if total > limit else 0
-    return _note(layout, Weighed(beside=beside, limit=limit, floor=floor, bounded_at=at))
+    weighed = Weighed(beside=beside, limit=limit, floor=floor, bounded_at=at, took=took)
+    return _note(layout, weighed)
 
 
 def _note(layout: Layout, weighed: Weighed) -> Weighed:
@@ -123,6 +135,7 @@ def _note(layout: Layout, weighed: Weighed) -> Weighed:
         "limit": weighed.limit,
         "floor": weighed.floor,
         "bounded_at": weighed.bounded_at,
+        "took": weighed.took,
     }
     # A full disk is no reason to fail a take, and a guess is better than none.
     with contextlib.suppress(OSError):
