@@ -8,17 +8,11 @@ from typing import Any
 from rich.text import Text
 
 from holdfast.cli.output import name, say, table, when
-from holdfast.model.checkpoint import Checkpoint, NotCaptured, Project, ProjectState
-from holdfast.model.units import format_bytes, format_count, format_duration
+from holdfast.model.checkpoint import Checkpoint, NotCaptured, Project
+from holdfast.model.units import format_count, format_duration
 
 SHORT_ID = 12
 _FIRST = 10
-_STATES = {
-    ProjectState.LIVE: "green",
-    ProjectState.STALE: "yellow",
-    ProjectState.UNMOUNTED: "yellow",
-    ProjectState.MISSING: "red",
-}
 
 
 def short(checkpoint_id: str) -> str:
@@ -144,24 +138,3 @@ def show_paths(title: str, paths: Sequence[Text], *, style: str, all_items: bool
         say(Text("  ", overflow="fold").append_text(path))
     if len(shown) < len(paths):
         say(Text(f"  … and {len(paths) - len(shown):,} more; --all lists them.", style="dim"))
-
-
-def show_projects(projects: Sequence[Project], now: float, *, all_items: bool) -> None:
-    """The projects, the last used first."""
-    ordered = sorted(projects, key=lambda each: -each.last_touch)
-    shown = ordered if all_items else ordered[: 2 * _FIRST]
-    rows = table("project", "state", "checkpoints", "used", "size", right=_NUMBERS)
-    for each in shown:
-        rows.add_row(
-            name(f"{each.workdir} (by {each.by})" if each.by else each.workdir),
-            Text(each.state.value, style=_STATES[each.state]),
-            f"{each.checkpoints:,}",
-            format_duration(max(0.0, now - each.last_touch)),
-            "" if each.bytes is None else format_bytes(each.bytes),
-        )
-    say(rows)
-    if len(shown) < len(ordered):
-        say(Text(f"… and {len(ordered) - len(shown):,} more; --all lists them.", style="dim"))
-
-
-_NUMBERS = ("checkpoints", "used", "size")

@@ -8,7 +8,14 @@ from pathlib import Path
 from holdfast.model.checkpoint import Project
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.inventory import Problem
-from holdfast.model.item import CHECKPOINT_KINDS, CHECKPOINT_SPACE, LEGACY, SPACE, Item
+from holdfast.model.item import (
+    CHECKPOINT_KINDS,
+    CHECKPOINT_SPACE,
+    LEGACY,
+    SPACE,
+    UNKNOWN_SOURCE,
+    Item,
+)
 from holdfast.model.operation import LogView, TrashEntry
 from holdfast.model.verification import Verification
 from holdfast.model.weights import Weights
@@ -124,6 +131,7 @@ def legacy_items(layout: Layout, found: Sequence[legacy.SingleRepository]) -> It
         yield Item(
             kind=LEGACY,
             id=each.name,
+            source=each.workdir or UNKNOWN_SOURCE,
             bytes=each.bytes,
             last_active_at=each.last_touch,
             version=each.version,

@@ -79,9 +79,11 @@ def plan_named_checkpoints(
     *,
     command: str,
     undoable: bool,
+    legacy: bool = False,
 ) -> Plan:
-    """Remove these, or all with what rotation has hidden. No rule is asked: a pin protects from
-    rules and bounds, not from a person who names the checkpoint."""
+    """Remove these, or all with what a take has hidden; with `legacy` also what older layouts left.
+    No rule is asked: a pin protects from rules and bounds, not from a person who names the
+    checkpoint."""
     reason = "cleared on request" if ids is None else "dropped by name"
     live = [
         spare_living(item, {}) or Decision(item, Action.REMOVE, reason, undoable=undoable)
@@ -96,7 +98,10 @@ def plan_named_checkpoints(
         trash=(),
         rotated=rotated if ids is None else (),
         live=live,
-        legacy=(),
+        legacy=[
+            Decision(item, Action.REMOVE, reason, undoable=undoable)
+            for item in (inventory.legacy if legacy else ())
+        ],
     )
     return Plan(
         home=inventory.home,

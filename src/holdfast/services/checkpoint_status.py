@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.model.checkpoint import Project, ProjectState
@@ -21,13 +21,15 @@ from holdfast.ports import CheckpointUpkeep
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStatus:
     """`total_bytes` is everything in the checkpoint folder, `store_bytes` without the archives of
-    older layouts. The bytes of a project are what would be free if it went alone."""
+    older layouts, of which `older` says what the single ones are about. The bytes of a project are
+    what would be free if it went alone."""
 
     total_bytes: int
     store_bytes: int
     legacy_bytes: int
     projects: tuple[Project, ...]
     legacy: tuple[Item, ...]
+    older: Mapping[str, Project]
     trash: int
     problems: tuple[Problem, ...]
 
@@ -44,6 +46,7 @@ def checkpoint_status(
         legacy_bytes=legacy_bytes,
         projects=tuple(_weighed(found, _aged(found, now, stale_after))),
         legacy=found.legacy,
+        older=found.older,
         trash=len(found.trash),
         problems=found.problems,
     )

@@ -100,10 +100,14 @@ def plan_drop(
     now: float,
     command: str,
     undoable: bool = True,
+    legacy: bool = False,
 ) -> Plan:
-    """Remove these checkpoints, or all of them with everything that was hidden before."""
+    """Remove these checkpoints, or all of them with everything that was hidden before; with
+    `legacy` also what older layouts left."""
     inventory = upkeep.scan(now)
-    return plan_named_checkpoints(ids, inventory, now, command=command, undoable=undoable)
+    return plan_named_checkpoints(
+        ids, inventory, now, command=command, undoable=undoable, legacy=legacy
+    )
 
 
 def plan_clear_legacy(

@@ -16,12 +16,15 @@ from holdfast.cli.checkpoint_options import (
     take_command,
 )
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, quoted
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
-    from holdfast.model.checkpoint import Checkpoint
+    from holdfast.model.checkpoint import Checkpoint, Project
     from holdfast.ports import CheckpointStore
+
+#: Of other projects, when a directory has no checkpoints.
+_FEW = 20
 
 
 @click.command(
@@ -52,7 +55,8 @@ def command(
 ) -> int:
     """List the checkpoints of a directory, the newest first: by default, of the current one.
 
-    Files and lines are those that changed since the checkpoint before.
+    Files and lines are those that changed since the checkpoint before. For a directory without
+    checkpoints it lists the projects that have some.
     """
     if all_projects and directory is not None:
         raise UsageError("--all-projects is every project; it does not go with a directory.")
@@ -62,9 +66,15 @@ def command(
     found = [each for each in everything if session in (None, each.session)][:limit]
     if invocation.json:
         from holdfast.cli.output import print_json
-        from holdfast.cli.show_checkpoints import checkpoint_json
+        from holdfast.cli.show_checkpoints import checkpoint_json, project_json
 
-        print_json({"checkpoints": [checkpoint_json(each) for each in found]})
+        projects = _elsewhere(store, workdir) if not everything else ()
+        print_json(
+            {
+                "checkpoints": [checkpoint_json(each) for each in found],
+                **({"projects": [project_json(each) for each in projects]} if projects else {}),
+            }
+        )
     elif not found:
         _say_none(invocation, store, workdir, everything, directory)
     else:
@@ -101,12 +111,23 @@ def _say_none(
     else:
         say(name(f"There are no checkpoints of {workdir} yet. Take the first with:"))
     suggest(take_command(invocation, directory))
-    above = [] if store is None or workdir is None else _above(store, workdir)
-    for place in above:
+    elsewhere = _elsewhere(store, workdir)
+    if not elsewhere:
+        return
+    places = {str(place) for place in (workdir or Path()).parents}
+    for place in (each.workdir for each in elsewhere if each.workdir in places):
         say(name(f"{place}, which it lies in, has some."))
+    from holdfast.cli.show_projects import show_projects
+
+    say()
+    say("Projects that have checkpoints:")
+    show_projects(elsewhere, invocation.now, limit=_FEW)
+    say()
+    say("To list those of one of them, or of all:")
+    suggest(f"holdfast {invocation.home_flag}checkpoints list {quoted(Path(elsewhere[0].workdir))}")
+    suggest(f"holdfast {invocation.home_flag}checkpoints list --all-projects")
 
 
-def _above(store: CheckpointStore, workdir: Path) -> list[str]:
-    """Projects that a directory lies in: whoever is below one may have meant that."""
-    places = {str(place) for place in workdir.parents}
-    return [each.workdir for each in store.projects() if each.workdir in places]
+def _elsewhere(store: CheckpointStore | None, workdir: Path | None) -> Sequence[Project]:
+    """The other projects: whoever asks about a directory without checkpoints may mean one."""
+    return () if store is None or workdir is None else store.projects()

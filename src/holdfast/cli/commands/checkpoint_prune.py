@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _COUNT = click.IntRange(min=1)
 _DAY = 86_400.0
+_MEGABYTE = 1_000_000
 
 
 @click.command(
@@ -36,7 +37,12 @@ _DAY = 86_400.0
     metavar="N",
     help="Projects untouched for N days go whole; 0 is never.",
 )
-@click.option("--keep-orphans", is_flag=True, help="Keep projects whose directory is gone.")
+@click.option(
+    "--keep-orphans/--delete-orphans",
+    default=None,
+    help="Keep projects whose directory is gone, or remove them [as delete_orphans says].",
+)
+@click.option("--legacy", is_flag=True, help="Remove archives of an older layout, too.")
 @click.option("--keep-last", type=_COUNT, metavar="N", help="Keep the last N of each project.")
 @click.option("--keep-within", metavar="DURATION", help="Keep what is this close to the newest.")
 @click.option("--keep-hourly", type=_COUNT, metavar="N", help="Keep the last of each of N hours.")
@@ -45,6 +51,12 @@ _DAY = 86_400.0
 @click.option("--keep-monthly", type=_COUNT, metavar="N", help="Keep the last of N months each.")
 @click.option("--max-snapshots", type=_COUNT, metavar="N", help="At most N of each project.")
 @click.option("--max-total-size", metavar="SIZE", help="Bound all bytes: 500MB, 2GB.")
+@click.option(
+    "--max-size-mb",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="The same in MB: --max-size-mb 500.",
+)
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
 @click.pass_obj
@@ -52,7 +64,8 @@ def command(
     invocation: Invocation,
     /,
     *,
-    keep_orphans: bool,
+    keep_orphans: bool | None,
+    legacy: bool,
     skip_trash: bool,
     how: RemovalFlags,
     **flags: Any,
@@ -67,11 +80,16 @@ def command(
     The newest of each project that stays is kept whatever the bounds, and so are pinned and named
     ones. A directory on a disk that is not mounted is not gone. What goes by age or by a rule
     stays in the trash for a week (trash_days), where `holdfast undo` finds it.
+
+    Archives of an older layout wait for you: they go with --legacy, or with `clear-legacy`, and
+    never by age or size.
     """
     from holdfast.services.prune_checkpoints import plan_prune_checkpoints
 
     home, settings = invocation.open_home()
-    base = settings.checkpoint_policy(use_trash=not skip_trash, keep_orphans=keep_orphans)
+    base = replace(settings.checkpoint_policy(use_trash=not skip_trash), legacy=legacy)
+    if keep_orphans is not None:
+        base = replace(base, keep_orphans=keep_orphans)
     policy = _policy(base, flags)
     changing = not how.dry_run and how.plan_out is None
     with progress():
@@ -93,16 +111,23 @@ def command(
 def _policy(base: CheckpointPolicy, flags: dict[str, Any]) -> CheckpointPolicy:
     """The policy of the configuration, with what the flags say in place of its parts."""
     rules = _rules(flags)
-    days, size, count = (
-        flags[name] for name in ("retention_days", "max_total_size", "max_snapshots")
-    )
+    days, count, size = flags["retention_days"], flags["max_snapshots"], _asked_size(flags)
     return replace(
         base,
         rules=base.rules if rules.empty else rules,
         stale_after=base.stale_after if days is None else days * _DAY or None,
-        max_bytes=base.max_bytes if size is None else _size(size),
+        max_bytes=base.max_bytes if size is None else size,
         max_count=base.max_count if count is None else count,
     )
+
+
+def _asked_size(flags: dict[str, Any]) -> int | None:
+    text, megabytes = flags["max_total_size"], flags["max_size_mb"]
+    if text is not None and megabytes is not None:
+        raise UsageError("--max-total-size and --max-size-mb are the same bound: give one.")
+    if megabytes is not None:
+        return int(megabytes * _MEGABYTE)
+    return None if text is None else _size(text)
 
 
 def _size(text: str) -> int:

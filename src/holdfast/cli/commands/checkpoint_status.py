@@ -17,22 +17,30 @@ if TYPE_CHECKING:
     from holdfast.services.checkpoint_status import CheckpointStatus
 
 _FOLDER = "checkpoints"
-_ARCHIVE = "legacy-"
+#: How many projects are shown unless somebody asks for more.
+_USUAL_LIMIT = 20
 
 
 @click.command(
     "status",
     cls=Command,
-    example="holdfast checkpoints\nholdfast checkpoints status --all\n"
+    example="holdfast checkpoints\nholdfast checkpoints status --limit 50\n"
     "holdfast checkpoints status --json",
 )
-@click.option("--all", "all_items", is_flag=True, help="List every project.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Show the N projects used last [{_USUAL_LIMIT}].",
+)
+@click.option("--all", "all_items", is_flag=True, help="Show every project.")
 @click.pass_obj
-def command(invocation: Invocation, *, all_items: bool = False) -> int:
+def command(invocation: Invocation, *, limit: int | None = None, all_items: bool = False) -> int:
     """Say which projects have checkpoints, in what state they are, and what all of it costs.
 
     The size of a project is what would be free if it went alone: what it shares with others costs
-    nothing twice. It only reads.
+    nothing twice. Archives of an older layout are listed with their size; only you remove them. It
+    only reads.
     """
     from holdfast.services.checkpoint_status import checkpoint_status
 
@@ -49,7 +57,7 @@ def command(invocation: Invocation, *, all_items: bool = False) -> int:
 
         print_json(_document(base, found))
     else:
-        _show(invocation, base, found, all_items=all_items)
+        _show(invocation, base, found, limit=None if all_items else limit or _USUAL_LIMIT)
     return 0
 
 
@@ -61,43 +69,67 @@ def _document(base: Path, found: CheckpointStatus) -> dict[str, Any]:
         "total_bytes": found.total_bytes,
         "store_bytes": found.store_bytes,
         "legacy_bytes": found.legacy_bytes,
+        "project_count": len(found.projects),
+        "checkpoint_count": sum(each.checkpoints for each in found.projects),
         "projects": [project_json(each) for each in found.projects],
         "legacy_archives": [
-            {"name": each.id, "bytes": each.bytes, "moved_at": each.last_active_at}
+            {
+                "name": each.id,
+                "bytes": each.bytes,
+                "moved_at": each.last_active_at,
+                "workdir": found.older[each.id].workdir if each.id in found.older else None,
+            }
             for each in found.legacy
         ],
         "problems": [{"path": each.path, "reason": each.reason} for each in found.problems],
     }
 
 
-def _show(invocation: Invocation, base: Path, found: CheckpointStatus, *, all_items: bool) -> None:
+def _show(
+    invocation: Invocation, base: Path, found: CheckpointStatus, *, limit: int | None
+) -> None:
     from rich.text import Text
 
     from holdfast.cli.output import name, say, suggest
-    from holdfast.cli.show_checkpoints import show_projects
-    from holdfast.model.units import format_bytes, format_count
+    from holdfast.cli.show_projects import show_older, show_projects
 
-    if found.projects or found.legacy:
-        total = (f"  {format_bytes(found.total_bytes)}", "bold")
-        say(Text.assemble(("checkpoints in ", "bold"), name(str(base), "bold cyan"), total))
+    holdfast = f"holdfast {invocation.home_flag}checkpoints"
+    if found.total_bytes:
+        say(Text.assemble(("checkpoints in ", "bold"), name(str(base), "bold cyan")))
+        say(_figures(found))
         say()
     if found.projects:
-        show_projects(found.projects, invocation.now, all_items=all_items)
-    for archive in found.legacy:
-        size = format_bytes(archive.bytes)
-        aside = "moved aside and " if archive.id.startswith(_ARCHIVE) else ""
-        say(name(f"{archive.id}: {size} of an older layout, {aside}still readable"))
+        show_projects(found.projects, invocation.now, limit=limit)
+        say()
+    if found.legacy:
+        show_older(found.legacy, found.older, invocation.now)
+        say("They can still be read and restored, and stay until you clear them with:")
+        suggest(f"{holdfast} clear-legacy")
+        say()
     for problem in found.problems:
         say(name(f"{problem.path}: {problem.reason}", "yellow"))
-    if found.projects or found.legacy or found.problems:
+    if found.problems:
         say()
-    if not found.projects and found.legacy:
+    if found.projects:
+        say("To see what the policy would remove:")
+        suggest(f"{holdfast} prune --dry-run")
+    elif found.legacy:
         say("There are no checkpoints of the present layout yet. To see those of the older one:")
-        suggest(f"holdfast {invocation.home_flag}checkpoints list --all-projects")
-    elif not found.projects:
+        suggest(f"{holdfast} list --all-projects")
+    else:
         say("There are no checkpoints yet. Take the first of a directory with:")
         suggest(take_command(invocation, None))
-    else:
-        count = format_count(sum(each.checkpoints for each in found.projects), "checkpoint")
-        say(f"{count}, {format_bytes(found.store_bytes)}. To see what the policy would remove:")
-        suggest(f"holdfast {invocation.home_flag}checkpoints prune --dry-run")
+
+
+def _figures(found: CheckpointStatus) -> str:
+    """`12.3 MB: store 10.1 MB, older layouts 2.2 MB; 17 checkpoints of 3 projects`."""
+    from holdfast.model.units import format_bytes, format_count
+
+    parts = [f"store {format_bytes(found.store_bytes)}"]
+    if found.legacy_bytes:
+        parts.append(f"older layouts {format_bytes(found.legacy_bytes)}")
+    count = format_count(sum(each.checkpoints for each in found.projects), "checkpoint")
+    projects = format_count(len(found.projects), "project")
+    trash = f", {format_count(found.trash, 'item')} in the trash" if found.trash else ""
+    total = format_bytes(found.total_bytes)
+    return f"total {total}: {', '.join(parts)}; {count} of {projects}{trash}"
