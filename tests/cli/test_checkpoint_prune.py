@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -68,8 +70,10 @@ def test_status_has_what_was_promised(machine: Machine, project: Path, first: st
     for each in document["projects"]:
         assert each["checkpoints"] == 1
         assert 0 < each["bytes"] < document["store_bytes"] <= document["total_bytes"]
+    assert (document["project_count"], document["checkpoint_count"]) == (2, 2)
     shown = ok(machine, "status")
-    assert "2 checkpoints" in shown.words
+    assert "2 checkpoints of 2 projects" in shown.words
+    assert "store " in shown.words
     assert "missing" in shown.words
     assert "  holdfast checkpoints prune --dry-run" in shown.lines
 
@@ -204,6 +208,153 @@ def test_clear_legacy_clears_what_an_older_layout_left(
     machine.ok("undo")
     assert len(ok(machine, "list", str(project)).lines) == 4
     assert len(machine.json("checkpoints")["legacy_archives"]) == 1
+
+
+def test_what_only_an_older_layout_left_is_shown(machine: Machine, project: Path) -> None:
+    """Before the first use of the present layout, too."""
+    (machine.home / "checkpoints").mkdir(parents=True)
+    old = older_repository(machine, project)
+    shown = ok(machine, "status")
+    assert old.name in shown.words
+    assert "older layouts " in shown.words
+    assert "  holdfast checkpoints clear-legacy" in shown.lines
+    [known] = machine.json("checkpoints")["legacy_archives"]
+    assert (known["name"], known["workdir"]) == (old.name, str(project))
+    assert machine.json("checkpoints", "prune", "--legacy", "--yes")["report"]["removed"] == 1
+    assert not old.exists()
+    machine.ok("undo")
+    assert old.is_dir()
+
+
+def test_archives_of_an_older_layout_stay_whatever_prune_and_maintenance_do(
+    machine: Machine, project: Path, first: str
+) -> None:
+    archive = machine.home / "checkpoints" / "legacy-20200101-000000"
+    archive.mkdir()
+    older_repository(machine, project).rename(archive / "0123456789abcdef")
+    machine.configure("[checkpoints]\nmax_total_size_mb = 1\n")
+    (archive / "0123456789abcdef" / "large").write_bytes(bytes(3_000_000))
+    for command in (["prune", "--yes"], ["prune", "--max-size-mb", "0.5", "--yes"]):
+        document = machine.json("checkpoints", *command)
+        [short] = document["plan"]["shortfalls"]
+        assert any("checkpoints clear-legacy" in why for why in short["held_by"])
+    machine.ok("maintain", "--force")
+    assert archive.is_dir()
+    assert [each.id for each in listed(machine, project)] == [first], "it costs nobody its place"
+
+
+def test_orphans_stay_when_the_configuration_says_so(
+    machine: Machine, project: Path, first: str
+) -> None:
+    shutil.rmtree(project)
+    machine.configure("[checkpoints]\ndelete_orphans = false\n")
+    machine.ok("maintain", "--force")
+    assert machine.json("checkpoints", "prune", "--yes")["applied"] is False
+    machine.ok("maintain", "--force", env={"HOLDFAST_CHECKPOINTS_DELETE_ORPHANS": "false"})
+    assert [each.id for each in listed(machine, project)] == [first]
+    gone = machine.json("checkpoints", "prune", "--delete-orphans", "--dry-run")
+    assert [each["id"] for each in gone["plan"]["items"] if each["action"] == "remove"] == [first]
+    machine.configure("[checkpoints]\ndelete_orphans = true\n")
+    assert machine.json("checkpoints", "prune", "--keep-orphans", "--yes")["applied"] is False
+    machine.ok("maintain", "--force")
+    assert not listed(machine, project)
+
+
+def test_status_is_one_line_a_project_however_long_its_path(
+    machine: Machine, project: Path, first: str
+) -> None:
+    places = []
+    for number in range(3):
+        place = machine.root / ("deep " * 8) / "界" / ("x" * 60) / f"site{number}"
+        shutil.copytree(project, place)
+        taken(machine, place)
+        places.append(place)
+    for columns in ("60", "80", "120"):
+        shown = machine.ok("--home", str(machine.home), "checkpoints", env={"COLUMNS": columns})
+        rows = [line for line in shown.lines if "live" in line.split()]
+        assert len(rows) == 4
+        assert [row.split()[0][-5:] for row in rows[:3]] == ["site2", "site1", "site0"]
+        assert all(row.startswith("…") for row in rows[:3])
+        assert f"  holdfast --home {machine.home} checkpoints prune --dry-run" in shown.lines
+    few = ok(machine, "status", "--limit", "2")
+    assert sum("live" in line.split() for line in few.lines) == 2
+    assert "and 2 more; --limit 4 shows them all" in few.words
+    assert run(machine, "status", "--limit", "0").code == 2
+
+
+def test_status_limits_itself_to_twenty(machine: Machine, project: Path, first: str) -> None:
+    for number in range(21):
+        place = machine.root / f"site{number}"
+        place.mkdir()
+        (place / "a").write_text(f"{number}")
+        taken(machine, place)
+    shown = ok(machine)
+    assert sum("live" in line.split() for line in shown.lines) == 20
+    assert "and 2 more; --limit 22 shows them all" in shown.words
+    assert len(machine.json("checkpoints")["projects"]) == 22
+
+
+def test_clear_warns_and_with_legacy_takes_everything(
+    machine: Machine, project: Path, first: str
+) -> None:
+    old = older_repository(machine, project)
+    shown = ok(machine, "clear", "--dry-run")
+    assert "Warning: this clears 1 checkpoint of 1 project." in shown.words
+    assert "history is lost" in shown.words
+    assert "of an older layout stay" in shown.words
+    everything = ok(machine, "clear", "--legacy", "--dry-run")
+    assert "1 checkpoint of 1 project and" in everything.words
+    ok(machine, "clear", "--legacy", "--force")
+    assert not old.exists()
+    assert machine.json("checkpoints")["projects"] == []
+    assert machine.json("checkpoints")["legacy_archives"] == []
+    machine.ok("undo")
+    assert old.is_dir()
+    assert listed(machine, project)[0].id == first
+
+
+@pytest.mark.parametrize("what", ["clear", "clear-legacy"])
+def test_without_a_home_there_is_nothing_to_clear(machine: Machine, what: str) -> None:
+    assert "Nothing to clear" in ok(machine, what).words
+    assert machine.json("checkpoints", what, "--force")["applied"] is False
+    assert not machine.home.exists()
+    machine.home.mkdir()
+    machine.configure("")
+    assert "Nothing to remove" in ok(machine, what, "-f").words
+
+
+def test_a_directory_without_checkpoints_gets_a_list_of_projects(
+    machine: Machine, project: Path, first: str
+) -> None:
+    elsewhere = machine.root / "elsewhere"
+    elsewhere.mkdir()
+    shown = ok(machine, "list", cwd=elsewhere)
+    assert shown.words.startswith("There are no checkpoints of")
+    [row] = [line for line in shown.lines if "live" in line.split()]
+    assert row.split()[0].endswith("/project")
+    assert row.split()[1:3] == ["live", "1"]
+    assert f"  holdfast checkpoints list {project}" in shown.lines
+    document = machine.json("checkpoints", "list", str(elsewhere))
+    assert document["checkpoints"] == []
+    assert [each["workdir"] for each in document["projects"]] == [str(project)]
+
+
+def test_takes_by_hand_stay_within_the_bounds(machine: Machine, project: Path) -> None:
+    """Each is a process that ends at once: what it leaves above the cap goes all the same."""
+    machine.configure("[checkpoints]\nmax_total_size_mb = 1\nmax_snapshots = 2\n")
+    ids = []
+    for number in range(4):
+        data = random.Random(number).randbytes(400_000)
+        (project / "data.bin").write_bytes(data)
+        ids.append(machine.json("checkpoints", "take", str(project))["id"])
+        assert len(machine.json("checkpoints", "list", str(project))["checkpoints"]) <= 2
+    deadline = time.monotonic() + 60
+    while machine.json("checkpoints")["total_bytes"] > 1_000_000:
+        assert time.monotonic() < deadline, machine.json("checkpoints")
+    said = machine.json("log")["operations"]
+    assert said
+    assert all(each["command"] == "checkpoints take (its bounds)" for each in said)
+    assert listed(machine, project)[0].id == ids[-1]
 
 
 # --- verify -----------------------------------------------------------------------------------

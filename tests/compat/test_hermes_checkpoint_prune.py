@@ -6,18 +6,32 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import UnknownCheckpointError
+from holdfast.homes.bounding import Bounder, Pace
+from holdfast.model.checkpoint import Capturing
 from holdfast.model.report import Report, Result
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.policy.rules import Rules
 from holdfast.services.prune_checkpoints import plan_drop
+from holdfast.stores import lock
 from holdfast.stores.hermesgit.object_ages import loose_files
-from tests.compat.hermes_store import DAY, HOUR, Home, git, project, recorded, somebody_in, write
+from tests.compat.hermes_store import (
+    DAY,
+    HOUR,
+    START,
+    Home,
+    git,
+    project,
+    recorded,
+    somebody_in,
+    write,
+)
 
 KEEP_TWO = CheckpointPolicy(max_count=2)
 KEEP_TWO_FOR_GOOD = CheckpointPolicy(max_count=2, use_trash=False)
@@ -331,3 +345,25 @@ def test_hours_apart_or_in_one_second_the_order_is_that_of_the_chain(
     ]
     assert ids == home.chain(site)[::-1]
     assert times == sorted(set(times))
+
+
+def test_what_is_taken_in_a_home_of_hermes_is_bounded_and_hermes_keeps_its_own(
+    made: tuple[Home, Path, Path], tmp_path: Path
+) -> None:
+    """A take of ours says nothing about the checkpoints that Hermes took."""
+    home, site, tool = made
+    before = home.chain(site), home.chain(tool)
+    store = home.home.checkpoint_store(Capturing(max_snapshots=2))
+    assert store is not None
+    taken = []
+    for number in range(4):
+        (site / "a.txt").write_text(f"take {number}\n")
+        taken.append(store.take(site, reason="ours", now=START + 13 * HOUR + number).id)
+    folder = home.root / ".holdfast" / "checkpoints"
+    Bounder(home.root, folder, 2, None).work(lambda: home.now, Pace(count_apart=0.0, share=0.0))
+    while lock.is_held(folder / "bounding.lock"):  # the takes started one of their own
+        time.sleep(0.05)
+    assert [each.id for each in reversed(home.own.list(site))] == taken[2:]
+    gone = [each.removal.item.id for each in home.home.log.read().trash]
+    assert sorted(gone) == sorted(str(each) for each in taken[:2])
+    assert (home.chain(site), home.chain(tool)) == before

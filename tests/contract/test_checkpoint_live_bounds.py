@@ -327,3 +327,18 @@ def _drop(bench: Bench, ids: Sequence[str]) -> Plan:
         bench.home.checkpoint_upkeep, ids, now=bench.now, command="drop", undoable=False
     )
     return replace(plan, items=tuple(each for each in plan.items if each.kind == CHECKPOINT))
+
+
+def test_a_private_index_costs_no_checkpoint_its_place(tmp_path: Path) -> None:
+    """It is behind: what the first checkpoint had is in it until it is brought up to date."""
+    bench = Bench(tmp_path)
+    workdir = bench.project()
+    ids = bench.takes(workdir, 3, size=300_000)
+    bench.apply(_drop(bench, ids[:1]))
+    limit = 800_000
+    reclaiming.reclaim(bench.store.layout, holder="test", limit=limit)
+    assert file_bytes(bench.folder) <= limit
+    assert bench.ids() == ids[1:]
+    # The next look wakes it and finds what changed.
+    assert bench.store.take(workdir, reason="same", now=bench.now).id == ids[-1]
+    assert bench.take(workdir)

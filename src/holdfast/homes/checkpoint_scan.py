@@ -77,6 +77,7 @@ class CheckpointFolder:
             names=_names(records.values()),
             needed=_needed(log.rolled_back),
             total_bytes=measured.total_bytes + _beside(trash),
+            garbage=measured.garbage,
             weights=weights,
             problems=(*_unknown(refs, trash), *_damage(measured)),
         )

@@ -18,11 +18,12 @@ class CheckpointInventory:
     `checkpoints` are items whose source is their project; `rotated` those that made room for newer
     ones and are hidden since; `trash` the undo copies of others. `legacy` are archives of an older
     layout, which wait for the user, and single repositories of it, which `older` knows more about:
-    these go by the rules for projects. `names` are by checkpoint;
-    `needed` says of checkpoints between which a project was last rolled back when that was: without
-    them it cannot be undone. `total_bytes` is what the folder
-    takes on the disk, `weights` how checkpoints share that: their roots are those of `root_of` and
-    its neighbours below.
+    these go by the rules for projects. `names` are by checkpoint; `needed` says of checkpoints
+    between which a project was last rolled back when that was: without them it cannot be undone.
+
+    `total_bytes` is what the folder takes on the disk, `garbage` what of that nobody holds; `space`
+    may promise more, which only packing shows. `weights` is how checkpoints share all that: their
+    roots are those of `root_of` and its neighbours below.
     """
 
     home: str
@@ -37,6 +38,7 @@ class CheckpointInventory:
     names: Mapping[str, str] = field(default_factory=dict)
     needed: Mapping[str, float] = field(default_factory=dict)
     total_bytes: int
+    garbage: int = 0
     weights: Weights
     problems: tuple[Problem, ...] = ()
 

@@ -93,8 +93,7 @@ class Draft:
         self._inventory = inventory
         self._weights = inventory.weights
         # What nobody holds is given back at the end of the run, so it does not count here.
-        given_back = sum(item.bytes for item in inventory.space)
-        self._beside = inventory.total_bytes - inventory.weights.held - given_back
+        self._beside = inventory.total_bytes - inventory.weights.held - inventory.garbage
         self._now = self.trial()
 
     @property

@@ -127,6 +127,7 @@ class HermesCheckpointFolder:
             projects={**own.projects, **{each.id: each for each in projects}},
             checkpoints=(*own.checkpoints, *items(self._layout, found.chains, weights)),
             space=(_space(own.space, found.measured, now),),
+            garbage=own.garbage + found.measured.garbage,
             names={**own.names, **{key: each.name for key, each in named.items() if each.name}},
             weights=weights,
             problems=(*own.problems, *self._problems(found)),

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError
+from holdfast.model.checkpoint_inventory import index_root
 from holdfast.stores import lock
 from holdfast.stores.files import replace, storage_errors
 from holdfast.stores.shadowgit.dropping import all_refs
@@ -41,7 +42,7 @@ from holdfast.stores.shadowgit.sizes import Measured, measure
 from holdfast.stores.shadowgit.sweeping import sweep
 from holdfast.stores.shadowgit.tidying import PACKING_CONFIG
 from holdfast.stores.shadowgit.trees import Trees
-from holdfast.stores.shadowgit.weighing import most_for_packs, most_for_takes, store_bytes
+from holdfast.stores.shadowgit.weighing import most_for_packs, most_for_takes, store_bytes, weigh
 
 #: A pack of everything is worth making for so much garbage, so many single objects or packs.
 _LEAST_GARBAGE = 64 * 1024
@@ -82,9 +83,11 @@ def reclaim(
         _clear(layout)
     with used(layout):
         measured = measure(layout, opened(layout), all_refs(layout))
+    over = _is_over(layout, limit)
+    if over:
+        measured = _without_greedy_indexes(layout, measured, holder)
     with contextlib.ExitStack() as packing:
         packed, note = None, ""
-        over = limit is not None and store_bytes(layout) > limit
         if _is_worth_packing(measured) or ((thorough or over) and _is_anything(measured)):
             packed, note = _pack(layout, measured, packing, limit)
             if packed is None and limit is not None and note != _BUSY:
@@ -92,9 +95,30 @@ def reclaim(
                 note = ""
         with alone(layout, holder=holder):
             _prune(layout, packed)
-            if packed is not None:
+            if packed is not None or (over and _is_over(layout, limit)):
                 _lay_to_rest(layout)
     return Reclaimed(freed=max(0, before - allocated_below(layout.folder)), note=note)
+
+
+def _is_over(layout: Layout, limit: int | None) -> bool:
+    if limit is None:
+        return False
+    weigh(layout)
+    return store_bytes(layout) > limit
+
+
+def _without_greedy_indexes(layout: Layout, measured: Measured, holder: str) -> Measured:
+    """Private indexes are behind: they may hold what no checkpoint does any more. Over the cap that
+    costs checkpoints their place, so such an index is laid to rest; the next look wakes it."""
+    what_if = measured.weights.what_if()
+    folders = [path.name for path in (layout.store / "worktrees").iterdir()]
+    greedy = {name for name in folders if what_if.drop(index_root(name))}
+    if not greedy:
+        return measured
+    with alone(layout, holder=holder):
+        _lay_to_rest(layout, greedy)
+    with used(layout):
+        return measure(layout, opened(layout), all_refs(layout))
 
 
 def unlock(layout: Layout, *, holder: str) -> None:
@@ -222,11 +246,13 @@ def _prune(layout: Layout, packed: _Packed | None) -> None:
     git.run("prune", "--expire=now")
 
 
-def _lay_to_rest(layout: Layout) -> None:
+def _lay_to_rest(layout: Layout, only: Collection[str] | None = None) -> None:
     """The private indexes too: together they may be larger than everything that they speak of."""
     objects = opened(layout)
     with contextlib.suppress(StorageError):  # they stay as large as they are
         for folder in (layout.store / "worktrees").iterdir():
+            if only is not None and folder.name not in only:
+                continue
             if lay_to_rest(folder, Trees(objects)):
                 forget_worktree(folder)
 
