@@ -101,6 +101,7 @@ def test_default_entries() -> None:
         ("checkpoints.max_total_size_mb", 500, "default"),
         ("checkpoints.max_file_size_mb", 10, "default"),
         ("checkpoints.retention_days", 7, "default"),
+        ("checkpoints.delete_orphans", True, "default"),
         ("checkpoints.auto_prune", True, "default"),
         ("checkpoints.keep_last", 0, "default"),
         ("checkpoints.keep_hourly", 0, "default"),

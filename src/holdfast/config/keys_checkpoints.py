@@ -41,7 +41,7 @@ CHECKPOINT_KEYS: tuple[Key, ...] = (
         default=500,
         about=(
             "The most that all checkpoints may take on disk, in MB of 1,000,000 bytes. 0 is no",
-            "bound. It holds while an agent works, within seconds; twice this is never exceeded.",
+            "bound. It holds while an agent works, soon after; twice this is never exceeded.",
             "Archives of older layouts do not count: they wait for `checkpoints clear-legacy`.",
         ),
     ),
