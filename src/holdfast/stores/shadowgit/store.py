@@ -148,7 +148,7 @@ class ShadowGitStore:
                 reason = _FULL.format(place=order.workdir, limit=format_bytes(limit))
                 return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=reason)
 
-    def _take(self, order: Order, paths: Sequence[bytes] | None, room: Limited | None) -> Taking:
+    def _take(self, order: Order, paths: Sequence[bytes] | None, room: Room | None) -> Taking:
         project, place = order.project, order.workdir
         hidden = 0
         with used(self.layout), project_lock(self.layout, project, str(place)):
@@ -161,11 +161,12 @@ class ShadowGitStore:
                     hidden = self._rotate(project)
         if taken.outcome is TakeOutcome.TAKEN:
             with suppress(StorageError):
-                self._clear_up(hidden)  # when nobody has the store any more
+                self._clear_up(hidden, room)  # when nobody has the store any more
         return taken
 
-    def _clear_up(self, hidden: int) -> None:
-        over = self._max_bytes is not None and is_over(self.layout, self._max_bytes)
+    def _clear_up(self, hidden: int, room: Room | None) -> None:
+        limit, total = self._max_bytes, None if room is None else room.total
+        over = limit is not None and is_over(self.layout, limit, total)
         if not over:
             tidy(self.layout)  # it copies packs; above the cap that is left to whoever makes room
         if self._bounding is not None and (over or hidden):

@@ -76,8 +76,11 @@ def store_bytes(layout: Layout) -> int:
     return weighed.beside + pack_bytes(layout)
 
 
-def is_over(layout: Layout, limit: int) -> bool:
-    """Whether the store is above its cap, and a run might change that."""
+def is_over(layout: Layout, limit: int, total: int | None = None) -> bool:
+    """Whether the store is above its cap, and a run might change that. `total` is what it takes,
+    where that is known."""
+    if total is not None and total <= limit:
+        return False
     weighed = read_weighed(layout) or weigh(layout)
     most = limit
     if weighed.limit == limit and weighed.floor:
@@ -86,14 +89,18 @@ def is_over(layout: Layout, limit: int) -> bool:
 
 
 def pack_bytes(layout: Layout) -> int:
-    """Whatever lies beside the packs counts too: somebody may be writing one."""
-    total = 0
-    with contextlib.suppress(FileNotFoundError), os.scandir(layout.packs) as entries:
-        for entry in entries:
-            with contextlib.suppress(FileNotFoundError):
-                # The length, because blocks may be counted only once they are written.
-                size = entry.stat(follow_symlinks=False).st_size
-                total += -(-size // _BLOCK) * _BLOCK
+    """Whatever lies beside the packs counts too: somebody may be writing one. Lengths are counted,
+    because blocks may be known only once they are written."""
+    folder, total = str(layout.packs), 0
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - every take does this: names are enough
+    except FileNotFoundError:
+        return 0
+    for name in names:
+        try:
+            total += -(-os.lstat(f"{folder}/{name}").st_size // _BLOCK) * _BLOCK
+        except FileNotFoundError:
+            continue  # it went meanwhile
     return total
 
 
@@ -158,13 +165,15 @@ def _beside(layout: Layout) -> int:
     return max(0, total)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Room:
     """What a take may write. It is asked before each write, and until that is done nobody else gets
-    an answer: so many processes at once stay below the limit together."""
+    an answer: so many processes at once stay below the limit together. `total` is what the store
+    took after the last write, None before the first."""
 
     layout: Layout
     most: int
+    total: int | None = None
 
     @contextlib.contextmanager
     def reserved(self, size: int, objects: int) -> Iterator[None]:
@@ -178,9 +187,11 @@ class Room:
             )
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            if store_bytes(self.layout) + wanted > self.most:
+            total = store_bytes(self.layout) + wanted
+            if total > self.most:
                 raise NoRoomError("The checkpoint store is full.")
             yield
+            self.total = total
         finally:
             os.close(fd)
 
