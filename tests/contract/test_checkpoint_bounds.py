@@ -138,7 +138,7 @@ def test_a_checkpoint_too_many_hides_the_oldest(tmp_path: Path) -> None:
     # What is hidden goes to the trash with the next prune, and with a receipt.
     report = bench.prune(CheckpointPolicy(max_count=3))
     assert sorted(each.id for each in report.outcomes if each.kind == CHECKPOINT) == sorted(ids[:2])
-    undo(bench.home, None, clock=lambda: bench.now)
+    undo_latest(bench.home, clock=lambda: bench.now)
     assert bench.ids(workdir) == ids
 
 
