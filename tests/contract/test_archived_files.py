@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,6 +29,7 @@ from holdfast.services.apply import apply
 from holdfast.services.archive import plan_archive
 from holdfast.services.delete import plan_delete
 from holdfast.services.exchange.importing import import_sessions
+from holdfast.services.exchange.jsonl import session_line
 from holdfast.services.gc import plan_home_gc
 from holdfast.services.prune import plan_prune, plan_prune_archive
 from holdfast.services.restore import chosen, restore
@@ -306,6 +308,35 @@ def test_what_an_import_replaces_is_archived_and_comes_back(root: Path) -> None:
     assert bundles(home) == [(old, Holds.SESSION)]
     undo(home, operation.id, clock=clock)
     assert [message.content for message in store.messages(old)] == before
+
+
+@pytest.mark.parametrize("way", ["archive", "trash"])
+def test_a_session_that_only_looks_the_same_takes_no_place(root: Path, way: str) -> None:
+    """An import of a redacted export has the same times and counts, and other words."""
+    old = reset_once(root)
+    home = opened(root)
+    store = home.create_session_store()
+    [line] = io.StringIO("".join(session_line(store.get(old), store.messages(old)))).readlines()
+    redacted = io.BytesIO(line.replace(SAID, "redactedword").encode())
+    operation = ""
+    if way == "archive":
+        with home.replacing("sessions import") as kept:
+            import_sessions(SqliteImport(store, kept.keep), redacted, replace=True, now=NOW)
+        report = restore(home, chosen(home.archive, [old]), command="restore", clock=clock)
+    else:
+        operation = delete(home, old).operation or ""
+        import_sessions(SqliteImport(store), redacted, replace=False, now=NOW)
+        _, report = undo(home, operation, clock=clock)
+    assert [each.id for each in report.outcomes if each.result == "failed"] in (
+        [f"{old}.tar.zst"],
+        [old],
+    )
+    delete(home, old)
+    if way == "archive":
+        restore(home, chosen(home.archive, [old]), command="restore", clock=clock)
+    else:
+        undo(home, operation, clock=clock)
+    assert str(next(store.messages(old)).content).startswith(SAID)
 
 
 def test_a_replacement_that_fails_leaves_no_bundle(root: Path) -> None:

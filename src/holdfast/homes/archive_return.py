@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain, zip_longest
 
 from holdfast.errors import UNREADABLE, DamageError, HoldfastError, in_words
 from holdfast.homes.archive_files import SessionFolder
@@ -10,6 +11,9 @@ from holdfast.homes.archive_rows import Ended, Rows
 from holdfast.homes.artifact_scan import FOLDER
 from holdfast.model.archived import Holds
 from holdfast.model.report import Result
+from holdfast.model.session import Message, Session
+from holdfast.services.exchange.raw_lines import raw_lines
+from holdfast.services.exchange.reading import read_messages
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside, NewerBundleError
 from holdfast.stores.archive.folder import SessionArchive
@@ -67,14 +71,37 @@ class Returner:
             return Result.FAILED, "there is no session store in this home"
         there = rows.read([beside.session.id]).get(beside.session.id)
         if there is not None:
-            same = (there.version, there.started_at) == (
-                beside.session.version,
-                beside.session.started_at,
-            )
             # The same: a killed run came this far.
+            same = self._is_same(rows, there, beside.session, file)
             return (Result.BROUGHT_BACK, "") if same else (Result.FAILED, _TAKEN)
         with self._archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
             return Result.BROUGHT_BACK, rows.put_back(beside, line)
+
+    def _is_same(self, rows: Rows, there: Session, archived: Session, file: str) -> bool:
+        """Whether a session in the store is the archived one. Times and counts do not tell: an
+        import may have brought the same ones with other words."""
+        if (there.version, there.started_at) != (archived.version, archived.started_at):
+            return False
+        with self._archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
+            messages = chain.from_iterable(
+                read_messages(each.text(), archived.started_at) for each in raw_lines(line)
+            )
+            pairs = zip_longest(messages, rows.messages(there.id))
+            return all(
+                ours is not None and theirs is not None and _said(ours) == _said(theirs)
+                for ours, theirs in pairs
+            )
+
+
+def _said(message: Message) -> tuple[object, ...]:
+    return (
+        message.role,
+        message.content,
+        message.tool_name,
+        message.tool_calls,
+        message.tool_call_id,
+        message.reasoning,
+    )
 
 
 def _in_the_way(names: Sequence[str]) -> str:

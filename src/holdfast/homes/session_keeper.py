@@ -207,7 +207,7 @@ class SessionKeeper:
                 outcomes[outcome.id] = outcome
             store.rest()
         nowhere = [each for each in batch if each.item.id not in outcomes]
-        outcomes |= {each.id: each for each in self._put_back(store, None, nowhere, ())}
+        outcomes |= {each.id: each for each in self._put_back(store, None, nowhere, {})}
         self._drop_if_empty(store, batch[0])
         for each in batch:
             yield outcomes[each.item.id]
@@ -218,13 +218,13 @@ class SessionKeeper:
         try:
             bundle.check(path)
             with bundle.opened(path) as copies:
-                inside = {copied.id for copied in bundle.contents(copies)}
+                inside = {copied.id: copied for copied in bundle.contents(copies)}
         except (DamageError, SqliteError, OSError):
             why = f"its copy in the trash was changed: {path}"
             return [each.end(Result.DAMAGED, why) for each in removals]
         outcomes = self._put_back(store, path, removals, inside)
         back = {each.id for each in outcomes if each.result is Result.BROUGHT_BACK}
-        if back & inside:
+        if back & inside.keys():
             self._folder(store, removals[0]).without(path, back)  # after the rows are back
         return outcomes
 
@@ -233,11 +233,17 @@ class SessionKeeper:
         store: SessionEngine,
         path: Path | None,
         removals: Sequence[Removal],
-        inside: Collection[str],
+        inside: Mapping[str, Copied],
     ) -> Sequence[Outcome]:
         with store.database.write() as db:
             found = store.look(db, _ids(removals))
-            outcomes = [_back(each, found, inside) for each in removals]
+            # Another session may look the same: an import brings the same times and counts.
+            others = {
+                name
+                for name, there in found.items()
+                if name in inside and not store.is_copied(db, there, inside[name])
+            }
+            outcomes = [_back(each, found, inside, others) for each in removals]
             missing = [
                 each.id
                 for each in outcomes
@@ -326,10 +332,17 @@ def _words(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def _back(removal: Removal, found: Mapping[str, Found], inside: Collection[str]) -> Outcome:
-    """What a look says becomes of a session that is to come back."""
+def _back(
+    removal: Removal,
+    found: Mapping[str, Found],
+    inside: Collection[str],
+    others: Collection[str],
+) -> Outcome:
+    """What a look says becomes of a session that is to come back. `others` have the id of one that
+    is in the trash."""
     there = found.get(removal.item.id)
-    if there is not None and there.version == removal.item.version:
+    is_other = removal.item.id in others
+    if there is not None and there.version == removal.item.version and not is_other:
         return removal.end(Result.BROUGHT_BACK)  # a killed undo had come this far
     if removal.item.id not in inside:
         return removal.end(Result.DAMAGED, "its copy is no longer in the trash")
