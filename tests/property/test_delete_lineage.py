@@ -97,7 +97,7 @@ def test_in_our_own_home_small_delegates_go_along(family: list[Member]) -> None:
         before = see(root)
         removed = removed_and_undone(HoldfastHome(root, clock=lambda: NOW))
         assert see(root).sessions == before.sessions
-    small = {each.name for each in family if each.messages <= 5 and not each.titled}
+    small = {each.name for each in family if each.messages <= 5}
     followers = small - {each.name for each in family if each.open}
     assert removed == gone(family, lambda each: each.master if each.name in followers else None)
 

@@ -96,7 +96,7 @@ def _tell_taken_back(count: int) -> None:
 
     what = format_count(count, "message was taken back", "messages were taken back")
     say()
-    say(name(f"{what} and not shown. --taken-back shows what was taken back.", "dim"))
+    say(name(f"{what}. To see that too: --taken-back", "dim"))
 
 
 def _checkpoints(invocation: Invocation, session_id: str) -> Sequence[Checkpoint]:
