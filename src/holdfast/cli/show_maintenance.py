@@ -26,6 +26,7 @@ _TITLES = {
     Step.LOG: "old entries of the log",
     Step.LOOK: "a look at the result",
     Step.RECORD: "writing down that it is done",
+    Step.PROGRESS: "telling how far it is",
 }
 
 

@@ -93,7 +93,7 @@ def _once(invocation: Invocation, stop: _Stop, *, force: bool) -> MaintenanceRes
         home, settings = invocation.open_home()
     except (HoldfastError, OSError) as error:
         root = str(invocation.home_path)
-        return failed(root, started_at, invocation.clock(), error)
+        return failed(root, started_at, invocation.clock, error)
     result = maintain_opened(home, settings, clock=invocation.clock, force=force, progress=stop)
     if result.steps:
         close_home(home)

@@ -12,6 +12,7 @@ from typing import Self
 
 from holdfast.guard.call import Call
 from holdfast.guard.guard import Guard
+from holdfast.model.given import instance
 from holdfast.model.guard import Advice
 from holdfast.model.session import Tokens
 from holdfast.policy.spending import Measure
@@ -53,7 +54,7 @@ class AsyncGuard:
     """A guard for an event loop: `AsyncGuard(sessions.guard(session_id))`."""
 
     def __init__(self, guard: Guard) -> None:
-        self.guard = guard
+        self.guard = instance(guard, Guard, "The guard of an AsyncGuard")
 
     def call(self, *, tokens: Tokens | None = None, cost: float = 0.0) -> AsyncCall:
         return AsyncCall(self.guard.call(tokens=tokens, cost=cost))

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.given import text
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy.usage_figures import checked_cost, checked_tokens
@@ -45,7 +46,9 @@ class Call:
         """
         if not self._entered:
             raise UsageError("This call was not let through: nothing can have been used.")
-        counted = checked_tokens(tokens or Tokens())
+        counted = checked_tokens(tokens)
+        if model is not None:
+            text(model, "A model")
         usage = Usage(
             tokens=counted,
             cost=0.0 if cost is None else checked_cost(cost),

@@ -98,7 +98,7 @@ class Guard:
         ended then. `tokens` and `cost` are what it may use at most, where that is known: they
         count against the budgets until it is over.
         """
-        estimate = Estimate(tokens=checked_tokens(tokens or Tokens()), cost=checked_cost(cost))
+        estimate = Estimate(tokens=checked_tokens(tokens), cost=checked_cost(cost))
         return Call(self, estimate)
 
     def measures(self) -> Sequence[Measure]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from holdfast.guard.guard import Guard, GuardRules
 from holdfast.model.alert import Alert
+from holdfast.model.given import instance
 from holdfast.policy.budgets import Budgets, GuardOptions
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices
@@ -63,6 +64,8 @@ class AgentSessions(Sessions):
         for its source; what it says of days holds beside them. The guard is of use until the
         sessions are closed. This process holds the session from here on.
         """
+        if budgets is not None:
+            instance(budgets, Budgets, "The budgets of a session")
         session = self.get(session_id)
         rules = GuardRules(
             options=self._guarding.options, prices=self._guarding.prices, own=budgets

@@ -10,14 +10,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from holdfast.homes.maintenance import ConfigWatch, maintain
+from holdfast.homes.maintenance import ConfigWatch, checked_clock, maintain
 from holdfast.model.maintenance import MaintenanceResult
-from holdfast.policy.schedule import next_run
+from holdfast.policy.schedule import RETRY, next_run
 from holdfast.ports import Clock
 
 #: The longest sleep in one piece: a machine that slept meanwhile counts no time of its own, and
 #: whoever edits the configuration does not want to wait until tomorrow.
 _NAP = 30.0
+#: At least this long between two tries when the first failed as a whole, whatever the clock says.
+_PAUSE = 1.0
 _log = logging.getLogger("holdfast")
 
 
@@ -35,6 +37,7 @@ async def maintain_in_background(
     between two batches and waits for that. Nothing else ever gets out of here.
     """
     stop = _Stop()
+    steady = checked_clock(clock)
     watched = ConfigWatch(home)
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="holdfast-maintain")
     try:
@@ -42,7 +45,9 @@ async def maintain_in_background(
             run = worker.submit(maintain, home, clock=clock, progress=stop)
             result = await _finished(asyncio.wrap_future(run), stop)
             _hand_over(result, on_result)
-            await _sleep_until(next_run(result, random.random()), clock, watched)  # noqa: S311
+            if result.error is not None:
+                await asyncio.sleep(_PAUSE)
+            await _sleep_until(next_run(result, random.random()), steady, watched)  # noqa: S311
     finally:
         worker.shutdown(wait=False)
 
@@ -83,5 +88,12 @@ def _hand_over(
 
 async def _sleep_until(moment: float, clock: Clock, watched: ConfigWatch) -> None:
     """Sleep until then, or until the configuration changes."""
-    while (left := moment - clock()) > 0 and not watched.changed():
+    while not watched.changed():
+        try:
+            left = moment - clock()
+        except Exception:  # noqa: BLE001 - the next run says that the host's clock failed
+            await asyncio.sleep(RETRY)
+            return
+        if left <= 0:
+            return
         await asyncio.sleep(min(left, _NAP))

@@ -6,13 +6,13 @@ import os
 import secrets
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from holdfast import config
 from holdfast.homes.agent_sessions import AgentSessions, Guarding
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.maintenance import alerting
 from holdfast.homes.options import HomeOptions
+from holdfast.homes.place import named_place
 from holdfast.homes.registry import create_home
 from holdfast.homes.session_files import HomeSessionFiles
 from holdfast.model.alert import Alert
@@ -39,7 +39,7 @@ def open_sessions(
     environment is not looked at: a host that wants it to count passes options. `on_alert` hears of
     sessions near their limits and budgets.
     """
-    root = Path(home)
+    root = named_place(home)
     create_home(root)
     root = root.resolve()
     settings = config.load(root / "config.toml", {})

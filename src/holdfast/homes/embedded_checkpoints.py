@@ -9,6 +9,7 @@ from pathlib import Path
 
 from holdfast import config
 from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.place import named_place
 from holdfast.homes.registry import create_home
 from holdfast.ports import Clock
 from holdfast.services.recorder import Recorder
@@ -29,7 +30,7 @@ def open_checkpoints(
     lists and compares them; `rollback` restores one. `user_home` is a place that is too broad for a
     checkpoint: by default, the home directory of whoever runs this.
     """
-    root = Path(home)
+    root = named_place(home)
     create_home(root)
     root = root.resolve()
     settings = config.load(root / "config.toml", {}).checkpoints

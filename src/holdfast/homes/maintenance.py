@@ -7,14 +7,17 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from math import isfinite
 from pathlib import Path
 
 from holdfast import config
 from holdfast.config import Settings
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.homes.options import HomeOptions
+from holdfast.homes.place import named_place
 from holdfast.homes.registry import check_folder, config_file, open_home
 from holdfast.model.alert import Alert
+from holdfast.model.given import shown
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.plan import Shortfall
 from holdfast.ports import Clock, Home, Notifier, Progress
@@ -40,17 +43,31 @@ def maintain(
     up to the home's config.toml; the environment is not looked at. It never raises: whatever goes
     wrong is logged on the logger "holdfast" and comes back in the result.
     """
-    started_at = clock()
+    steady = checked_clock(clock)
+    started_at = 0.0
     try:
-        root = check_folder(Path(home))
+        started_at = steady()
+        root = check_folder(named_place(home))
         settings = config.load(config_file(root), {})
-        opened = open_home(root, clock=clock, options=HomeOptions.of(settings))
+        opened = open_home(root, clock=steady, options=HomeOptions.of(settings))
     except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
-        return service.failed(os.fspath(home), started_at, clock(), error)
-    result = maintain_opened(opened, settings, clock=clock, force=force, progress=progress)
+        return service.failed(str(home), started_at, steady, error)
+    result = maintain_opened(opened, settings, clock=steady, force=force, progress=progress)
     if result.steps:
         close_home(opened)
     return result
+
+
+def checked_clock(clock: Clock) -> Clock:
+    """A clock of a host, which may tell anything: a `UsageError` for what is no time."""
+
+    def now() -> float:
+        told: object = clock()
+        if isinstance(told, bool) or not isinstance(told, int | float) or not isfinite(told):
+            raise UsageError(f"The clock says {shown(told)}, which is no time.")
+        return told
+
+    return now
 
 
 class ConfigWatch:

@@ -13,6 +13,7 @@ from holdfast.homes import holdfast
 from holdfast.homes.hermes import signs as hermes
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.homes.place import HomePath, named_place
 from holdfast.ports import Clock, Home
 from holdfast.stores.files import make_private_dir, storage_errors
 
@@ -76,13 +77,15 @@ _FOREIGN = {
 
 
 def open_home(
-    path: Path, *, clock: Clock, idle: float | None = None, options: HomeOptions = USUAL
+    path: HomePath, *, clock: Clock, idle: float | None = None, options: HomeOptions = USUAL
 ) -> Home:
     """Open the home at `path`, whatever its kind; raises `NotAHomeError` when it is none.
 
+    A `~` at its start is the user's home directory.
+
     `idle` is a short way to say `HomeOptions(idle=…)`.
     """
-    root = check_folder(path)
+    root = check_folder(named_place(path))
     with storage_errors(f"read {root}"):
         names = {entry.name for entry in root.iterdir()}
         kind = kind_of(root)

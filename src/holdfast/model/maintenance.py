@@ -35,6 +35,7 @@ class Step(StrEnum):
     LOG = "log"
     LOOK = "look"
     RECORD = "record"
+    PROGRESS = "progress"
 
 
 class Skipped(StrEnum):

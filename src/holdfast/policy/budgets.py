@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
@@ -51,6 +51,8 @@ class Budgets:
     def __post_init__(self) -> None:
         for budget in Budget:
             _check_limit(budget, getattr(self, budget))
+        if not isinstance(self.warn_shares, Iterable):
+            raise UsageError(f"Shares to warn at are a list, not {self.warn_shares!r}.")
         for share in self.warn_shares:
             if not _is_number(share) or not 0 < share < 1:
                 raise UsageError(f"A warning comes at a share between 0 and 1, not at {share!r}.")

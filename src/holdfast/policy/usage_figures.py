@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 
 from holdfast.errors import UsageError
+from holdfast.model.given import shown
 from holdfast.model.session import Tokens
 from holdfast.policy.budgets import MOST_COST, MOST_TOKENS
 
 
-def checked_tokens(tokens: Tokens) -> Tokens:
+def checked_tokens(tokens: Tokens | None) -> Tokens:
+    """None is nothing used. A bare number would not say whether it was read or written."""
+    if tokens is None:
+        return Tokens()
+    if not isinstance(tokens, Tokens):
+        raise UsageError(
+            f"Tokens of a call must be told as Tokens(input=…, output=…), not as {shown(tokens)}."
+        )
     for count in (tokens.input, tokens.output, tokens.cached):
         if not is_count(count):
             raise UsageError(f"A call cannot have used {count!r} tokens.")

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from holdfast.errors import PlanFileError
+from holdfast.errors import PlanFileError, UsageError
+from holdfast.model.given import instance
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Outcome, Report, Result
@@ -21,6 +22,9 @@ from holdfast.services.silent import Silent
 
 def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = None) -> Report:
     """Do what the plan says. When that is nothing, only a killed run is settled."""
+    instance(plan, Plan, "A plan")
+    if not hasattr(home, "keeper"):
+        raise UsageError(f"A plan is applied to a home that `open_home` opened, not to {home!r}.")
     if plan.home != str(home.root):
         raise PlanFileError(
             f"This plan was made for {plan.home}, not for {home.root}.",

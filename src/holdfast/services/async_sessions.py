@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
+from holdfast.model.given import instance
 from holdfast.model.session import Message
 from holdfast.services.sessions import Sessions
 
@@ -36,7 +37,7 @@ class AsyncSessions:
     """Sessions for an event loop. Calls are carried out in the order in which they were made."""
 
     def __init__(self, sessions: Sessions) -> None:
-        self.sessions = sessions
+        self.sessions = instance(sessions, Sessions, "The sessions of AsyncSessions")
         # One thread: the order of a task's calls is kept, and there is one connection to hold.
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="holdfast-sessions")
 

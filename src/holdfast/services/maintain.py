@@ -64,8 +64,10 @@ def maintain(
     many seconds is due now, or it would miss every other day.
     Raises nothing that a host would have to catch: what fails is logged and returned.
     """
-    run = _Run(home, settings, gate, clock, progress or Silent(), notifier, clock(), early)
+    harmless = Harmless(progress or Silent())
+    run = _Run(home, settings, gate, clock, harmless, notifier, 0.0, early)
     try:
+        run.started_at = clock()
         if not force and not run.is_due():
             return run.not_due()
         with contextlib.ExitStack() as stack:
@@ -74,22 +76,60 @@ def maintain(
             except BusyError as error:
                 return run.result(skipped=Skipped.BUSY, reason=error.message, hint=error.hint)
             # Once more, now that nobody else can be at it: they may have just finished.
-            return run.run() if force or run.is_due() else run.not_due()
+            result = run.run() if force or run.is_due() else run.not_due()
+            return replace(result, steps=(*result.steps, *harmless.failures()))
     except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
-        return failed(str(home.root), run.started_at, clock(), error)
+        return failed(str(home.root), run.started_at, clock, error)
 
 
-def failed(home: str, started_at: float, at: float, error: Exception) -> MaintenanceResult:
+def failed(home: str, started_at: float, clock: Clock, error: Exception) -> MaintenanceResult:
     """What is returned instead of an exception, after it was logged."""
     _log_failure(f"maintenance of {home}", error)
+    try:
+        finished_at = clock()
+    except Exception:  # noqa: BLE001 - it may be the clock that failed
+        finished_at = started_at
     return MaintenanceResult(
         home=home,
         started_at=started_at,
-        finished_at=at,
+        finished_at=finished_at,
         error=_message(error),
         error_kind=_kind(error),
         hint=getattr(error, "hint", None),
     )
+
+
+class Harmless:
+    """The progress of a host, which may fail. Then nobody is told any more, the run goes on, and
+    its result says so: what is half done because of a screen helps nobody."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._error: Exception | None = None
+
+    def step(self, label: str, done: int, total: int | None) -> None:
+        if self._error is None:
+            try:
+                self._progress.step(label, done, total)
+            except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
+                self._note(error)
+
+    def stop_requested(self) -> bool:
+        if self._error is None:
+            try:
+                return bool(self._progress.stop_requested())
+            except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
+                self._note(error)
+        return False
+
+    def failures(self) -> tuple[StepResult, ...]:
+        if self._error is None:
+            return ()
+        return (_failed_step(Step.PROGRESS, self._error),)
+
+    def _note(self, error: Exception) -> None:
+        self._error = error
+        _log_failure("the progress that the host passed to maintenance", error)
 
 
 @dataclass(slots=True)
@@ -301,7 +341,11 @@ def _guarded(step: Step, work: Callable[[], StepResult]) -> StepResult:
         return work()
     except Exception as error:  # noqa: BLE001 - law 7: one step that fails must not keep others
         _log_failure(f"maintenance, step {step.value},", error)
-        return StepResult(step=step, error=_message(error), error_kind=_kind(error))
+        return _failed_step(step, error)
+
+
+def _failed_step(step: Step, error: Exception) -> StepResult:
+    return StepResult(step=step, error=_message(error), error_kind=_kind(error))
 
 
 def _log_failure(what: str, error: Exception) -> None:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.errors import HoldfastError, SessionExistsError, UsageError
+from holdfast.model import given
 from holdfast.model.alert import Alert
 from holdfast.model.ids import new_cron_id, new_id
 from holdfast.model.lease import Holder
@@ -118,6 +119,14 @@ class Sessions:
         now = self._clock()
         if (parent_id is None) != (relation is None):
             raise UsageError("A session has a parent and a relation to it, or neither.")
+        texts = {"An id": id, "A job": job, "A title": title, "A folder": cwd, "A model": model}
+        for what, value in texts.items():
+            if value is not None:
+                given.instance(value, str, what)
+        if parent_id is not None:
+            given.text(parent_id, "The id of a parent")
+        if extra is not None:
+            given.mapping(extra, "The extra fields of a session")
         new = Session(
             id=id or self._new_id(job, now),
             source=_checked_source(source),
@@ -142,6 +151,9 @@ class Sessions:
         A session that passes a limit is ended and goes on as a new one, which takes over its
         routing key: see `continued_as`.
         """
+        given.text(session_id, "A session id")
+        for message in messages:
+            given.instance(message, Message, "A message")
         now = self._clock()
         # No transaction around these: the store prepares messages before it takes its lock, and
         # what a kill in between leaves undone, the next append does.
@@ -163,7 +175,8 @@ class Sessions:
 
     def end(self, session_id: str, reason: str = EndReason.ENDED) -> Session:
         """End a session; the first end is the one that counts."""
-        if not reason:
+        given.text(session_id, "A session id")
+        if not given.instance(reason, str, "The reason of an end"):
             raise UsageError("A session ends for a reason; it cannot be empty.")
         with self._store.transaction():
             ended = self._store.end(session_id, reason, at=self._clock())
@@ -171,6 +184,7 @@ class Sessions:
         return ended
 
     def reopen(self, session_id: str) -> Session:
+        given.text(session_id, "A session id")
         now = self._clock()
         with self._store.transaction():
             reopened = self._store.reopen(session_id, at=now)
@@ -178,13 +192,15 @@ class Sessions:
         return reopened
 
     def rename(self, session_id: str, title: str | None) -> Session:
-        return self._store.rename(session_id, title)
+        if title is not None:
+            given.instance(title, str, "A title")
+        return self._store.rename(given.text(session_id, "A session id"), title)
 
     def pin(self, session_id: str, pinned: bool = True) -> Session:
-        return self._store.pin(session_id, pinned)
+        return self._store.pin(given.text(session_id, "A session id"), pinned)
 
     def get(self, session_id: str) -> Session:
-        return self._store.get(session_id)
+        return self._store.get(given.text(session_id, "A session id"))
 
     def find(
         self,
@@ -195,13 +211,20 @@ class Sessions:
         offset: int = 0,
     ) -> Sequence[Session]:
         return self._store.find(
-            wanted or SessionFilter(), order_by=order_by, limit=limit, offset=offset
+            _filter(wanted),
+            order_by=order_by,
+            limit=None if limit is None else given.whole(limit, "A limit"),
+            offset=given.whole(offset, "An offset"),
         )
 
     def messages(
         self, session_id: str, *, after: int = 0, limit: int | None = None
     ) -> Iterator[Message]:
-        return self._store.messages(session_id, after=after, limit=limit)
+        return self._store.messages(
+            given.text(session_id, "A session id"),
+            after=given.whole(after, "The number of a message"),
+            limit=None if limit is None else given.whole(limit, "A limit"),
+        )
 
     def search(
         self,
@@ -217,13 +240,13 @@ class Sessions:
     ) -> Sequence[Hit]:
         return self._store.search(
             Search(
-                text=text,
-                wanted=wanted or SessionFilter(),
+                text=given.instance(text, str, "A query"),
+                wanted=_filter(wanted),
                 roles=roles,
                 since=since,
                 until=until,
-                limit=limit,
-                offset=offset,
+                limit=given.whole(limit, "A limit"),
+                offset=given.whole(offset, "An offset"),
                 substring=substring,
             )
         )
@@ -257,7 +280,7 @@ class Sessions:
 
     def dump_request(self, session_id: str, request: Mapping[str, Json]) -> Path:
         """Keep a request for debugging, as a file that belongs to the session."""
-        self._store.get(session_id)
+        self.get(session_id)
         stamp = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%d_%H%M%S_%f")
         return self._files.dump_request(session_id, stamp, request)
 
@@ -381,14 +404,28 @@ def _harmless(doing: str) -> Iterator[None]:
         _log.error("%s failed: %s", doing, error.message)
 
 
+def _filter(wanted: SessionFilter | None) -> SessionFilter:
+    if wanted is None:
+        return SessionFilter()
+    return given.instance(wanted, SessionFilter, "A filter")
+
+
 def _checked_source(source: str) -> str:
-    if not source or len(source) > _LONGEST_SOURCE or not source.isprintable():
+    if (
+        not given.instance(source, str, "A source")
+        or len(source) > _LONGEST_SOURCE
+        or not source.isprintable()
+    ):
         raise UsageError(f"{source!r} cannot be the source of a session.")
     return source
 
 
 def _checked_key(key: str) -> str:
-    if not key or len(key) > _LONGEST_KEY or not key.isprintable():
+    if (
+        not given.instance(key, str, "A routing key")
+        or len(key) > _LONGEST_KEY
+        or not key.isprintable()
+    ):
         raise UsageError(f"A routing key has 1 to {_LONGEST_KEY} printable characters.")
     return key
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from holdfast.errors import UsageError
+from holdfast.model.given import mapping
 from holdfast.model.session import Message, Session
 from holdfast.policy.usage_figures import is_count
 from holdfast.stores.sqlite import content
+
+#: No clock shows more seconds and nothing costs more, and a column of whole numbers holds it.
+_LARGEST = 1e18
 
 
 def checked(message: Message) -> Message:
@@ -23,14 +27,23 @@ def checked(message: Message) -> Message:
             raise UsageError(f"A message cannot have used {count!r} tokens.")
     if message.cost is not None and not _is_cost(message.cost):
         raise UsageError(f"A message cannot have cost {message.cost!r}.")
-    if message.timestamp is not None and not math.isfinite(message.timestamp):
+    if message.timestamp is not None and not _is_time(message.timestamp):
         raise UsageError("The time of a message must be a number of seconds.")
+    mapping(message.extra, "The extra fields of a message")
     return message
 
 
 def _is_cost(value: object) -> bool:
     """Larger than any budget it may be: then it passes that. What is no number fails this."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    return _is_number(value) and 0 <= value <= _LARGEST
+
+
+def _is_time(value: object) -> bool:
+    return _is_number(value) and abs(value) <= _LARGEST
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def insert(

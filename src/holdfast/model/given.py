@@ -1,0 +1,51 @@
+"""What a host hands in, looked at before anything is done with it.
+
+A host that has no type checker hands over what it has: a number as an id, None as a text. It gets
+a `UsageError` that says so, not whatever the database makes of it.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from typing import TypeVar
+
+from holdfast.errors import UsageError
+
+_T = TypeVar("_T")
+#: The largest number that SQLite knows. More rows than that nobody has.
+_MOST = 2**63 - 1
+
+
+def text(value: object, what: str) -> str:
+    """Text that can be stored. `what` names the argument in the message."""
+    if not isinstance(value, str):
+        raise UsageError(f"{what} must be text, not {shown(value)}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{what} has half a character in it: {shown(value)}.") from None
+    return value
+
+
+def whole(value: object, what: str) -> int:
+    """A whole number of 0 or more. One that is too large to matter is as large as can be."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UsageError(f"{what} must be a whole number of 0 or more, not {shown(value)}.")
+    return min(value, _MOST)
+
+
+def instance(value: object, kind: type[_T], what: str) -> _T:
+    if not isinstance(value, kind):
+        raise UsageError(f"{what} must be of type {kind.__name__}, not {shown(value)}.")
+    return value
+
+
+def mapping(value: object, what: str) -> None:
+    if not isinstance(value, Mapping):
+        raise UsageError(f"{what} must be a mapping of names to values, not {shown(value)}.")
+
+
+def shown(value: object) -> str:
+    """A value in a message, however long it is."""
+    return reprlib.repr(value)
