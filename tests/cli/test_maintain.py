@@ -153,6 +153,23 @@ def test_a_mistyped_scheduler_gets_its_neighbour(used: Machine) -> None:
     assert "Did you mean 'systemd'?" in result.words
 
 
+def test_a_dry_run_shows_the_policies_that_are_on(stored: Machine) -> None:
+    policies = "auto_archive = true\narchive_after_days = 20\nfiles_retention_days = 20\n"
+    stored.configure(f"[sessions]\n{policies}")
+    document = stored.json("maintain", "--dry-run")
+    steps = {each["step"]: each["plan"]["items"] for each in document["steps"]}
+    assert list(steps)[:3] == ["auto_archive", "upkeep", "files"]
+    going = [each["id"] for each in steps["auto_archive"] if each["action"] == "archive"]
+    assert going
+    shown = stored.ok("maintain", "--dry-run")
+    assert "Old sessions into the archive" in shown.words
+    assert "Files of old sessions" in shown.words
+    done = stored.ok("maintain")
+    assert f"{len(going)} archived" in done.words
+    archived = stored.json("sessions", "list", "--archived")["sessions"]
+    assert sorted(each["id"] for each in archived) == sorted(going)
+
+
 # --- Watching -------------------------------------------------------------------------------------
 
 

@@ -136,3 +136,14 @@ def test_stats_count_files_of_stored_sessions_too(stored: Machine) -> None:
     stored.transcript()
     document = stored.json("sessions", "stats")
     assert [(share["name"], share["count"]) for share in document["by_kind"]] == [("transcript", 2)]
+
+
+def test_a_file_that_is_too_large_is_shown(stored: Machine) -> None:
+    name = "session_20250101_000000_abcdef.json"
+    (stored.home / "sessions").mkdir(exist_ok=True)
+    (stored.home / "sessions" / name).write_bytes(b"x" * 15_000_000)
+    shown = stored.ok("status")
+    assert f"sessions/{name}" in shown.words
+    assert "larger than one session may be (max_size_mb in [sessions])" in shown.words
+    assert f"sessions/{name}" in stored.ok("sessions", "stats").words
+    assert stored.json("status")["homes"][0]["large_files"][0]["file"] == f"sessions/{name}"

@@ -148,6 +148,16 @@ CALLS: dict[str, Call] = {
     "undo": lambda host, it: holdfast.undo(host.root, it),
     "undo(home)": lambda _, it: holdfast.undo(it, "1"),
     "undo_latest": lambda _, it: holdfast.undo_latest(it),
+    "plan(policy)": lambda host, it: holdfast.plan(
+        it, open_home(host.root, clock=time.time).scan(0.0), 0.0, command="x"
+    ),
+    "plan(inventory)": lambda _, it: holdfast.plan(holdfast.Policy(), it, 0.0, command="x"),
+    "Rules": lambda _, it: holdfast.Rules(max_age=it),
+    "Caps": lambda _, it: holdfast.Caps(max_bytes=it),
+    "Price": lambda _, it: holdfast.Price(input=it, output=1),
+    "before_change": lambda host, it: holdfast.open_checkpoints(
+        host.root, enabled=True
+    ).before_change(it),
     "apply(plan)": lambda host, it: holdfast.apply(
         it, open_home(host.root, clock=time.time), clock=time.time
     ),

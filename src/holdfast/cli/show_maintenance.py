@@ -9,7 +9,9 @@ from rich.text import Text
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, say, suggest, table, when
 from holdfast.cli.show_plan import show_plan
+from holdfast.model.item import SESSION
 from holdfast.model.maintenance import MaintenanceResult, Skipped, Step, StepResult
+from holdfast.model.report import Result
 from holdfast.model.units import format_bytes, format_duration
 from holdfast.services.upkeep import StepPlan
 
@@ -119,7 +121,7 @@ def _in_words(step: StepResult) -> str:
     if step.error:
         return f"failed: {step.error}"
     parts = [
-        (step.removed, "archived" if step.step is Step.AUTO_ARCHIVE else "removed"),
+        (_left(step), "archived" if step.step is Step.AUTO_ARCHIVE else "removed"),
         (step.ended, "ended as abandoned"),
         (sum(report.skipped for report in step.reports), "skipped"),
         (step.failed, "failed"),
@@ -134,3 +136,11 @@ def _in_words(step: StepResult) -> str:
     operations = [report.operation for report in step.reports if report.operation]
     label = "operation" if len(operations) == 1 else "operations"
     return f"{', '.join(words)} ({label} {', '.join(operations)})"
+
+
+def _left(step: StepResult) -> int:
+    """How many items went; of those for the archive the sessions, which have their files in it."""
+    if step.step is not Step.AUTO_ARCHIVE:
+        return step.removed
+    done = [outcome for report in step.reports for outcome in report.outcomes]
+    return sum(each.kind == SESSION and each.result is Result.REMOVED for each in done)

@@ -112,9 +112,7 @@ def show_files(title: str, files: Sequence[SessionFile]) -> None:
 def _show_large_files(files: Sequence[SessionFile], home_flag: str) -> None:
     show_files("too large", files)
     if files:
-        say(
-            "One session may take no more than max_size_mb in [sessions]; each of these files does."
-        )
+        say("Each of these files is larger than one session may be (max_size_mb in [sessions]).")
         say("To remove files of old sessions and keep the sessions, have a look first:")
         suggest(f"holdfast {home_flag}sessions prune --files-only --older-than 7d --dry-run")
         say()

@@ -35,6 +35,13 @@ def whole(value: object, what: str) -> int:
     return min(value, _MOST)
 
 
+def number(value: object, what: str) -> float:
+    """A number of 0 or more; NaN, which compares false with everything, is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise UsageError(f"{what} must be a number of 0 or more, not {shown(value)}.")
+    return value
+
+
 def instance(value: object, kind: type[_T], what: str) -> _T:
     if not isinstance(value, kind):
         raise UsageError(f"{what} must be of type {kind.__name__}, not {shown(value)}.")

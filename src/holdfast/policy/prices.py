@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.errors import UsageError
+from holdfast.model.given import number
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
 
@@ -29,9 +30,8 @@ class Price:
 
     def __post_init__(self) -> None:
         for price in (self.input, self.output, self.cached):
-            # Written so that NaN, which compares false with everything, fails it.
-            if price is not None and not 0 <= price < math.inf:
-                raise UsageError(f"A price cannot be {price}; it is a number from 0 on.")
+            if price is not None and number(price, "A price") == math.inf:
+                raise UsageError("A price must be a finite number.")
 
     def cost_of(self, tokens: Tokens) -> float:
         """Cached tokens are counted beside those of the input, not among them."""

@@ -23,6 +23,7 @@ from functools import lru_cache
 from operator import attrgetter
 
 from holdfast.errors import EmptyPolicyError, UsageError
+from holdfast.model.given import instance
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import SESSION, Item
 from holdfast.model.plan import Action, Outlook, Plan, Shortfall
@@ -73,6 +74,8 @@ def _drafted(
     policy: Policy, inventory: Inventory, now: float, files: Files, leaving: Action
 ) -> tuple[Draft, list[Decision], Iterable[Shortfall]]:
     """All decisions: those of items, those of trash, and the caps that cannot be reached."""
+    instance(policy, Policy, "A policy")
+    instance(inventory, Inventory, "An inventory")
     _refuse_the_meaningless(policy, files, leaving)
     owned = owned_files(inventory.items)
     in_use = files_in_use(owned)

@@ -10,6 +10,7 @@ from fnmatch import translate
 from functools import lru_cache
 
 from holdfast.errors import UsageError
+from holdfast.model.given import number
 from holdfast.model.item import Item
 
 HOUR = 3_600.0
@@ -48,8 +49,8 @@ class Rules:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise UsageError(f"{name} cannot be {value}: it must be 0 or more.")
+            if value is not None:
+                number(value, name)
 
     @property
     def empty(self) -> bool:
@@ -69,8 +70,9 @@ class Caps:
     max_count: int | None = None
 
     def __post_init__(self) -> None:
-        if any(cap is not None and cap < 0 for cap in (self.max_bytes, self.max_count)):
-            raise UsageError("A cap must be 0 or more.")
+        for cap in (self.max_bytes, self.max_count):
+            if cap is not None:
+                number(cap, "A cap")
 
     @property
     def empty(self) -> bool:

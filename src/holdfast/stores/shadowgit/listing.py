@@ -127,9 +127,9 @@ def _matching(layout: Layout, prefix: str) -> Sequence[CheckpointRef]:
     return matches
 
 
-def check_prefix(prefix: str) -> None:
+def check_prefix(prefix: object) -> None:
     """Refuse what is no id before it ever meets git."""
-    if not _ID.fullmatch(prefix):
+    if not isinstance(prefix, str) or not _ID.fullmatch(prefix):
         raise UnknownCheckpointError(
             f"{prefix!r} is not the id of a checkpoint: {SHORTEST_PREFIX} to {_ID_DIGITS} digits,"
             " 0-9 and a-f.",
