@@ -140,3 +140,12 @@ def test_nothing_old_enough_writes_no_operation(tmp_path: Path) -> None:
     assert result.ok
     assert not step(result, Step.AUTO_ARCHIVE).reports
     assert not step(result, Step.FILES).reports
+
+
+def test_a_default_that_is_written_down_is_due_too(home: Home) -> None:
+    """In the home of another agent, ending abandoned sessions begins when the file says so."""
+    now = now_of(home)
+    assert holdfast.maintain(home.root, clock=lambda: now).ran
+    configure(home, "[sessions]\nabandoned_hours = 24\n")
+    assert holdfast.maintain(home.root, clock=lambda: now).ran
+    assert not holdfast.maintain(home.root, clock=lambda: now).ran

@@ -146,8 +146,11 @@ class Settings:
 
     def upkeep_fingerprint(self) -> str:
         """The same for settings with which maintenance does the same."""
+        # Where a value comes from matters too: what is only a default does not hold everywhere.
         said = [
-            (path, value) for path, value in self._values() if len(path) == 1 or path[0] in _UPKEEP
+            (path, value, self.is_in_file(*path))
+            for path, value in self._values()
+            if len(path) == 1 or path[0] in _UPKEEP
         ]
         return sha256(repr(said).encode()).hexdigest()[:16]
 
