@@ -97,15 +97,18 @@ def removed_sessions(document: Any) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("settings", "command", "count"),
     [
-        ("", "gc", 1),
+        ("", "gc", 2),
+        ("[sessions]\nkeep_titled = true", "gc", 1),
         ("[sessions]\nretention_days = 20", "prune", 2),
         (
-            "[sessions]\nretention_days = 20\n[sessions.source.cron]\nretention_days = 90",
+            "[sessions]\nkeep_titled = true\nretention_days = 20\n"
+            "[sessions.source.cron]\nretention_days = 90",
             "prune",
             1,
         ),
         (
-            "[sessions]\nretention_days = 90\n[sessions.source.cron]\nretention_days = 20",
+            "[sessions]\nkeep_titled = true\nretention_days = 90\n"
+            "[sessions.source.cron]\nretention_days = 20",
             "prune",
             1,
         ),

@@ -26,6 +26,7 @@ from holdfast.policy.rules import DAY
 from holdfast.policy.selection import Selection
 from holdfast.services.apply import apply
 from holdfast.services.delete import plan_delete
+from holdfast.services.endings import end_abandoned, plan_home_endings
 from holdfast.services.prune import plan_prune
 from holdfast.services.undo import undo_latest
 from holdfast.stores import plan_file
@@ -360,10 +361,10 @@ def test_abandoned_sessions_of_a_locked_store_are_not_ended(machine: Machine) ->
         store.hold("left", a_dead_holder(), now=now)
     home = _impatient(opened_home(machine))
     with written_elsewhere(machine):
-        plan = planned(home)
+        plan, _ = plan_home_endings(home, now=now, command="maintain")
         with pytest.raises(BusyError):
             apply(plan, home, clock=clock)
-    assert apply(planned(home), home, clock=clock).ended == 1
+    assert end_abandoned(home, clock=clock, command="maintain") == ["left"]
 
 
 # --- A damaged store ------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
         _Step(
             about="Or pack old ones away: each bundle is read back before its session goes.",
             words=("sessions", "archive", "--source", "telegram", "--older-than", "60d", "--yes"),
-            shows=plan,
+            shows="The plan|[0-9,]+ removed",
         ),
         _Step(
             about="What is archived is still found.",
