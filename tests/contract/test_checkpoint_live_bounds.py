@@ -18,13 +18,15 @@ from pathlib import Path
 import pytest
 
 from holdfast import Recorder, open_checkpoints
-from holdfast.homes.bounding import COMMAND, Bounder, Pace
+from holdfast.homes.bounding import Bounder, Pace
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import TakeOutcome
 from holdfast.model.item import CHECKPOINT
+from holdfast.model.operation import BY_ITSELF
 from holdfast.model.plan import Plan
 from holdfast.services.prune_checkpoints import plan_drop
-from holdfast.services.undo import undo
+from holdfast.services.rollback import rollback
+from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import lock
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.shadowgit import reclaiming
@@ -240,13 +242,33 @@ def test_rotation_is_in_the_log_and_can_be_undone(tmp_path: Path) -> None:
     assert removed(home) == set(taken[:2])
     opened = HoldfastHome(home, clock=time.time)
     operations = opened.log.read().operations
-    assert {each.command for each in operations} == {COMMAND}
+    assert {each.command for each in operations} == {BY_ITSELF}
     for each in reversed(operations):
         undo(opened, each.id, clock=time.time)
     assert [each.id for each in reversed(recorder.store.list(workdir))] == taken
     # The next take brings the number down again.
     changed(recorder, workdir, 1_000, chance)
     assert len(recorder.store.list(workdir)) == 3
+
+
+def test_undo_takes_back_what_somebody_did_and_not_what_the_bounds_did(tmp_path: Path) -> None:
+    """A restore takes a checkpoint, which may make the oldest go: a later operation."""
+    home, workdir = a_home(tmp_path, snapshots=3), a_project(tmp_path)
+    recorder = open_checkpoints(home, workdirs=[workdir])
+    chance = random.Random(8)
+    taken = [changed(recorder, workdir, 1_000, chance) for _ in range(3)]
+    (workdir / "data.bin").write_bytes(b"mine")
+    opened = HoldfastHome(home, clock=time.time)
+    rollback(opened, recorder.store, str(taken[-1]), command="restore", clock=time.time)
+    bounder(home, snapshots=3).work(time.time, AT_ONCE)
+    settle(home, snapshots=3)
+    assert opened.log.read().operations[-1].command == BY_ITSELF
+    target, _ = undo_latest(opened, clock=time.time)
+    assert target.command == "restore"
+    assert (workdir / "data.bin").read_bytes() == b"mine"
+    # When there is nothing else, it is that after all.
+    target, _ = undo_latest(opened, clock=time.time)
+    assert target.command == BY_ITSELF
 
 
 def test_what_cannot_fit_is_refused_with_a_reason(tmp_path: Path) -> None:

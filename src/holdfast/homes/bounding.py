@@ -24,6 +24,7 @@ from holdfast.config import Settings
 from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.options import HomeOptions
 from holdfast.homes.registry import config_file, open_home, state_folder
+from holdfast.model.operation import BY_ITSELF
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.ports import Clock
 from holdfast.services.prune_checkpoints import bound_own_checkpoints
@@ -39,7 +40,6 @@ from holdfast.stores.shadowgit.weighing import (
     store_bytes,
 )
 
-COMMAND = "checkpoints take (its bounds)"
 _LOCK = "bounding.lock"
 #: How long a take that has to wait for room waits for another process that makes some.
 _PATIENCE = 30.0
@@ -129,7 +129,7 @@ class Bounder:
         home = open_home(self.home, clock=clock, options=self._options(settings))
         policy, began = self._policy(settings), time.monotonic()
         try:
-            bound_own_checkpoints(home, policy, command=COMMAND, clock=clock)
+            bound_own_checkpoints(home, policy, command=BY_ITSELF, clock=clock)
         finally:
             took = time.monotonic() - began
             note_bounded(layout, limit=self.max_bytes or 0, at=clock(), took=took)
@@ -173,7 +173,7 @@ class Bounder:
     def _turn(self, *, wait: float) -> contextlib.AbstractContextManager[None]:
         place = self.folder
         return lock.exclusive(
-            place / _LOCK, holder=COMMAND, wait=wait, doing="making room in", place=place
+            place / _LOCK, holder=BY_ITSELF, wait=wait, doing="making room in", place=place
         )
 
     def _layout(self) -> Layout:

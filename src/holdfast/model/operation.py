@@ -11,6 +11,9 @@ from holdfast.model.item import TRASH, Item
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 
+#: The command of operations that nobody asked for: the bounds of checkpoints, while an agent works.
+BY_ITSELF = "checkpoints take (its bounds)"
+
 
 class OperationAction(StrEnum):
     REMOVE = "remove"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from holdfast.errors import CannotUndoError, DamageError, UsageError
 from holdfast.model.operation import (
+    BY_ITSELF,
     LogView,
     Operation,
     OperationAction,
@@ -80,10 +81,12 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     """The operation asked for, or the latest that removed something and is not yet undone.
 
     The latest is not passed over when it cannot be undone: silently bringing back the one before
-    is not what anybody asked for.
+    is not what anybody asked for. What the bounds of checkpoints did by themselves is: whoever
+    undoes what he just did must not get that instead, because an agent took a checkpoint meanwhile.
     """
     if operation_id is None:
-        candidates = [each for each in log.operations if _removed_something(each)]
+        found = [each for each in log.operations if _removed_something(each)]
+        candidates = [each for each in found if each.command != BY_ITSELF] or found
         if not candidates:
             raise CannotUndoError(
                 "There is nothing to undo in this home.", hint="`holdfast log` lists what was done."
