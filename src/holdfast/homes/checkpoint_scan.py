@@ -27,6 +27,7 @@ from holdfast.stores.shadowgit.projects import ProjectRecord, recorded, state_wi
 from holdfast.stores.shadowgit.repository import Layout, opened, used
 from holdfast.stores.shadowgit.sizes import Measured, measure
 from holdfast.stores.shadowgit.trees import Trees
+from holdfast.stores.shadowgit.weighing import store_bytes
 
 _HOLDER = "checkpoints prune"
 
@@ -94,7 +95,11 @@ class CheckpointFolder:
 
     def tidy(self) -> bool:
         """The cheap part of that, if it is time to."""
-        return self._layout.exists() and tidying.tidy(self._layout)
+        if not self._layout.exists():
+            return False
+        if self._limit is not None and store_bytes(self._layout) > self._limit:
+            return False  # it copies packs, and there is no room for that
+        return tidying.tidy(self._layout)
 
     def verify(self) -> Verification:
         return verifying.verify(self._layout)

@@ -61,6 +61,7 @@ from holdfast.stores.shadowgit.weighing import (
     is_over,
     most_for_packs,
     most_for_takes,
+    store_bytes,
     weigh,
 )
 
@@ -165,10 +166,14 @@ class ShadowGitStore:
         return taken
 
     def _clear_up(self, hidden: int, room: Room | None) -> None:
-        limit, total = self._max_bytes, None if room is None else room.total
-        over = limit is not None and is_over(self.layout, limit, total)
-        if not over:
-            tidy(self.layout)  # it copies packs; above the cap that is left to whoever makes room
+        limit, over = self._max_bytes, False
+        if limit is not None and room is not None:
+            total = store_bytes(self.layout) if room.total is None else room.total
+            over = is_over(self.layout, limit, total)
+            if total <= limit:  # it copies packs: above the cap there is no room for that
+                tidy(self.layout)
+        else:
+            tidy(self.layout)
         if self._bounding is not None and (over or hidden):
             self._bounding.later()
 
