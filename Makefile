@@ -3,6 +3,7 @@
 # Paths here are relative, so a checkout may live anywhere, in a folder with spaces too.
 
 PYTHON ?= python3
+PYTHONS ?= 3.11 3.12 3.13
 WORKERS ?= 2
 PYTEST_ARGS ?=
 LOCK_ARGS ?=
@@ -18,9 +19,10 @@ UV := uv==0.13.7
 
 .PHONY: help
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  PYTHON=python3.13       the interpreter the virtual environment is made of'
+	@echo '  PYTHONS="3.11 3.13"     the versions that make test-pythons looks for'
 	@echo '  WORKERS=2               processes that run tests side by side'
 	@echo '  PYTEST_ARGS="-k prune"  more arguments for pytest'
 	@echo '  LOCK_ARGS=--upgrade     more arguments for make lock'
@@ -36,6 +38,20 @@ demo: $(VENV)/.installed  ## Install Holdfast into .venv and show what it does
 .PHONY: test
 test: lint types contracts  ## Check everything: lint, types, import contracts, tests
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not deep" $(PYTEST_ARGS)
+
+# Each version has a virtual environment of its own, which the next run uses again.
+.PHONY: test-pythons
+test-pythons:  ## Run `make test` on every supported Python that is installed here
+	@tested=; missing=; \
+	for version in $(PYTHONS); do \
+	  python=$$(tools/find_python.sh $$version) || { missing="$$missing $$version"; continue; }; \
+	  echo "Testing on Python $$version ($$python)"; \
+	  $(MAKE) --no-print-directory test VENV=.venv-$$version PYTHON="$$python" || exit 1; \
+	  tested="$$tested $$version"; \
+	done; \
+	echo "Tested on Python:$${tested:- none}."; \
+	[ -z "$$missing" ] || echo "Not found, so not tested:$$missing." >&2; \
+	[ -n "$$tested" ]
 
 # pytest exits 5 when it selected no test: nothing deep yet is no failure.
 .PHONY: test-deep
@@ -94,7 +110,7 @@ lock: $(VENV)/.made  ## Pin the dependencies in pyproject.toml into requirements
 
 .PHONY: clean
 clean:  ## Remove everything that was made, .venv too
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-* build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find $(CHECKED) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- The virtual environment ----------------------------------------------------------------------

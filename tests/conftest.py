@@ -1,17 +1,34 @@
-"""Sums up what was broken and verified, over all processes of a run."""
+"""Sums up what was broken and verified, over all processes of a run, and fails every test that
+loses an open SQLite connection."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests import tally
+from tests import connections, tally
 
 _KEY = "holdfast_tally"
 _ALL = tally.Tally()
+
+
+def pytest_configure() -> None:
+    connections.track()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, None, None]:
+    """After the fixtures of the test are gone. What a cycle holds is found after its module."""
+    yield
+    last = nextitem is None or nextitem.path != item.path
+    left = connections.left_open(thorough=last)
+    if left:
+        pytest.fail("SQLite connections were not closed, opened by:\n" + "\n".join(left), False)
 
 
 @pytest.fixture

@@ -202,6 +202,9 @@ class Home(Protocol):
     def keeper(self, kind: str, action: Action = Action.REMOVE) -> Keeper:
         """Who does this to items of this kind; raises `UsageError` for what cannot be here."""
 
+    def close(self) -> None:
+        """Close the databases that this home has opened. It opens them again when asked to."""
+
 
 class SessionStore(Protocol):
     """Sessions and messages. Every call is durable on return, or a part of `transaction`."""

@@ -62,6 +62,8 @@ def environment(user_home: Path, **more: str) -> dict[str, str]:
         "HOME": str(user_home),
         "LANG": "C.UTF-8",
         "TERM": "xterm-256color",
+        # A file or, from Python 3.13 on, a database that is left open shows as an error.
+        "PYTHONWARNINGS": "error::ResourceWarning",
         **more,
     }
 

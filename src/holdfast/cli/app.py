@@ -64,4 +64,6 @@ def invoke(args: list[str]) -> int:
         failure = as_holdfast_error(error)
         print_error(failure, as_json=invocation.json or "--json" in args)
         return failure.exit_code
+    finally:
+        invocation.close()
     return result if isinstance(result, int) else 0

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.errors import NotAHomeError, UsageError
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.ports import Home
 
 DEFAULT_HOME = ".holdfast"
+HomeT = TypeVar("HomeT", bound="Home")
 
 
 def quoted(path: Path) -> str:
@@ -36,6 +38,7 @@ class Invocation:
     home: Path | None = None
     json: bool = False
     debug: bool = False
+    _homes: list[Home] = field(default_factory=list)
 
     @cached_property
     def now(self) -> float:
@@ -123,7 +126,20 @@ class Invocation:
         except NotAHomeError as error:
             raise (self._suggest_other(error) if path is None else error) from None
         settings = self.settings(root)
-        return open_home(root, clock=self.clock, options=HomeOptions.of(settings)), settings
+        home = open_home(root, clock=self.clock, options=HomeOptions.of(settings))
+        return self.closing(home), settings
+
+    def closing(self, home: HomeT) -> HomeT:
+        """The same home, to be closed by `close`."""
+        self._homes.append(home)
+        return home
+
+    def close(self) -> None:
+        """Close every home that was opened. What was done is on the disk by now, so a home that
+        cannot be closed changes nothing."""
+        while self._homes:
+            with contextlib.suppress(Exception):
+                self._homes.pop().close()
 
     def _suggest_other(self, error: NotAHomeError) -> NotAHomeError:
         """Nobody named a home and the usual one is not there: another agent's may be meant."""
@@ -148,4 +164,5 @@ class Invocation:
         from holdfast.homes.options import HomeOptions
 
         options = HomeOptions.of(settings)
-        return HoldfastHome(self.home_path.resolve(), clock=self.clock, options=options)
+        home = HoldfastHome(self.home_path.resolve(), clock=self.clock, options=options)
+        return self.closing(home)

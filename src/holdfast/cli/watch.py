@@ -16,7 +16,7 @@ from holdfast.cli.log_lines import log_to_stderr
 from holdfast.cli.output import print_json, when
 from holdfast.cli.show_maintenance import summary
 from holdfast.errors import HoldfastError
-from holdfast.homes.maintenance import ConfigWatch, close_home, maintain_opened
+from holdfast.homes.maintenance import ConfigWatch, maintain_opened
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.policy.schedule import next_run
 from holdfast.services.maintain import failed
@@ -95,8 +95,7 @@ def _once(invocation: Invocation, stop: _Stop, *, force: bool) -> MaintenanceRes
         root = str(invocation.home_path)
         return failed(root, started_at, invocation.clock, error)
     result = maintain_opened(home, settings, clock=invocation.clock, force=force, progress=stop)
-    if result.steps:
-        close_home(home)
+    invocation.close()  # or each run would leave one more home open
     return result
 
 

@@ -198,6 +198,12 @@ class HoldfastHome:
         archive = self._keepers.archive
         return made(self, archive.folder, archive.packer, command=command, clock=self._clock)
 
+    def close(self) -> None:
+        """Close the session store, if it was opened. It opens again when somebody asks for it."""
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
     def checkup(self) -> HomeCheckup:
         """How to look this home over, and to mend it."""
         made: type[HomeCheckup] = import_module("holdfast.homes.checkup").HomeCheckup

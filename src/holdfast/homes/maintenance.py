@@ -53,8 +53,7 @@ def maintain(
     except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
         return service.failed(str(home), started_at, steady, error)
     result = maintain_opened(opened, settings, clock=steady, force=force, progress=progress)
-    if result.steps:
-        close_home(opened)
+    close_home(opened)
     return result
 
 
@@ -161,10 +160,8 @@ def alerting(
 
 
 def close_home(home: Home) -> None:
-    """Give back what a home holds open; a failure to is no failure of what was done."""
+    """Close what a home has open. If that fails, what was done before is done all the same."""
     try:
-        store = home.session_store()
-        if store is not None:
-            store.close()
+        home.close()
     except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
         _log.warning("closing %s failed: %s", home.root, error)

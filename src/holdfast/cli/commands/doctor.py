@@ -95,7 +95,7 @@ def _open(invocation: Invocation) -> tuple[Home, Finding]:
             advice="Until it is mended, other commands refuse to run. See `holdfast config check`.",
         )
     try:
-        return open_home(root, clock=invocation.clock, idle=_IDLE), settings
+        return invocation.closing(open_home(root, clock=invocation.clock, idle=_IDLE)), settings
     except NotAHomeError:
         if any(root.iterdir()):
             raise

@@ -89,7 +89,8 @@ def _opened(invocation: Invocation, codec: str | None) -> tuple[Home, Settings]:
 
     options = HomeOptions.of(settings)
     chosen = replace(options, archive=replace(options.archive, codec=codec))
-    return open_home(home.root, clock=invocation.clock, options=chosen), settings
+    chosen_home = open_home(home.root, clock=invocation.clock, options=chosen)
+    return invocation.closing(chosen_home), settings
 
 
 def _plan(

@@ -104,7 +104,9 @@ def _checkpoints(invocation: Invocation, session_id: str) -> Sequence[Checkpoint
     from holdfast.cli.checkpoint_options import checkpoints_in
     from holdfast.homes.registry import open_home
 
-    found = checkpoints_in(open_home(invocation.home_path, clock=invocation.clock))
+    found = checkpoints_in(
+        invocation.closing(open_home(invocation.home_path, clock=invocation.clock))
+    )
     return [each for each in reversed(found) if each.session == session_id]
 
 

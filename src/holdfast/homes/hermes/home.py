@@ -184,6 +184,12 @@ class HermesHome:
             self._store = opened
         return self._store
 
+    def close(self) -> None:
+        """Close Hermes's database, if it was opened. It opens again when somebody asks for it."""
+        store, self._store, self._made = self._store, None, None
+        if store is not None:
+            store.close()
+
     def _engine(self) -> HermesEngine | None:
         store = self.session_store()
         if self._made is None and store is not None:

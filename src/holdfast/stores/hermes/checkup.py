@@ -6,6 +6,7 @@ to mend what it finds damaged when it starts.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,8 +36,8 @@ def check(path: Path) -> Iterator[Finding]:
         yield Finding(check=STORE, message="there is none yet")
         return
     try:
-        with sqlite_errors(path):
-            yield from _look(HermesDatabase(path))
+        with sqlite_errors(path), contextlib.closing(HermesDatabase(path)) as database:
+            yield from _look(database)
     except (HoldfastError, sqlite3.Error) as error:
         message = error.message if isinstance(error, HoldfastError) else str(error)
         yield _damage(PAGES, message)

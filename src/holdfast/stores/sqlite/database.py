@@ -13,6 +13,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -42,11 +43,19 @@ class Database:
         self._all: list[tuple[int, sqlite3.Connection | Gate]] = []
         self._guard = threading.Lock()
         self._writes = 0
+        # Not `__del__`: in a cycle that could run after the connections were collected, which
+        # Python 3.13 warns about. A finalizer holds them, so they are always closed first.
+        self._finalizer = weakref.finalize(self, _close_all, self._all, self._guard)
+        self._finalizer.atexit = False  # another thread may still be using its connection
         if create:
             self._create()
-        with sqlite_errors(path):
-            self._inode = path.stat().st_ino
-            self._accept()
+        try:
+            with sqlite_errors(path):
+                self._inode = path.stat().st_ino
+                self._accept()
+        except BaseException:
+            self.close()
+            raise
 
     def _accept(self) -> None:
         """Look whether the file is ours before it is touched, and bring it to our shape."""
@@ -119,14 +128,7 @@ class Database:
     def close(self) -> None:
         """Close the connections of this process; those from before a fork are the parent's."""
         self._closed = True
-        with self._guard:
-            for process, resource in self._all:
-                if process == os.getpid():
-                    resource.close()
-            self._all.clear()
-
-    def __del__(self) -> None:
-        self.close()
+        _close_all(self._all, self._guard)
 
     @contextlib.contextmanager
     def _transaction(self, begin: str, patience: float) -> Iterator[sqlite3.Connection]:
@@ -186,7 +188,11 @@ class Database:
             isolation_level=None,
             check_same_thread=False,
         )
-        self._configure(connection)
+        try:
+            self._configure(connection)
+        except BaseException:
+            connection.close()
+            raise
         with self._guard:
             self._all.append((os.getpid(), connection))
         return connection
@@ -238,6 +244,16 @@ class Database:
         with contextlib.suppress(OSError, sqlite3.Error):
             if wal.stat().st_size > _WAL_LIMIT:
                 self.truncate_log()
+
+
+def _close_all(
+    resources: list[tuple[int, sqlite3.Connection | Gate]], guard: threading.Lock
+) -> None:
+    with guard:
+        for process, resource in resources:
+            if process == os.getpid():
+                resource.close()
+        resources.clear()
 
 
 def _run(connection: sqlite3.Connection, statements: str) -> None:

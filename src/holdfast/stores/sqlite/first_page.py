@@ -116,5 +116,9 @@ def tolerant(path: Path) -> sqlite3.Connection:
     unless it may write to the list of tables, which nobody here does."""
     location = path.absolute().as_uri() + "?mode=rw"
     db = prepared(sqlite3.connect(location, uri=True, isolation_level=None))
-    db.execute("PRAGMA writable_schema = ON")
+    try:
+        db.execute("PRAGMA writable_schema = ON")
+    except BaseException:
+        db.close()
+        raise
     return db

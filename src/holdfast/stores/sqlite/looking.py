@@ -93,7 +93,11 @@ def tells_nothing(error: sqlite3.DatabaseError) -> bool:
 def pattern(version: int = migrations.LATEST) -> sqlite3.Connection:
     """An empty store in memory: what a store of this version should look like."""
     made = sqlite3.connect(":memory:", isolation_level=None)
-    migrations.migrate(made, to=version)
+    try:
+        migrations.migrate(made, to=version)
+    except BaseException:
+        made.close()
+        raise
     return made
 
 

@@ -277,8 +277,14 @@ class SmallIndex:
 
     def __init__(self) -> None:
         self._db = sqlite3.connect(":memory:", isolation_level=None)
-        self._db.execute(f"CREATE VIRTUAL TABLE texts USING fts5 (text, tokenize = '{TOKENIZER}')")
-        self._db.execute("CREATE VIRTUAL TABLE words USING fts5vocab (texts, 'instance')")
+        try:
+            self._db.execute(
+                f"CREATE VIRTUAL TABLE texts USING fts5 (text, tokenize = '{TOKENIZER}')"
+            )
+            self._db.execute("CREATE VIRTUAL TABLE words USING fts5vocab (texts, 'instance')")
+        except BaseException:  # a SQLite without full-text search
+            self._db.close()
+            raise
         self._numbers: set[int] = set()
 
     def add(self, texts: Iterable[tuple[int, str]]) -> None:
