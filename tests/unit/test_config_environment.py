@@ -97,7 +97,7 @@ BAD = {
     "HOLDFAST_SESSIONS_PINS=a,,b": "sessions.pins: item 2 is empty",
     "HOLDFAST_SESSIONS_MAX_COUNT=\x1b\udc80": (
         "sessions.max_count: expected a whole number from 0 to 1000000000,"
-        ' found "\\x1b\\udc80" (text)'
+        ' found "\\x1b\\x80" (text)'
     ),
 }
 

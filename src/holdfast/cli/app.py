@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import traceback
 
 import click
@@ -12,6 +13,7 @@ from holdfast.cli.errors import as_holdfast_error, print_error
 from holdfast.cli.frame import Group, Lazy, run_default
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.streams import OutputError
+from holdfast.model.printable import printable
 
 COMMANDS = {
     "status": Lazy("holdfast.cli.commands.status", "What is here, what it costs, what would go."),
@@ -60,7 +62,7 @@ def invoke(args: list[str]) -> int:
         raise
     except Exception as error:  # noqa: BLE001 - the edge: a user never sees a stack trace
         if invocation.debug or "--debug" in args:
-            traceback.print_exc()
+            sys.stderr.write(printable(traceback.format_exc()))
         failure = as_holdfast_error(error)
         print_error(failure, as_json=invocation.json or "--json" in args)
         return failure.exit_code

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from holdfast.cli.streams import colour_wanted, write
-from holdfast.cli.text import printable
 from holdfast.errors import HoldfastError, StorageError, UsageError
+from holdfast.model.printable import printable
 
 
 def as_holdfast_error(error: Exception) -> HoldfastError:

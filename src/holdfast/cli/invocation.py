@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -99,9 +98,10 @@ class Invocation:
     def settings(self, home: Path) -> Settings:
         """The settings of a home; raises `ConfigError` when anything in them is wrong."""
         from holdfast import config
+        from holdfast.cli.output import note
 
         for warning in config.warnings(os.environ):
-            sys.stderr.write(f"warning: {warning}\n")
+            note(f"warning: {warning}")
         return config.load(self.config_file(home), os.environ)
 
     def config_file(self, home: Path | None = None) -> Path:

@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Iterator
 
-from holdfast.cli.text import one_line
+from holdfast.model.printable import one_line, printable
 
 
 class _Line(logging.Formatter):
@@ -25,7 +25,7 @@ class _Line(logging.Formatter):
         why = f": {type(error).__name__}: {error}" if error else ""
         line = when + level + one_line(record.getMessage() + why)
         if self._debug and record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            line += "\n" + printable(self.formatException(record.exc_info))
         return line
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.streams import output_errors, write
-from holdfast.cli.text import one_line
+from holdfast.model.printable import one_line, printable
 
 # Loaded on first use: a script that reads JSON pays for no layout.
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ def print_json(document: dict[str, Any]) -> None:
 
 def say(*parts: RenderableType) -> None:
     """Print text or a table, fitted to the width of the console."""
+    safe = [printable(part) if isinstance(part, str) else part for part in parts]
     with output_errors():
-        console().print(*parts)
+        console().print(*safe)
 
 
 def suggest(command: str) -> None:
@@ -57,9 +58,9 @@ def name(text: str, style: str = "") -> Text:
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     """A table without lines: columns named in `right` are numbers."""
-    from rich.table import Table
+    from holdfast.cli.console import SafeTable
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    made = SafeTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         if column in right:
             made.add_column(column, justify="right", no_wrap=True)

@@ -17,6 +17,7 @@ from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.progress import progress
 from holdfast.errors import DamageError, DeclinedError, HoldfastError
 from holdfast.model.plan import Plan
+from holdfast.model.printable import one_line
 from holdfast.model.report import Report, Result
 from holdfast.ports import Home
 
@@ -133,7 +134,7 @@ def _ask(plan: Plan) -> DeclinedError | None:
 def confirmed(question: str) -> bool:
     """Ask on stderr. Unlike click's, Ctrl-D is a no and only Ctrl-C an interrupt."""
     while True:
-        click.echo(f"{question} [y/N]: ", nl=False, err=True)
+        click.echo(f"{one_line(question)} [y/N]: ", nl=False, err=True)
         answer = sys.stdin.readline()
         if not answer.endswith("\n"):
             click.echo(err=True)

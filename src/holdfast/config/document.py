@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.config.finding import Problem
-from holdfast.config.shown import printable
+from holdfast.model.printable import one_line
 
 LARGEST = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
@@ -99,7 +99,7 @@ def _parse(text: str, where: str) -> Mapping[str, object]:
 
 
 def _brief(reason: str) -> str:
-    safe = printable(reason)
+    safe = one_line(reason)
     return safe if len(safe) <= _LONGEST_REASON else safe[: _LONGEST_REASON - 3] + "..."
 
 

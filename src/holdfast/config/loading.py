@@ -10,8 +10,8 @@ from holdfast.config.document import UnreadableError, read_document
 from holdfast.config.environment import overrides
 from holdfast.config.finding import Given, Problem
 from holdfast.config.settings import Settings, build
-from holdfast.config.shown import printable
 from holdfast.errors import ConfigError
+from holdfast.model.printable import one_line
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -44,4 +44,4 @@ def _shown(path: PurePath, home: str) -> str:
     """The path as people write it, with ~ for the home folder."""
     if home and path.is_relative_to(home):
         path = "~" / path.relative_to(home)
-    return printable(str(path))
+    return one_line(str(path))

@@ -5,23 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from holdfast.model.printable import one_line
+
 _LONGEST = 40
 _LONGEST_NAME = 64  # as long as a source name may be: a valid key is never cut
 _LARGEST_SHOWN = 10**18
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def printable(text: str) -> str:
-    """`text` with control characters and stray bytes escaped, so that it stays on one line."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in text
-    )
-
-
 def cut(text: str, longest: int = _LONGEST) -> str:
     """The beginning of `text`, printable and at most `longest` characters."""
-    safe = printable(text[: longest + 1])
+    safe = one_line(text[: longest + 1])
     return safe if len(safe) <= longest else safe[: longest - 3] + "..."
 
 

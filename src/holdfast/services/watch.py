@@ -14,6 +14,7 @@ from typing import Protocol
 
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import TakeOutcome, Taking
+from holdfast.model.printable import one_line
 from holdfast.model.watched import Seen, Watched
 from holdfast.ports import CheckpointStore, Clock
 
@@ -162,10 +163,6 @@ def _reason(paths: Collection[str], look: str) -> str:
         return f"watch: {look}"
     above = {path[:place] for path in paths for place, sign in enumerate(path) if sign == "/"}
     changed = sorted(path for path in paths if path not in above)
-    names = [_shown(path) for path in changed[:_NAMED]]
+    names = [one_line(path) for path in changed[:_NAMED]]
     more = len(changed) - len(names)
     return f"watch: {', '.join(names)}{f' and {more:,} more' if more else ''}"
-
-
-def _shown(path: str) -> str:
-    return path if path.isprintable() else ascii(path)

@@ -148,7 +148,7 @@ def _marked(snippet: str) -> Text:
 
     from rich.text import Text
 
-    from holdfast.cli.text import one_line
+    from holdfast.model.printable import one_line
 
     text = Text("  " + one_line(snippet), overflow="fold")
     text.highlight_regex(re.compile(r"\[[^\[\]]*\]"), "bold magenta")

@@ -209,7 +209,7 @@ def _show_messages(marks: _Marks, messages: Iterable[Message], *, whole: bool) -
 def _body(message: Message, *, whole: bool) -> Text:
     from rich.text import Text
 
-    from holdfast.cli.text import printable
+    from holdfast.model.printable import printable
 
     parts = [_readable(message.content)]
     if isinstance(message.tool_calls, list):

@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from holdfast.model.printable import printable
 from holdfast.model.session import Json, Message, Session
 from holdfast.model.units import format_count
 
-# What a terminal or an editor would act on instead of showing it, and half characters.
-_CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+# Those that Unicode has a picture of, and halves of characters.
+_PICTURED = re.compile("[\0-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 _TICKS = re.compile(r"`+")
+_BLANKS = str.maketrans("\n\t", "  ")
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|])")
 
 
@@ -136,7 +138,7 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def _code(text: str) -> str:
-    shown = _shown(text).replace("\n", " ")
+    shown = _shown(text).translate(_BLANKS)
     ticks = "`" * (1 + max(map(len, _TICKS.findall(shown)), default=0))
     pad = " " if shown[:1] == "`" or shown[-1:] == "`" else ""
     return f"{ticks}{pad}{shown}{pad}{ticks}"
@@ -161,12 +163,13 @@ def _quoted(name: str, text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", _shown(text).replace("\n", " "))
+    return _SPECIAL.sub(r"\\\1", _shown(text).translate(_BLANKS))
 
 
 def _shown(text: str) -> str:
-    """Text with nothing in it that cannot be seen or written."""
-    return _CONTROLS.sub(_picture, text.replace("\r\n", "\n"))
+    """Text in which everything can be seen: a terminal or an editor would act on the rest."""
+    pictured = _PICTURED.sub(_picture, text.replace("\r\n", "\n"))
+    return printable(pictured, keep="\n\t")
 
 
 def _picture(match: re.Match[str]) -> str:

@@ -1,0 +1,118 @@
+"""Every command there is, with arguments that make sense, run in this process.
+
+For properties that hold of all commands. A command that is missing here fails their tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from holdfast.cli.main import run
+from tools import cli_reference
+
+#: `{…}` stands for something in the world that the test made. Two words mean two runs.
+SENSIBLE: dict[str, tuple[str, ...]] = {
+    "status": ("",),
+    "sessions list": ("", "--archived", "--limit 1"),
+    "sessions show": ("{session}", "{session} --last 1"),
+    "sessions search": ("word", "word --archived"),
+    "sessions stats": ("",),
+    "sessions export": ("{session} --format markdown", "--all --output {new}"),
+    "sessions import": ("{exported}", "{exported} --replace"),
+    "sessions rename": ("{session} another",),
+    "sessions pin": ("{session}", "{session} --off"),
+    "sessions end": ("{open}",),
+    "sessions prune": ("--dry-run --all", "--yes --all", "--archived --older-than 0s --yes"),
+    "sessions gc": ("--dry-run --all", "--yes --all"),
+    "sessions delete": ("{session} --dry-run --all", "{session} {open} --yes --all"),
+    "sessions archive": ("{session} --dry-run --all", "{session} --yes --all"),
+    "sessions restore": ("--all --dry-run", "--all"),
+    "checkpoints status": ("--all",),
+    "checkpoints list": ("{project}", "--all-projects"),
+    "checkpoints take": ("{project} --all", "{changed} --all"),
+    "checkpoints show": ("{checkpoint} --all",),
+    "checkpoints diff": ("{checkpoint} --stat",),
+    "checkpoints restore": ("{checkpoint} --dry-run --all", "{checkpoint} --yes --all"),
+    "checkpoints import": ("{home}",),
+    "checkpoints pin": ("{checkpoint}", "{checkpoint} --off"),
+    "checkpoints name": ("{checkpoint} another",),
+    "checkpoints prune": ("--dry-run --all", "--retention-days 0 --yes --all"),
+    "checkpoints clear": ("--dry-run --all", "--yes --all"),
+    "checkpoints clear-legacy": ("--dry-run --all",),
+    "checkpoints verify": ("",),
+    "maintain": ("--dry-run", "--force"),
+    "apply": ("{plan} --dry-run --all", "{plan} --yes --all"),
+    "log": ("",),
+    "undo": ("--dry-run --all", ""),
+    "trash empty": ("--dry-run --all", "--yes --all"),
+    "trash list": ("",),
+    "config check": ("",),
+    "config init": ("",),
+    "config path": ("",),
+    "config show": ("",),
+    "doctor": ("", "--repair --yes"),
+    "completion": ("bash",),
+}
+#: They run until somebody stops them, or run other commands of this list.
+ENDLESS = {"checkpoints watch", "demo"}
+
+COMMANDS = {
+    entry.path.removeprefix("holdfast "): entry
+    for entry in cli_reference.entries()
+    if not isinstance(entry.command, click.Group)
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """How a run ended and what it wrote, as bytes."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+    @property
+    def text(self) -> str:
+        return (self.out + self.err).decode("utf-8", "surrogateescape")
+
+
+def say(*words: str) -> Said:
+    """Run the command in this process, its output in a pipe of strict UTF-8."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    thresholds = gc.get_threshold()
+    try:
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            _no_input(),
+        ):
+            code = run(list(words))
+    finally:
+        gc.set_threshold(*thresholds)
+    return Said(code=code, out=_written(out), err=_written(err))
+
+
+def _written(stream: io.TextIOWrapper) -> bytes:
+    stream.flush()
+    raw = stream.buffer
+    assert isinstance(raw, io.BytesIO)
+    return raw.getvalue()
+
+
+@contextlib.contextmanager
+def _no_input() -> Iterator[None]:
+    before = sys.stdin
+    with Path("/dev/null").open() as nothing:
+        sys.stdin = nothing
+        try:
+            yield
+        finally:
+            sys.stdin = before
