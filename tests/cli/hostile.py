@@ -14,6 +14,7 @@ from pathlib import Path
 
 from holdfast import Message, open_checkpoints, open_sessions, rollback
 from holdfast.homes.registry import open_home
+from holdfast.model.session import Json
 from tests.cli.every_command import say
 from tests.cli.machine import DAY
 
@@ -25,7 +26,7 @@ DANGEROUS = "".join(
 )
 #: What a row, a message or a journal can hold: half a character too.
 TEXT = f"\x1b]0;title\x07\x1b[31mred{DANGEROUS}\ud800\udcffend"
-#: What the command line and the file system take: everything but NUL and a slash, at most 255 bytes.
+#: What the command line and the file system take: no NUL, no slash, at most 255 bytes.
 WORD = "\x1b[31mred\x07\r\x9b31m\u202eevil\u2066\u200b\u2028\u2029\x7f\x85\udcff-end"
 NAME = "\x1b[31m\x07\r\n\t\x9b\u202e\u2066\u200b\u2028\udcff.txt"
 
@@ -84,7 +85,8 @@ def _sessions(home: Path, now: float) -> None:
     with open_sessions(home, clock=lambda: at[0]) as sessions:
         for number, each in enumerate((_SESSION, _OPEN, _ARCHIVED, "20260104_090000_dddddd")):
             sessions.create(source="cli", id=each, title="T", model="M", cwd="/c")
-            for content in (f"word {TEXT}", [{"type": TEXT, "text": TEXT}, {TEXT: TEXT}]):
+            contents: list[Json] = [f"word {TEXT}", [{"type": TEXT, "text": TEXT}, {TEXT: TEXT}]]
+            for content in contents:
                 sessions.append(
                     each,
                     Message(

@@ -16,6 +16,8 @@ import click
 
 from holdfast.cli.invocation import Invocation
 
+_LARGEST = 2**63 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Lazy:
@@ -87,11 +89,26 @@ def _store(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     return callback
 
 
+def _check_number(value: object, param: click.Parameter, ctx: click.Context) -> None:
+    """A store counts in 64 bits. Infinity and "not a number" pass every test of a range."""
+    if isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
+        what = "is not a number" if value != value else "is too large"  # noqa: PLR0124 - NaN
+        raise click.BadParameter(f"this {what}; at most {_LARGEST:,}.", ctx, param)
+
+
 class _Framed(click.Command):
     def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.example = example
         self.params += common_options()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        for param in self.params:
+            given = ctx.params.get(param.name or "")
+            for value in given if isinstance(given, tuple) else (given,):
+                _check_number(value, param, ctx)
+        return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Own options first; the common ones are the same everywhere and come last."""

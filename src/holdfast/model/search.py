@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from holdfast.errors import UsageError
 from holdfast.model.session import Message, SessionFilter
 
+_LARGEST = 2**63 - 1  # that a store can count to
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
@@ -33,7 +35,7 @@ class Search:
     @property
     def most(self) -> int:
         """How many of the best have to be known."""
-        return self.offset + self.limit
+        return min(self.offset + self.limit, _LARGEST)
 
     def has(self, message: Message) -> bool:
         """Whether a message is among those to be searched. What was taken back is not."""

@@ -24,7 +24,7 @@ from holdfast.stores.hermes import search, statistics, survey, titles, values
 from holdfast.stores.hermes.database import HermesDatabase
 from holdfast.stores.hermes.rows import dicts, sessions_table, where
 from holdfast.stores.hermes.usage import UsageLedger
-from holdfast.stores.sqlite.session_rows import order, set_prices
+from holdfast.stores.sqlite.session_rows import order, page, set_prices, within_64_bits
 
 _PAGE = 500
 _LONGEST_ID = 300
@@ -81,7 +81,7 @@ class HermesSessionStore:
                 for (number,) in db.execute(
                     f"SELECT s.number FROM {table} WHERE {condition} "  # noqa: S608 - no user text
                     f"ORDER BY {by} LIMIT ? OFFSET ?",
-                    [*parameters, -1 if limit is None else limit, offset],
+                    [*parameters, *page(limit, offset)],
                 )
             ]
             return self.read(db, numbers)
@@ -151,18 +151,18 @@ class HermesSessionStore:
         remaining = limit
         self._need(session_id)
         while remaining is None or remaining > 0:
-            page = _PAGE if remaining is None else min(_PAGE, remaining)
+            most = _PAGE if remaining is None else min(_PAGE, remaining)
             with self.database.read() as db:
                 rows = dicts(
                     db.execute(
                         # By session: by number SQLite would go through all of them.
                         "SELECT * FROM messages WHERE session_id = ? AND +id > ? "
                         "ORDER BY +id LIMIT ?",
-                        (session_id, after, page),
+                        (session_id, within_64_bits(after), most),
                     )
                 )
             yield from map(values.message, rows)
-            if len(rows) < page:
+            if len(rows) < most:
                 return
             after = rows[-1]["id"]
             remaining = None if remaining is None else remaining - len(rows)

@@ -53,7 +53,7 @@ def insert(
     cursor = db.execute(
         "INSERT INTO messages (session, role, timestamp, form, body, fields) "
         "VALUES (?, ?, ?, ?, ?, ?)",
-        (session, message.role, timestamp, row.form, row.body, row.fields),
+        (session, content.storable(message.role), timestamp, row.form, row.body, row.fields),
     )
     return cursor.lastrowid or 0
 

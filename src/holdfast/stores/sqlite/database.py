@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from holdfast.errors import BusyError, DamageError, SchemaError, StorageError
+from holdfast.errors import BusyError, DamageError, SchemaError, StorageError, UsageError
 from holdfast.stores.files import PRIVATE_FILE, make_private_dir, storage_errors
 from holdfast.stores.sqlite import migrations
 from holdfast.stores.sqlite.gate import Gate
@@ -293,7 +293,8 @@ def _patiently(work: Callable[[], None], seconds: float) -> None:
 def sqlite_errors(path: Path) -> Iterator[None]:
     """What SQLite says, in our words, with a next step."""
     try:
-        yield
+        with _values_it_takes():
+            yield
     except sqlite3.OperationalError as error:
         code = _code(error)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -320,6 +321,19 @@ def sqlite_errors(path: Path) -> Iterator[None]:
                 f"{path} is damaged: {error}.",
                 hint="Run `holdfast doctor`; it says what can be saved. Nothing was changed.",
             ) from error
+        raise
+
+
+@contextlib.contextmanager
+def _values_it_takes() -> Iterator[None]:
+    """Python refuses some values before SQLite sees them."""
+    try:
+        yield
+    except (OverflowError, UnicodeEncodeError) as error:
+        if "SQLite INTEGER" in str(error):
+            raise UsageError("A number is larger than a store can hold (64 bits).") from error
+        if "surrogates not allowed" in str(error):
+            raise UsageError("A text holds half a character; no store can hold that.") from error
         raise
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+from holdfast.errors import UsageError
 from holdfast.model.session import Relation, Session, SessionFilter, SessionOrder, Tokens
 from holdfast.policy.prices import Price, Prices
 from holdfast.stores.sqlite import guarded_rows
-from holdfast.stores.sqlite.content import load_extra
+from holdfast.stores.sqlite.content import load_extra, storable
 
 #: The latest of start, last message, reopening and end. The column leaves the end out, so that an
 #: end can be taken back.
@@ -112,6 +113,8 @@ def _is_for_open(wanted: SessionFilter) -> bool:
 
 
 _Part = tuple[str, Sequence[Any]]
+_Number = TypeVar("_Number", int, float)
+_LARGEST = 2**63 - 1
 
 
 def _texts(wanted: SessionFilter) -> Iterator[_Part]:
@@ -125,12 +128,12 @@ def _texts(wanted: SessionFilter) -> Iterator[_Part]:
             yield f"{column} {among}", [json.dumps(values)]
     for column, text in (("s.title", wanted.title), ("s.model", wanted.model)):
         if text is not None:
-            yield f"instr(lower({column}), lower(?)) > 0", [text]
+            yield f"instr(lower({column}), lower(?)) > 0", [storable(text)]
     for column, text in (("r.key", wanted.routing_key), ("p.id", wanted.parent_id)):
         if text is not None:
-            yield f"{column} = ?", [text]
+            yield f"{column} = ?", [storable(text)]
     if wanted.cwd is not None:
-        folder = wanted.cwd.rstrip("/")
+        folder = (storable(wanted.cwd) or "").rstrip("/")
         below = folder + "/"
         yield "(s.cwd = ? OR substr(s.cwd, 1, ?) = ?)", [folder or "/", len(below), below]
 
@@ -163,4 +166,17 @@ def _bounds(wanted: SessionFilter) -> Iterator[_Part]:
         ),
     ):
         if bound is not None:
-            yield condition, [bound]
+            yield condition, [within_64_bits(bound)]
+
+
+def page(limit: int | None, offset: int) -> tuple[int, int]:
+    """The values of LIMIT and OFFSET. Without a limit everything is shown."""
+    if offset < 0 or (limit is not None and limit < 0):
+        raise UsageError("A list cannot show fewer than 0 sessions, or start before the first.")
+    return -1 if limit is None else within_64_bits(limit), within_64_bits(offset)
+
+
+def within_64_bits(bound: _Number) -> _Number:
+    """SQLite takes no larger number. All that is stored lies between these, so that a bound beyond
+    them says the same as one of them."""
+    return max(-_LARGEST, min(bound, _LARGEST))

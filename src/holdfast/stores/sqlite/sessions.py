@@ -46,10 +46,12 @@ from holdfast.stores.sqlite.session_rows import (
     COLUMNS,
     TABLES,
     order,
+    page,
     session,
     set_prices,
     tables,
     where,
+    within_64_bits,
 )
 
 _PAGE = 500
@@ -234,7 +236,7 @@ class SqliteSessionStore:
             rows = db.execute(
                 f"SELECT {COLUMNS} FROM {TABLES} WHERE s.number IN ({chosen}) "  # noqa: S608 - no user text
                 f"ORDER BY {by}",
-                [*parameters, -1 if limit is None else limit, offset],
+                [*parameters, *page(limit, offset)],
             )
             return [session(row) for row in rows]
 
@@ -294,18 +296,18 @@ class SqliteSessionStore:
         number, _, _ = self._numbers(session_id)
         remaining = limit
         while remaining is None or remaining > 0:
-            page = _PAGE if remaining is None else min(_PAGE, remaining)
+            most = _PAGE if remaining is None else min(_PAGE, remaining)
             with self.database.read() as db:
                 rows = db.execute(
                     """
                     SELECT number, role, timestamp, form, body, fields FROM messages
                     WHERE session = ? AND number > ? ORDER BY number LIMIT ?
                     """,
-                    (number, after, page),
+                    (number, within_64_bits(after), most),
                 ).fetchall()
             for row in rows:
                 yield content.decode(*row)
-            if len(rows) < page:
+            if len(rows) < most:
                 return
             after = rows[-1][0]
             remaining = None if remaining is None else remaining - len(rows)
