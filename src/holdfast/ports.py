@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from holdfast.model.places import StrPath
 from holdfast.model.plan import Action
 
 if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
@@ -403,7 +404,7 @@ class CheckpointStore(Protocol):
 
     def take(
         self,
-        workdir: Path,
+        workdir: StrPath,
         *,
         reason: str,
         now: float,
@@ -414,10 +415,10 @@ class CheckpointStore(Protocol):
         """Capture the working tree if it changed. With `paths` only these are looked at: they and
         everything below them; the rest is what the last checkpoint says."""
 
-    def look(self, workdir: Path, *, paths: Sequence[str] | None = None) -> Sight:
+    def look(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Sight:
         """The working tree as it is now, to be compared with a checkpoint."""
 
-    def list(self, workdir: Path | None = None) -> Sequence[Checkpoint]:
+    def list(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
         """The checkpoints of one working directory or of all, the newest first."""
 
     def get(self, prefix: str) -> Checkpoint:
@@ -426,7 +427,7 @@ class CheckpointStore(Protocol):
     def reading(self) -> AbstractContextManager[None]:
         """Meanwhile nothing goes that an answer named: for calls that belong together."""
 
-    def older(self, workdir: Path | None = None) -> Sequence[Checkpoint]:
+    def older(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
         """Those of an older layout that `list` does not have, the newest first."""
 
     def adopt_older(self, prefix: str) -> tuple[Checkpoint, Checkpoint] | None:

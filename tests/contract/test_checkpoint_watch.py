@@ -14,6 +14,7 @@ import pytest
 
 from holdfast.errors import BusyError, StorageError
 from holdfast.model.checkpoint import TakeOutcome, Taking
+from holdfast.model.places import StrPath
 from holdfast.model.watched import Seen, Watched
 from holdfast.services.watch import Follower, Pace, Step, watch
 from holdfast.stores.shadowgit.reclaiming import reclaim
@@ -228,7 +229,7 @@ class Stubborn(ShadowGitStore):
 
     def take(
         self,
-        workdir: Path,
+        workdir: StrPath,
         *,
         reason: str,
         now: float,

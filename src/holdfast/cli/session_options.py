@@ -10,6 +10,7 @@ import click
 
 from holdfast.cli.invocation import Invocation
 from holdfast.errors import UsageError
+from holdfast.model.places import without_tilde
 from holdfast.model.session import SessionFilter
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
         active_after=after,
         title=flags["title"],
         model=flags["model"],
-        cwd=flags["cwd"],
+        cwd=None if flags["cwd"] is None else without_tilde(flags["cwd"]),
         end_reasons=flags["end_reason"] or None,
         ended=None if is_open is None else not is_open,
         pinned=flags.get("pinned"),

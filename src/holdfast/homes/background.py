@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.homes.maintenance import ConfigWatch, checked_clock, maintain
 from holdfast.model.maintenance import MaintenanceResult
+from holdfast.model.places import StrPath
 from holdfast.policy.schedule import RETRY, next_run
 from holdfast.ports import Clock
 
@@ -24,7 +24,7 @@ _log = logging.getLogger("holdfast")
 
 
 async def maintain_in_background(
-    home: str | os.PathLike[str],
+    home: StrPath,
     *,
     on_result: Callable[[MaintenanceResult], None] | None = None,
     clock: Clock = time.time,  # noqa: TID251 - a host that has no clock of its own wants this one

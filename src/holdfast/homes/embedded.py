@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from holdfast.homes.place import named_place
 from holdfast.homes.registry import create_home
 from holdfast.homes.session_files import HomeSessionFiles
 from holdfast.model.alert import Alert
+from holdfast.model.places import StrPath
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices
@@ -25,7 +25,7 @@ from holdfast.stores.sqlite.guarding import SqliteGuardBook
 
 
 def open_sessions(
-    home: str | os.PathLike[str],
+    home: StrPath,
     *,
     options: SessionOptions | None = None,
     on_alert: Callable[[Alert], None] | None = None,

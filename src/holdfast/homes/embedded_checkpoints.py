@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from holdfast import config
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.place import named_place
 from holdfast.homes.registry import create_home
+from holdfast.model.places import StrPath, expanded
 from holdfast.ports import Clock
 from holdfast.services.recorder import Recorder
 
 
 def open_checkpoints(
-    home: str | os.PathLike[str],
+    home: StrPath,
     *,
     session: str | None = None,
-    workdirs: Sequence[str | os.PathLike[str]] = (),
+    workdirs: Sequence[StrPath] = (),
     enabled: bool | None = None,
-    user_home: Path | None = None,
+    user_home: StrPath | None = None,
     clock: Clock = time.time,  # noqa: TID251 - a host that has no clock of its own wants this one
 ) -> Recorder:
     """A recorder of checkpoints in a home, which is made when there is none.
@@ -36,7 +35,7 @@ def open_checkpoints(
     settings = config.load(root / "config.toml", {}).checkpoints
     store = checkpoint_store(
         root,
-        user_home=user_home or Path.home(),  # noqa: TID251 - as for the clock
+        user_home=expanded(user_home or "~"),
         max_file_size=settings.max_file_bytes,
         excludes=settings.exclude,
         max_snapshots=settings.max_snapshots,

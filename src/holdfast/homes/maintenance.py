@@ -19,6 +19,7 @@ from holdfast.homes.registry import check_folder, config_file, open_home
 from holdfast.model.alert import Alert
 from holdfast.model.given import shown
 from holdfast.model.maintenance import MaintenanceResult
+from holdfast.model.places import StrPath
 from holdfast.model.plan import Shortfall
 from holdfast.ports import Clock, Home, Notifier, Progress
 from holdfast.services import maintain as service
@@ -31,7 +32,7 @@ _log = logging.getLogger("holdfast")
 
 
 def maintain(
-    home: str | os.PathLike[str],
+    home: StrPath,
     *,
     force: bool = False,
     clock: Clock = time.time,  # noqa: TID251 - a host that has no clock of its own wants this one

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import TakeOutcome, Taking
+from holdfast.model.places import StrPath, expanded, real
 from holdfast.policy.project_root import project_root
 from holdfast.ports import CheckpointStore, Clock
 
@@ -54,13 +55,13 @@ class Recorder:
         *,
         clock: Clock,
         session: str | None = None,
-        workdirs: Sequence[str | os.PathLike[str]] = (),
+        workdirs: Sequence[StrPath] = (),
         enabled: bool = True,
     ) -> None:
         self.store = store
         self._clock = clock
         self._session = session
-        self._workdirs = tuple(Path(os.path.realpath(each)) for each in workdirs)
+        self._workdirs = tuple(map(real, workdirs))
         self._enabled = enabled
         self._lock = threading.Lock()
         self._turns = 0
@@ -74,7 +75,7 @@ class Recorder:
 
     def before_change(
         self,
-        place: str | os.PathLike[str],
+        place: StrPath,
         paths: Sequence[str] | None = None,
         reason: str | None = None,
     ) -> Taking:
@@ -86,7 +87,7 @@ class Recorder:
         if not self._enabled:
             return _skipped(OFF)
         try:
-            return self._ensure(Path(place).absolute(), paths, reason or _REASON)
+            return self._ensure(expanded(place).absolute(), paths, reason or _REASON)
         except HoldfastError as error:
             _log.warning("No checkpoint before a change of %s: %s", place, error.message)
             return _skipped(error.message)

@@ -20,6 +20,7 @@ from holdfast.model import given
 from holdfast.model.alert import Alert
 from holdfast.model.ids import new_cron_id, new_id
 from holdfast.model.lease import Holder
+from holdfast.model.places import StrPath, without_tilde
 from holdfast.model.search import Search
 from holdfast.model.session import (
     EndReason,
@@ -108,7 +109,7 @@ class Sessions:
         id: str | None = None,  # noqa: A002 - the word of the domain
         job: str | None = None,
         title: str | None = None,
-        cwd: str | None = None,
+        cwd: StrPath | None = None,
         model: str | None = None,
         parent_id: str | None = None,
         relation: Relation | str | None = None,
@@ -133,7 +134,7 @@ class Sessions:
             started_at=now,
             last_active_at=now,
             title=title,
-            cwd=cwd,
+            cwd=None if cwd is None else without_tilde(cwd),
             model=model,
             parent_id=parent_id,
             relation=None if relation is None else _relation(relation),
@@ -405,9 +406,11 @@ def _harmless(doing: str) -> Iterator[None]:
 
 
 def _filter(wanted: SessionFilter | None) -> SessionFilter:
+    """The filter, its folder as sessions have it."""
     if wanted is None:
         return SessionFilter()
-    return given.instance(wanted, SessionFilter, "A filter")
+    checked = given.instance(wanted, SessionFilter, "A filter")
+    return checked if checked.cwd is None else replace(checked, cwd=without_tilde(checked.cwd))
 
 
 def _checked_source(source: str) -> str:

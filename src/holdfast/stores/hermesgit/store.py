@@ -8,7 +8,6 @@ that it can be undone exactly; Hermes's chain, which Hermes itself moves, is lef
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -27,6 +26,7 @@ from holdfast.model.checkpoint import (
     Sight,
     Taking,
 )
+from holdfast.model.places import StrPath, real
 from holdfast.stores.hermesgit import adopting, listing, marking
 from holdfast.stores.hermesgit.chains import Chains
 from holdfast.stores.hermesgit.choosing import meant
@@ -57,8 +57,8 @@ class HermesCheckpointStore:
 
     # --- Looking ----------------------------------------------------------------------------------
 
-    def list(self, workdir: Path | None = None) -> Sequence[Checkpoint]:
-        project = None if workdir is None else project_of(Path(os.path.realpath(workdir)))
+    def list(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
+        project = None if workdir is None else project_of(real(workdir))
         found = [
             *self._hermes(project),
             *self._older(workdir),
@@ -66,7 +66,7 @@ class HermesCheckpointStore:
         ]
         return sorted(found, key=lambda each: -each.time)
 
-    def older(self, workdir: Path | None = None) -> Sequence[Checkpoint]:
+    def older(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
         """`list` has them already."""
         return ()
 
@@ -161,7 +161,7 @@ class HermesCheckpointStore:
 
     def take(
         self,
-        workdir: Path,
+        workdir: StrPath,
         *,
         reason: str,
         now: float,
@@ -173,7 +173,7 @@ class HermesCheckpointStore:
             workdir, reason=reason, now=now, session=session, turn=turn, paths=paths
         )
 
-    def look(self, workdir: Path, *, paths: Sequence[str] | None = None) -> Sight:
+    def look(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Sight:
         return self._own.look(workdir, paths=paths)
 
     def changes(self, old: str, new: str) -> Sequence[Change]:
@@ -236,8 +236,8 @@ class HermesCheckpointStore:
         except DamageError:
             return ()  # `verify` names it; whoever only looks at the rest goes on
 
-    def _older(self, workdir: Path | None) -> Sequence[Checkpoint]:
-        wanted = None if workdir is None else os.path.realpath(workdir)
+    def _older(self, workdir: StrPath | None) -> Sequence[Checkpoint]:
+        wanted = None if workdir is None else str(real(workdir))
         some = [each for each in repositories(self._layout.shape) if wanted in (None, each.workdir)]
         return [
             replace(each, project=f"{_OLDER_PREFIX}{each.project}", reason=f"{each.reason}{_OLDER}")

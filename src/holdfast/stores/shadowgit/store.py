@@ -21,6 +21,7 @@ from holdfast.model.checkpoint import (
     TakeOutcome,
     Taking,
 )
+from holdfast.model.places import StrPath, expanded, real
 from holdfast.model.units import format_bytes
 from holdfast.ports import Bounding
 from holdfast.stores.shadowgit import (
@@ -106,7 +107,7 @@ class ShadowGitStore:
 
     def take(
         self,
-        workdir: Path,
+        workdir: StrPath,
         *,
         reason: str,
         now: float,
@@ -114,7 +115,7 @@ class ShadowGitStore:
         turn: str | None = None,
         paths: Sequence[str] | None = None,
     ) -> Taking:
-        place = Path(os.path.realpath(workdir))
+        place = real(workdir)
         project = project_of(place)
         why = self._why_not(place, project)
         if why is not None:
@@ -177,8 +178,8 @@ class ShadowGitStore:
         if self._bounding is not None and (over or hidden):
             self._bounding.later()
 
-    def look(self, workdir: Path, *, paths: Sequence[str] | None = None) -> Sight:
-        place = Path(os.path.realpath(workdir))
+    def look(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Sight:
+        place = real(workdir)
         project = project_of(place)
         why = self._why_not(place, project)
         if why is not None:
@@ -207,8 +208,8 @@ class ShadowGitStore:
         """Make the store, if there is none."""
         prepare(self.layout, self._excludes)
 
-    def list(self, workdir: Path | None = None) -> Sequence[Checkpoint]:
-        project = None if workdir is None else project_of(Path(os.path.realpath(workdir)))
+    def list(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
+        project = None if workdir is None else project_of(real(workdir))
         with self.reading():
             return listing.checkpoints(self.layout, project)
 
@@ -269,8 +270,10 @@ class ShadowGitStore:
     ) -> RestoreState:
         return rolling_back.state(self.layout, target, safety, paths=paths)
 
-    def older(self, workdir: Path | None = None) -> Sequence[Checkpoint]:
-        return LegacyShelf.of(self.layout, None if workdir is None else str(workdir)).list()
+    def older(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
+        return LegacyShelf.of(
+            self.layout, None if workdir is None else str(expanded(workdir))
+        ).list()
 
     def adopt_older(self, prefix: str) -> tuple[Checkpoint, Checkpoint] | None:
         try:
