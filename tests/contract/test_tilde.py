@@ -1,4 +1,4 @@
-"""`~` is the home directory in every public call that takes a path, whatever the path is made of."""
+"""`~` is the home directory in every public call that takes a path, of whatever type."""
 
 from __future__ import annotations
 
@@ -42,11 +42,15 @@ def _opened(home: StrPath) -> None:
     holdfast.open_home(home, clock=time.time).close()
 
 
+def _maintained(home: StrPath) -> None:
+    assert holdfast.maintain(home, force=True).errors == ()
+
+
 _HOMES: dict[str, Callable[[StrPath], object]] = {
     "open_sessions": lambda home: holdfast.open_sessions(home).close(),
     "open_checkpoints": lambda home: holdfast.open_checkpoints(home, user_home="~"),
     "open_home": _opened,
-    "maintain": lambda home: holdfast.maintain(home, force=True).errors == () or pytest.fail(),
+    "maintain": _maintained,
     "maintain_in_background": _background,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Mapping
@@ -64,7 +65,9 @@ def _read(path: Path, where: str) -> bytes | None:
         raise _unreadable(where, "is a directory; the configuration must be a file")
     if not stat.S_ISREG(mode):  # opening a fifo would wait for a writer
         raise _unreadable(where, "is not a regular file")
-    with path.open("rb") as file:
+    # Without waiting: a pipe may have taken its place since.
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
         return file.read(LARGEST + 1)
 
 

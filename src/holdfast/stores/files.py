@@ -13,6 +13,7 @@ from holdfast.errors import StorageError
 
 PRIVATE_DIR = 0o700
 PRIVATE_FILE = 0o600
+_NOT_REGULAR = "is not a regular file"
 
 
 def allocated_bytes(status: os.stat_result) -> int:
@@ -66,6 +67,40 @@ def open_dir(path: Path) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def open_regular(
+    path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, dir_fd: int | None = None
+) -> int:
+    """A descriptor of a regular file. A pipe, a socket or a device in its place is refused: to open
+    one, or to read it, could wait for ever."""
+    fd = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, PRIVATE_FILE, dir_fd=dir_fd)
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    raise OSError(errno.EINVAL, _NOT_REGULAR, os.fspath(path))
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """Everything in a regular file."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        return file.read()
+
+
+def check_regular(path: Path) -> None:
+    """Raise for a pipe, a socket or a device: before somebody else's code opens a file by its name.
+    One that is missing is theirs to miss."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        raise StorageError(
+            f"{path} {_NOT_REGULAR}; nothing was read.", hint="Move it away, and look what made it."
+        )
 
 
 def write_new(path: Path, data: bytes) -> None:

@@ -27,7 +27,13 @@ from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.read import Reader
 from holdfast.model.report import Outcome, Result
-from holdfast.stores.files import PRIVATE_FILE, storage_errors, sync_dir, write_all
+from holdfast.stores.files import (
+    PRIVATE_FILE,
+    open_regular,
+    storage_errors,
+    sync_dir,
+    write_all,
+)
 
 FORMAT = 1
 
@@ -126,7 +132,7 @@ def create(
 def resume(path: Path, record: Record) -> Iterator[FileJournal]:
     """Append to a journal that a killed process left; what it tore off is cut away first."""
     with storage_errors(f"write the operation log {path}"):
-        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = open_regular(path, os.O_WRONLY | os.O_NOFOLLOW)
     try:
         os.ftruncate(fd, record.whole_bytes)
         os.lseek(fd, 0, os.SEEK_END)
@@ -141,7 +147,7 @@ def read(path: Path, earlier: Mapping[str, Record]) -> Record | None:
     An undo is understood with the help of the `earlier` record that it undoes.
     """
     record: Record | None = None
-    with path.open("rb") as lines:
+    with os.fdopen(open_regular(path), "rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.endswith(b"\n"):
                 break  # torn by a kill: never written

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from holdfast.errors import BusyError
-from holdfast.stores.files import PRIVATE_FILE, storage_errors
+from holdfast.stores.files import open_regular, storage_errors
 
 _PAUSE = 0.05
 _HOLDER_BYTES = 200
@@ -154,7 +154,7 @@ class _Waiting:
 
 def _opened(path: Path) -> int:
     with storage_errors(f"open the lock {path}"):
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
+        return open_regular(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
 
 
 def _holder(fd: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from holdfast.errors import DamageError, StorageError
 from holdfast.model.inventory import Problem
 from holdfast.model.operation import LogView, OperationAction, Removal
 from holdfast.stores import journal
-from holdfast.stores.files import make_private_dir, storage_errors, sync_dir
+from holdfast.stores.files import make_private_dir, open_regular, storage_errors, sync_dir
 from holdfast.stores.lock import exclusive
 from holdfast.stores.log_view import view_of
 
@@ -182,5 +183,5 @@ def _is_number(text: str) -> bool:
 
 def _torn_header(path: Path) -> bool:
     """Killed while the first line was written: nothing had begun."""
-    with path.open("rb") as lines:
+    with os.fdopen(open_regular(path), "rb") as lines:
         return not lines.readline().endswith(b"\n")

@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.errors import PlanFileError
 from holdfast.model.plan import Plan
 from holdfast.model.read import Reader
-from holdfast.stores.files import replace, storage_errors
+from holdfast.stores.files import read_file, replace, storage_errors
 
 FORMAT = 1
 _LARGEST = 512 * 1024 * 1024
@@ -39,7 +39,7 @@ def load(path: Path) -> Plan:
             raise PlanFileError(f"{path} is not a file.", hint="Make one with --plan-out FILE.")
         if path.stat().st_size > _LARGEST:
             raise PlanFileError(f"{path} is too large to be a saved plan.")
-        data = path.read_bytes()
+        data = read_file(path)
     try:
         read = Reader(json.loads(data), "saved plan", PlanFileError)
         known = read.whole("holdfast_plan") == FORMAT

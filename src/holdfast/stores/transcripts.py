@@ -16,6 +16,7 @@ from holdfast.model.session import Json
 from holdfast.stores.files import (
     PRIVATE_FILE,
     make_private_dir,
+    open_regular,
     storage_errors,
     sync_dir,
     write_all,
@@ -62,6 +63,6 @@ class TranscriptFolder:
 
     def _open(self, path: Path) -> tuple[int, bool]:
         try:
-            return os.open(path, _APPEND), False
+            return open_regular(path, _APPEND), False
         except FileNotFoundError:
-            return os.open(path, _APPEND | os.O_CREAT, PRIVATE_FILE), True
+            return open_regular(path, _APPEND | os.O_CREAT), True

@@ -79,13 +79,15 @@ def _kept(replaced: Replacing | None) -> dict[str, str | None]:
 
 @contextlib.contextmanager
 def _opened(file: Path) -> Iterator[BinaryIO]:
-    from holdfast.stores.files import storage_errors
+    from holdfast.stores.files import open_regular, storage_errors
 
     if str(file) == "-":
         yield sys.stdin.buffer
         return
     with storage_errors(f"read {file}"):
-        stream = file.open("rb")
+        # A shell hands over a pipe for `<(zcat …)`: somebody writes to it already.
+        ours = str(file).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
+        stream = file.open("rb") if ours else os.fdopen(open_regular(file), "rb")
     with stream:
         yield stream
 

@@ -22,7 +22,7 @@ from holdfast.model.archived import ArchivedSession
 from holdfast.model.inventory import Problem
 from holdfast.model.read import Reader
 from holdfast.stores.archive.codec import codec_of
-from holdfast.stores.files import PRIVATE_FILE, sync_dir, write_all, write_new
+from holdfast.stores.files import open_regular, sync_dir, write_all, write_new
 
 NAME = "catalogue.jsonl"
 _LONGEST_LINE = 64 * 1024 * 1024
@@ -79,8 +79,7 @@ class Catalogue:
         content = self._read()
         encoded = [_encoded(line) for line in lines]
         created = not self._path.exists()
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(self._path, flags, PRIVATE_FILE)
+        fd = open_regular(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         try:
             whole = _whole_bytes(fd)
             os.ftruncate(fd, whole)  # what a killed run tore off
@@ -109,7 +108,7 @@ class Catalogue:
 
     def _read(self) -> _Content:
         try:
-            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = open_regular(self._path, os.O_RDONLY | os.O_NOFOLLOW)
         except FileNotFoundError:
             self._content, self._stamp = _Content(), None
             return self._content

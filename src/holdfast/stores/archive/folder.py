@@ -35,6 +35,7 @@ from holdfast.stores.files import (
     PRIVATE_FILE,
     allocated_bytes,
     make_private_dir,
+    open_regular,
     storage_errors,
     sync_dir,
 )
@@ -144,7 +145,7 @@ class SessionArchive:
     def opened(self, file: str) -> Iterator[tuple[IO[bytes], Codec]]:
         """A bundle, to be read. A link in its place is refused."""
         codec = _codec(file)
-        fd = os.open(self.path / file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = open_regular(self.path / file, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(fd, "rb") as raw:
             yield raw, codec
 
@@ -240,7 +241,7 @@ class SessionArchive:
         """Give a bundle its name again, or one like it when that is taken; then its line."""
         copy = self.trash.path(removal)
         codec = _codec(removal.item.id)
-        with copy.open("rb") as raw:
+        with os.fdopen(open_regular(copy), "rb") as raw:
             beside = bundle.verify(raw, codec)
         file = self._give_name(copy, beside.session.id, codec, beside.holds)
         self.sync()

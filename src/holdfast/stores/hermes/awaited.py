@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from holdfast.stores.files import make_private_dir, replace, storage_errors
+from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 
 NAME = "awaited-parents.json"
 
@@ -40,7 +40,7 @@ class AwaitedParents:
     def _read(self) -> dict[str, str]:
         """What cannot be read says nothing: a child then stays without its parent."""
         try:
-            notes = json.loads(self._path.read_bytes())
+            notes = json.loads(read_file(self._path))
         except (OSError, ValueError):
             return {}
         return {str(c): str(p) for c, p in notes.items()} if isinstance(notes, dict) else {}

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
-from holdfast.stores.files import PRIVATE_DIR, storage_errors
+from holdfast.stores.files import PRIVATE_DIR, read_file, storage_errors
 from holdfast.stores.shadowgit.adopting import Known, adopt
 from holdfast.stores.shadowgit.base import content_of
 from holdfast.stores.shadowgit.beside import path_text
@@ -56,7 +56,7 @@ def bring_in(
 def size_limit(home: Path) -> int:
     """The largest file that this Hermes captures, so far as its configuration says one."""
     try:
-        found = _CONFIGURED.findall((home / "config.yaml").read_bytes())
+        found = _CONFIGURED.findall(read_file(home / "config.yaml"))
     except OSError:
         return _USUAL_LIMIT
     # More than one may be meant for other things: the smallest spares most.

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from holdfast.errors import BusyError
-from holdfast.stores.files import storage_errors
+from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.hermesgit.git_lock import GitLock
 
 _NAME = "shallow"
@@ -27,7 +27,7 @@ _USUAL_FILE = 0o644
 def read_cuts(store: Path) -> frozenset[str]:
     """The commits that count as having no parent."""
     try:
-        text = (store / _NAME).read_text("ascii", "replace")
+        text = read_file(store / _NAME).decode("ascii", "replace")
     except FileNotFoundError:
         return frozenset()
     return frozenset(line for line in text.split() if _OID.fullmatch(line))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from holdfast.errors import BusyError
 from holdfast.stores import processes
-from holdfast.stores.files import PRIVATE_FILE, storage_errors
+from holdfast.stores.files import PRIVATE_FILE, read_file, storage_errors
 from holdfast.stores.hermesgit.git_lock import GitLock
 
 _NAME = "gc.pid"
@@ -60,7 +60,7 @@ def _try(path: Path) -> str | None:
 def _holder(path: Path) -> str | None:
     """Who has the lock; None when that is nobody who lives."""
     try:
-        words = path.read_text("utf-8", "replace").split()
+        words = read_file(path).decode("utf-8", "replace").split()
         age = time.time() - path.stat().st_mtime  # noqa: TID251 - the age of a lock of git's
     except FileNotFoundError:
         return None

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import SchemaError
-from holdfast.stores.files import storage_errors
+from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.hermesgit.layout import REFS, HermesLayout
 from holdfast.stores.hermesgit.records import PROJECT
 from holdfast.stores.hermesgit.references import PASSING, named
@@ -85,7 +85,7 @@ def _doubts(layout: HermesLayout) -> Iterator[str]:
 
 def _in_git(config: Path) -> Iterator[str]:
     try:
-        text = config.read_text("utf-8", "replace")
+        text = read_file(config).decode("utf-8", "replace")
     except FileNotFoundError:
         return
     if any(version != "0" for version in _GIT_FORMAT.findall(text)) or _EXTENSIONS.search(text):
@@ -95,7 +95,7 @@ def _in_git(config: Path) -> Iterator[str]:
 def _in_records(folder: Path) -> Iterator[str]:
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
         try:
-            data = json.loads(path.read_bytes())
+            data = json.loads(read_file(path))
         except (OSError, ValueError, RecursionError):
             continue  # damage, which `verify` names
         if isinstance(data, dict) and not data.keys().isdisjoint(_VERSION_KEYS):

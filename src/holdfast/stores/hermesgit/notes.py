@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.stores.files import make_private_dir, storage_errors
+from holdfast.stores.files import make_private_dir, read_file, storage_errors
 from holdfast.stores.files import replace as replace_file
 from holdfast.stores.hermesgit.commits import Link
 from holdfast.stores.hermesgit.layout import HermesLayout
@@ -71,7 +71,7 @@ class Notes:
 def read_notes(layout: HermesLayout, project: str) -> Notes:
     """What is noted; nothing, when it cannot be read."""
     with contextlib.suppress(OSError):
-        return parse(_path(layout, project).read_bytes())
+        return parse(read_file(_path(layout, project)))
     return Notes()
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.stores.files import read_file
 from holdfast.stores.shadowgit.git import Git
 
 _FAN = re.compile(r"[0-9a-f]{2}")
@@ -50,7 +51,7 @@ class PackFile:
         return self.stem.with_suffix(".keep").exists()
 
     def objects(self, git: Git) -> set[bytes]:
-        index = self.stem.with_suffix(".idx").read_bytes()
+        index = read_file(self.stem.with_suffix(".idx"))
         lines = git.run("show-index", stdin=index).output.splitlines()
         return {bytes.fromhex(line.split()[1].decode("ascii")) for line in lines}
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from holdfast.stores.files import storage_errors, sync_dir
+from holdfast.stores.files import read_file, storage_errors, sync_dir
 from holdfast.stores.hermesgit.layout import HermesLayout
 
 #: The name of a project's reference, record and index.
@@ -40,7 +40,7 @@ def read_records(layout: HermesLayout) -> Mapping[str, HermesRecord]:
 def read_record(layout: HermesLayout, project: str) -> HermesRecord | None:
     """The record; None when there is none that can be read."""
     try:
-        return parse((layout.records / f"{project}.json").read_bytes())
+        return parse(read_file(layout.records / f"{project}.json"))
     except OSError:
         return None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import DamageError
-from holdfast.stores.files import storage_errors
+from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.hermesgit.layout import REFS, HermesLayout
 from holdfast.stores.hermesgit.records import PROJECT
 
@@ -55,7 +55,7 @@ def named(store: Path) -> Iterator[str]:
         if not path.is_dir() and not PASSING.fullmatch(path.name):
             yield name
     try:
-        lines = (store / "packed-refs").read_text("utf-8", "replace").splitlines()
+        lines = read_file(store / "packed-refs").decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return
     for line in lines:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.stores import processes
+from holdfast.stores.files import read_file
 from holdfast.stores.hermesgit.layout import HermesLayout
 
 _PROCESSES = Path("/proc")
@@ -97,7 +98,7 @@ def _environment(process: Path) -> dict[bytes, bytes]:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path)
     except OSError:
         return b""
 

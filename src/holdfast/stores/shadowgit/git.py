@@ -13,6 +13,7 @@ from pathlib import Path
 
 from holdfast.errors import StorageError
 from holdfast.stores import lock
+from holdfast.stores.files import check_regular
 
 #: `GIT_CONFIG_GLOBAL` is known from here on; an older git would read the user's configuration.
 OLDEST = (2, 32)
@@ -68,6 +69,11 @@ class GitFailedError(StorageError):
         return any(words in self.said for words in _FULL)
 
 
+#: What git reads before it does anything. A pipe in the place of one would make it wait for ever.
+_READ_FIRST = ("HEAD", "config", "packed-refs", "info/attributes", "info/exclude", "shallow")
+_READ_FIRST_OF_ITS_OWN = ("HEAD", "commondir", "gitdir", "index")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
     """What a git process answered."""
@@ -105,6 +111,7 @@ class Git:
     ) -> subprocess.Popen[bytes]:
         """A running git, with pipes to and from it. Paths are taken literally, if it can."""
         program = find_git()
+        self._check_first()
         # Its own folder is enough of a PATH: git finds its other programs by itself.
         environment = {"PATH": str(Path(program).parent), **_ENVIRONMENT, **self._place()}
         if literal:
@@ -123,6 +130,13 @@ class Git:
             )
         except OSError as error:
             raise StorageError(f"Cannot run git on {self.store}: {error.strerror}") from error
+
+    def _check_first(self) -> None:
+        places = [self.store / name for name in (*_READ_FIRST, EXCLUDES)]
+        if self.folder is not None:
+            places += [self.folder / name for name in _READ_FIRST_OF_ITS_OWN]
+        for place in places:
+            check_regular(place)
 
     def failed(self, verb: str, said: Said) -> GitFailedError:
         """The error to raise for a process that failed."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import DamageError
+from holdfast.stores.files import read_file
 
 _HEADER = struct.Struct(">4sII")
 _EXTENSION = struct.Struct(">4sI")
@@ -83,7 +84,7 @@ def index_objects(path: Path) -> list[bytes]:
 
 def read_index(path: Path) -> bytes:
     """An index without its checksum; raises `DamageError` for one that is not as git wrote it."""
-    data = path.read_bytes()
+    data = read_file(path)
     body, checksum = data[:-_OID], data[-_OID:]
     if hashlib.sha1(body, usedforsecurity=False).digest() != checksum:
         raise DamageError(f"The private index {path} is damaged.")

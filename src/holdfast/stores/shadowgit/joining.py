@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.stores.files import storage_errors
+from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.shadowgit.git_object import OID_BYTES
 from holdfast.stores.shadowgit.pack_file import index_rows, is_whole
 from holdfast.stores.shadowgit.packing import PackFile
@@ -60,7 +60,7 @@ def _small(folder: Path) -> Sequence[Path]:
 def _whole_entries(pack: Path) -> _Entries | None:
     """What is in a pack; None unless every object in it is whole, and as it was written."""
     try:
-        data, rows = pack.read_bytes(), index_rows(pack.with_suffix(".idx").read_bytes())
+        data, rows = read_file(pack), index_rows(read_file(pack.with_suffix(".idx")))
     except (FileNotFoundError, ValueError):
         return None
     if not rows:

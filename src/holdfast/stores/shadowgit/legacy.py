@@ -19,7 +19,13 @@ from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError, UnknownCheckpointError
 from holdfast.model.checkpoint import Captured, Checkpoint
-from holdfast.stores.files import make_private_dir, storage_errors, sync_dir, version_of
+from holdfast.stores.files import (
+    make_private_dir,
+    read_file,
+    storage_errors,
+    sync_dir,
+    version_of,
+)
 from holdfast.stores.shadowgit.beside import Beside, path_text
 from holdfast.stores.shadowgit.dropping import is_id, read_reference
 from holdfast.stores.shadowgit.git_object import Kind
@@ -253,7 +259,7 @@ def _checkpoints(legacy: LegacyRepository) -> Iterator[Checkpoint]:
 def _head(repository: Path) -> Iterator[str]:
     """The commit that a repository is at, if it is at one that can be found."""
     with storage_errors(f"read {repository}"), contextlib.suppress(DamageError):
-        head = (repository / "HEAD").read_text("utf-8", "replace").strip()
+        head = read_file(repository / "HEAD").decode("utf-8", "replace").strip()
         yield head if is_id(head) else read_reference(repository, head.removeprefix("ref: "))
 
 
@@ -294,6 +300,6 @@ def _moved_at(path: Path) -> float:
 
 def _workdir(path: Path) -> str:
     try:
-        return os.fsdecode((path / WORKDIR).read_bytes().strip(b"\n"))
+        return os.fsdecode(read_file(path / WORKDIR).strip(b"\n"))
     except OSError:
         return ""

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, write_all
+from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, read_file, write_all
 from holdfast.stores.shadowgit.flushing import flush, flush_folders
 
 _LIST = "packed-refs"
@@ -71,7 +71,7 @@ def _write_files(folder: Path, ids: Mapping[str, str]) -> None:
 
 def _read(store: Path) -> bytes:
     try:
-        return (store / _LIST).read_bytes()
+        return read_file(store / _LIST)
     except FileNotFoundError:
         return b""
 

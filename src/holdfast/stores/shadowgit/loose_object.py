@@ -8,7 +8,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.stores.files import storage_errors, write_all
+from holdfast.stores.files import read_file, storage_errors, write_all
 from holdfast.stores.shadowgit.flushing import flush_folders
 from holdfast.stores.shadowgit.git_object import KINDS, Kind, header, object_id
 from holdfast.stores.shadowgit.inflating import NotWholeError, inflated
@@ -29,7 +29,7 @@ def file_of(folder: str, oid: bytes) -> str:
 
 def read_loose(path: str) -> tuple[Kind, bytes]:
     """Raises `FileNotFoundError` when there is none, `NotWholeError` when it is damaged."""
-    stored = Path(path).read_bytes()
+    stored = read_file(Path(path))
     try:
         head = zlib.decompressobj().decompress(stored, _LONGEST_HEAD).partition(b"\0")[0]
     except zlib.error as error:

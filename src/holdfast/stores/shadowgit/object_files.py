@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.stores.files import allocated_bytes, replace
+from holdfast.stores.files import allocated_bytes, read_file, replace
 
 _FAN = re.compile(r"[0-9a-f]{2}")
 _REST = re.compile(r"[0-9a-f]{38}")
@@ -90,7 +90,7 @@ def note_also_well_packed(objects: Path, name: str) -> None:
 
 def _well_packed(objects: Path) -> frozenset[str]:
     try:
-        text = (objects.parent / _WELL_PACKED).read_text("ascii", "replace")
+        text = read_file(objects.parent / _WELL_PACKED).decode("ascii", "replace")
     except FileNotFoundError:
         return frozenset()
     return frozenset(text.split())

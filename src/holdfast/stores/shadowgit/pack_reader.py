@@ -12,6 +12,7 @@ import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.stores.files import open_regular, read_file
 from holdfast.stores.shadowgit.git_object import OID_BYTES, Kind
 from holdfast.stores.shadowgit.inflating import NotWholeError, inflated
 from holdfast.stores.shadowgit.pack_file import (
@@ -57,7 +58,7 @@ class PackReader:
     def place_of(self, oid: bytes) -> int | None:
         """Where an object begins; None when the index does not name it, or is damaged."""
         if self._index is None:
-            self._index = Path(self.path).with_suffix(".idx").read_bytes()
+            self._index = read_file(Path(self.path).with_suffix(".idx"))
             self._counts = index_counts(self._index)
         counts, index = self._counts, self._index
         if counts is None or len(oid) != OID_BYTES:
@@ -120,7 +121,7 @@ class PackReader:
 
     def open(self) -> int:
         if self._fd is None:
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self._fd = open_regular(self.path)
             self._close = weakref.finalize(self, os.close, self._fd)
         return self._fd
 

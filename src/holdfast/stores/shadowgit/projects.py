@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.model.checkpoint import ProjectState
-from holdfast.stores.files import make_private_dir, replace, storage_errors
+from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.stores.shadowgit.repository import Layout
 
 _FORMAT = 1
@@ -41,7 +41,7 @@ class ProjectRecord:
 def read_record(layout: Layout, project: str) -> ProjectRecord | None:
     """The record, or None when there is none that can be read: it can be made anew."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        return _from_json(project, json.loads(_path(layout, project).read_bytes()))
+        return _from_json(project, json.loads(read_file(_path(layout, project))))
     return None
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from holdfast.errors import BusyError, StorageError
 from holdfast.model.checkpoint_inventory import index_root
 from holdfast.stores import lock
-from holdfast.stores.files import replace, storage_errors
+from holdfast.stores.files import read_file, replace, storage_errors
 from holdfast.stores.shadowgit.dropping import all_refs
 from holdfast.stores.shadowgit.git import GitFailedError
 from holdfast.stores.shadowgit.object_files import (
@@ -292,7 +292,7 @@ def _forget_projects(layout: Layout) -> None:
 
 
 def _our_marks(layout: Layout) -> list[Path]:
-    return [path for path in layout.packs.glob("pack-*.keep") if path.read_bytes() == _OUR_MARK]
+    return [path for path in layout.packs.glob("pack-*.keep") if read_file(path) == _OUR_MARK]
 
 
 def _packs(layout: Layout) -> list[Path]:

@@ -16,6 +16,7 @@ from holdfast.stores.files import (
     PRIVATE_DIR,
     PRIVATE_FILE,
     make_private_dir,
+    read_file,
     replace,
     storage_errors,
 )
@@ -84,7 +85,7 @@ def prepare(layout: Layout, rules: Sequence[str] = ()) -> None:
     text = excludes_text(tuple(rules)).encode("utf-8", "surrogateescape")
     excludes = layout.store / EXCLUDES
     with storage_errors(f"write {excludes}"):
-        if not excludes.exists() or excludes.read_bytes() != text:
+        if not excludes.exists() or read_file(excludes) != text:
             replace(excludes, text)
 
 
@@ -103,7 +104,7 @@ def check(layout: Layout) -> None:
     """Raise when the store is another user's, of a newer version, or cannot be read."""
     with storage_errors(f"open the checkpoint store {layout.store}"):
         owner = layout.store.stat().st_uid
-        text = (layout.store / "format").read_text("ascii", "replace").strip()
+        text = read_file(layout.store / "format").decode("ascii", "replace").strip()
     if owner != os.geteuid():
         raise StorageError(
             f"The checkpoint store {layout.store} belongs to user {owner}, not to you.",

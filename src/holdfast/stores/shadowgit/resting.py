@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import DamageError
-from holdfast.stores.files import replace, storage_errors
+from holdfast.stores.files import read_file, replace, storage_errors
 from holdfast.stores.shadowgit.index_file import (
     Entry,
     index_bytes,
@@ -66,7 +66,7 @@ def wake(folder: Path, trees: Trees) -> None:
     with storage_errors(f"write {path}"):
         if not path.exists():
             with contextlib.suppress(DamageError, ValueError, struct.error, zlib.error):
-                replace(path, index_bytes(_woken(resting.read_bytes(), trees)))
+                replace(path, index_bytes(_woken(read_file(resting), trees)))
         # Whatever comes of the index now, this one would know less.
         resting.unlink()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.stores import files
-from holdfast.stores.files import storage_errors, sync_dir
+from holdfast.stores.files import read_file, storage_errors, sync_dir
 
 _UNDER_WAY = "restore.json"
 _LATEST = "restored.json"
@@ -93,7 +93,7 @@ def end(folder: Path) -> None:
 
 def _read(path: Path) -> Restoration | None:
     try:
-        data: dict[str, Any] = json.loads(path.read_bytes())
+        data: dict[str, Any] = json.loads(read_file(path))
         paths = data["paths"]
         return Restoration(
             target=str(data["target"]),

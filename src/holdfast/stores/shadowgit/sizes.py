@@ -15,6 +15,7 @@ from pathlib import Path
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint_inventory import index_root, root_of, rotated_root, trash_root
 from holdfast.model.weights import Weights
+from holdfast.stores.files import read_file
 from holdfast.stores.shadowgit.dropping import Ref, read_commit
 from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.index_file import index_objects
@@ -115,7 +116,7 @@ def _disk_sizes(layout: Layout, files: ObjectFiles) -> Iterator[tuple[bytes, int
 def _listed(pack: Path) -> Iterator[bytes]:
     """The objects that the index of a pack names; none when it cannot be read."""
     with contextlib.suppress(OSError):
-        yield from index_oids(pack.with_suffix(".idx").read_bytes())
+        yield from index_oids(read_file(pack.with_suffix(".idx")))
 
 
 def _indexes(layout: Layout) -> Iterator[tuple[str, Sequence[bytes]]]:

@@ -16,7 +16,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.stores.files import PRIVATE_FILE, storage_errors, write_all
+from holdfast.stores.files import (
+    PRIVATE_FILE,
+    open_regular,
+    read_file,
+    storage_errors,
+    write_all,
+)
 from holdfast.stores.shadowgit.beside import path_bytes, path_text
 from holdfast.stores.shadowgit.reading import Signature, signature_at
 
@@ -54,7 +60,7 @@ class State:
 def read_state(folder: Path) -> State:
     """The state; an empty one when there is none that can be read."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        digest, _, text = (folder / _STATE).read_bytes().partition(b"\n")
+        digest, _, text = read_file(folder / _STATE).partition(b"\n")
         data = json.loads(text)
         if digest == _digest(text.rstrip()) and data["format"] == _FORMAT:
             return State(
@@ -79,7 +85,7 @@ def write_state(folder: Path, state: State) -> None:
     text = json.dumps(data).encode("ascii")
     path = folder / _STATE
     with storage_errors(f"write {path}"):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
+        fd = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW)
         try:
             length = os.fstat(fd).st_size
             whole = b"%b\n%b\n" % (_digest(text), text)
@@ -97,7 +103,7 @@ def read_listing(folder: Path) -> tuple[Listing, frozenset[bytes]]:
     They are in one file: a listing without them would hide them from the next look.
     """
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, zlib.error):
-        data = json.loads(zlib.decompress((folder / _LISTING).read_bytes()))
+        data = json.loads(zlib.decompress(read_file(folder / _LISTING)))
         if data["format"] == _FORMAT:
             listed = data["directories"].items()
             listing = {path_bytes(path): (names, rules) for path, (names, rules) in listed}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError
 from holdfast.model.checkpoint import Lines, Sight, TakeOutcome, Taking
-from holdfast.stores.files import storage_errors
+from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.shadowgit import state as states
 from holdfast.stores.shadowgit.base import Base, find_base
 from holdfast.stores.shadowgit.commits import Details, order_after, ref_name, write_commit
@@ -130,7 +130,7 @@ class Taker:
 
     def _seeing(self, base: Base | None, state: State, listing: Listing) -> Seeing:
         files = EMPTY if base is None else base.content.files
-        excludes = (self._layout.store / EXCLUDES).read_bytes()
+        excludes = read_file(self._layout.store / EXCLUDES)
         return Seeing(
             root=os.fsencode(self._workdir),
             trees=self._trees,

@@ -22,7 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import DamageError
-from holdfast.stores.files import PRIVATE_FILE, allocated_bytes, make_private_dir, sync_dir
+from holdfast.stores.files import (
+    PRIVATE_FILE,
+    allocated_bytes,
+    check_regular,
+    make_private_dir,
+    open_regular,
+    sync_dir,
+)
 from holdfast.stores.sqlite import guarded_rows
 
 FORMAT = 1
@@ -243,6 +250,7 @@ def check(path: Path) -> None:
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """A bundle to read from. It is only ever read."""
+    check_regular(path)
     uri = path.absolute().as_uri() + "?mode=ro&immutable=1"
     with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as bundle:
         [version] = bundle.execute("PRAGMA user_version").fetchone()
@@ -310,7 +318,7 @@ def _file_of(db: sqlite3.Connection) -> Path:
 def _checksum(path: Path, *, sync: bool = False) -> int:
     """Of what can be read back from the file; with `sync`, that is on the disk as well."""
     checksum = 0
-    with path.open("rb") as raw:
+    with os.fdopen(open_regular(path), "rb") as raw:
         while chunk := raw.read(_CHUNK):
             checksum = zlib.crc32(chunk, checksum)
         if sync:

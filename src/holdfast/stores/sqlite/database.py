@@ -18,7 +18,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError, SchemaError, StorageError, UsageError
-from holdfast.stores.files import PRIVATE_FILE, make_private_dir, storage_errors
+from holdfast.stores.files import (
+    PRIVATE_FILE,
+    check_regular,
+    make_private_dir,
+    storage_errors,
+)
 from holdfast.stores.sqlite import migrations
 from holdfast.stores.sqlite.gate import Gate
 from holdfast.stores.sqlite.search_text import search_text
@@ -52,6 +57,7 @@ class Database:
         try:
             with sqlite_errors(path):
                 self._inode = path.stat().st_ino
+                check_regular(path)
                 self._accept()
         except BaseException:
             self.close()

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import DamageError
+from holdfast.stores.files import check_regular
 from holdfast.stores.sqlite.looking import pattern, prepared, tells_nothing
 
 _HEADER = 100
@@ -114,6 +115,7 @@ def _named(new: bytes, at: int) -> tuple[int, int]:
 def tolerant(path: Path) -> sqlite3.Connection:
     """A connection to a store that may have lost its end: SQLite refuses to read any of it,
     unless it may write to the list of tables, which nobody here does."""
+    check_regular(path)
     location = path.absolute().as_uri() + "?mode=rw"
     db = prepared(sqlite3.connect(location, uri=True, isolation_level=None))
     try:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.stores.files import PRIVATE_FILE
+from holdfast.stores.files import open_regular
 
 _PAUSE = 0.002
 _PATIENCE = 2.0
@@ -72,9 +72,9 @@ class Gate:
 
 
 def _opened(database: Path, suffix: str) -> int | None:
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     try:
-        return os.open(database.with_name(database.name + suffix), flags, PRIVATE_FILE)
+        return open_regular(database.with_name(database.name + suffix), flags)
     except OSError:
         return None  # a read-only home has no writers to queue
 

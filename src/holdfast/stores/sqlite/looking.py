@@ -11,6 +11,7 @@ import sqlite3
 from pathlib import Path
 
 from holdfast.errors import SchemaError
+from holdfast.stores.files import check_regular
 from holdfast.stores.sqlite import migrations
 from holdfast.stores.sqlite.search_text import search_text
 
@@ -34,6 +35,7 @@ def at_rest(path: Path) -> Stamp | None:
 
 def open_to_look(path: Path, *, unchanging: bool) -> sqlite3.Connection:
     """A connection that cannot write. `unchanging` takes no locks: only for a store at rest."""
+    check_regular(path)
     flags = "?mode=ro&immutable=1" if unchanging else "?mode=ro"
     return prepared(
         sqlite3.connect(
