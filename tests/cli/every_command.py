@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -87,6 +89,22 @@ class Said:
 def say(*words: str) -> Said:
     """Run the command in this process, its output in a pipe of strict UTF-8."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    code = _run(words, out, err)
+    return Said(code=code, out=_written(out), err=_written(err))
+
+
+def say_to_nobody(*words: str) -> int:
+    """The exit code of a run whose output, of both kinds, goes into pipes that nobody reads."""
+    with contextlib.ExitStack() as open_pipes:
+        streams = []
+        for _ in range(2):
+            reader, writer = os.pipe()
+            os.close(reader)
+            streams.append(open_pipes.enter_context(os.fdopen(writer, "w")))
+        return _run(words, *streams)
+
+
+def _run(words: Sequence[str], out: TextIO, err: TextIO) -> int:
     thresholds = gc.get_threshold()
     try:
         with (
@@ -94,10 +112,9 @@ def say(*words: str) -> Said:
             contextlib.redirect_stderr(err),
             _no_input(),
         ):
-            code = run(list(words))
+            return run(list(words))
     finally:
         gc.set_threshold(*thresholds)
-    return Said(code=code, out=_written(out), err=_written(err))
 
 
 def _written(stream: io.TextIOWrapper) -> bytes:

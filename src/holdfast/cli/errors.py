@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.streams import colour_wanted, write
+from holdfast.cli.streams import colour_wanted, write, write_error
 from holdfast.errors import HoldfastError, StorageError, UsageError
 from holdfast.model.printable import printable
 
@@ -40,7 +40,10 @@ def print_error(error: HoldfastError, *, as_json: bool) -> None:
     """The message goes to stderr; with --json a document goes to stdout as well."""
     if as_json:
         write(json.dumps(error_document(error), indent=2) + "\n")
-    label = click.style("error:", fg="red", bold=True)
-    click.echo(f"{label} {printable(error.message)}", err=True, color=colour_wanted())
-    if error.hint:
-        click.echo(f"  {printable(error.hint)}", err=True)
+    try:
+        label = click.style("error:", fg="red", bold=True)
+        click.echo(f"{label} {printable(error.message)}", err=True, color=colour_wanted())
+        if error.hint:
+            click.echo(f"  {printable(error.hint)}", err=True)
+    except OSError:
+        write_error("")  # nobody listens; the exit code says it as well

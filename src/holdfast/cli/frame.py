@@ -14,7 +14,9 @@ from typing import Any
 
 import click
 
+from holdfast.cli.changing import is_told_to_change
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.streams import outlive_reader
 
 _LARGEST = 2**63 - 1
 
@@ -134,6 +136,12 @@ class _Framed(click.Command):
 
 class Command(_Framed):
     """A command of Holdfast."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        name = ctx.command_path.partition(" ")[2]
+        if is_told_to_change(name, ctx.params):
+            outlive_reader()
+        return super().invoke(ctx)
 
 
 class Group(_Framed, click.Group):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.streams import output_errors, write
+from holdfast.cli.streams import output_errors, write, write_error
 from holdfast.model.printable import one_line, printable
 
 # Loaded on first use: a script that reads JSON pays for no layout.
@@ -46,7 +45,7 @@ def suggest(command: str) -> None:
 
 def note(message: str) -> None:
     """Beside the output: on stderr, so that a pipe stays clean."""
-    sys.stderr.write(one_line(message) + "\n")
+    write_error(one_line(message) + "\n")
 
 
 def name(text: str, style: str = "") -> Text:

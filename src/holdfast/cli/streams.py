@@ -9,6 +9,13 @@ import sys
 from collections.abc import Iterator
 
 
+class _State:
+    outlives_reader = False
+
+
+_state = _State()
+
+
 class OutputError(Exception):
     """Standard output does not take what we write: full, closed, or its reader has gone.
 
@@ -26,7 +33,20 @@ def output_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        _failed(error)
+    except OutputError as error:
+        _failed(error.cause)
+
+
+def _failed(error: OSError) -> None:
+    if not (_state.outlives_reader and isinstance(error, BrokenPipeError)):
         raise OutputError(error) from error
+    discard_output()
+
+
+def outlive_reader() -> None:
+    """From now on a reader that goes away ends nothing; what it would have read is thrown away."""
+    _state.outlives_reader = True
 
 
 def write(text: str) -> None:
@@ -47,11 +67,21 @@ def write_path(path: str | os.PathLike[str]) -> None:
         sys.stdout.buffer.write(os.fsencode(path) + b"\n")
 
 
+def write_error(text: str) -> None:
+    """Write text to standard error. If nobody takes it, the work matters more than the word."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr.fileno())
+
+
 def prepare() -> None:
     """A stream that was closed goes nowhere, and its number is not given to a file of ours.
 
     A character that the terminal's encoding lacks is shown as an escape, and ends nothing.
     """
+    _state.outlives_reader = False
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
@@ -61,7 +91,13 @@ def prepare() -> None:
 
 def discard_output() -> None:
     """Let nothing more be written to standard output, not even at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _discard(sys.stdout.fileno())
+
+
+def _discard(stream: int) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream)
+    os.close(nowhere)
 
 
 def colour_wanted() -> bool | None:

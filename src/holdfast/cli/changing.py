@@ -1,0 +1,52 @@
+"""Which commands change something, and when one goes on though nobody reads its output.
+
+`holdfast sessions prune --yes | head` was told to prune. That its reader has seen enough is no
+reason to stop half-way, or before the start. A run that only looks ends with its reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+CHANGING = frozenset(
+    {
+        "sessions export",  # with --output
+        "sessions import",
+        "sessions rename",
+        "sessions pin",
+        "sessions end",
+        "sessions prune",
+        "sessions gc",
+        "sessions delete",
+        "sessions archive",
+        "sessions restore",
+        "checkpoints take",
+        "checkpoints restore",
+        "checkpoints watch",
+        "checkpoints import",
+        "checkpoints pin",
+        "checkpoints name",
+        "checkpoints prune",
+        "checkpoints clear",
+        "checkpoints clear-legacy",
+        "maintain",
+        "apply",
+        "undo",
+        "trash empty",
+        "config init",
+        "doctor",
+    }
+)
+#: A flag that says yes beforehand. Whoever is asked must have seen what about.
+_AGREED = ("yes", "force")
+
+
+def is_told_to_change(command: str, given: Mapping[str, Any]) -> bool:
+    """Whether a command with these parameters changes something without asking."""
+    if command not in CHANGING or given.get("dry_run"):
+        return False
+    if command == "sessions export":
+        return given["output"] is not None
+    asks = "yes" in given and command != "sessions restore" and given.get("repair", True)
+    return not asks or any(given.get(flag) for flag in _AGREED) or bool(given.get("plan_out"))
