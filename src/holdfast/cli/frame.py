@@ -105,7 +105,12 @@ class _Framed(click.Command):
         self.params += common_options()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        rest = super().parse_args(ctx, args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            from holdfast.cli.suggesting import option_error
+
+            raise option_error(error, ctx) from None
         for param in self.params:
             given = ctx.params.get(param.name or "")
             for value in given if isinstance(given, tuple) else (given,):
@@ -165,7 +170,9 @@ class Group(_Framed, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         unknown = self.get_command(ctx, args[0]) is None and not args[0].startswith("-")
         if unknown and not ctx.resilient_parsing:  # a shell that completes wants no errors
-            raise click.NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx)
+            from holdfast.cli.suggesting import command_error
+
+            raise command_error(args[0], self.list_commands(ctx), ctx)
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

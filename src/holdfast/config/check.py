@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TypeAlias
 
+from holdfast.config import old_names
 from holdfast.config.finding import Given, Problem
 from holdfast.config.key import (
     GUARD,
@@ -146,7 +147,11 @@ def _check_key(
     """One key, where only `known` ones and `tables` may stand."""
     key = known.get(path[-1])
     if key is None:
-        yield _Bad(path, f"unknown key{_advice(path[-1], (*known, *tables))}")
+        renamed = old_names.KEYS.get(path[0], {}).get(path[-1])
+        if renamed in known:
+            yield _Bad(path, f'unknown key; here it is "{renamed}"')
+        else:
+            yield _Bad(path, f"unknown key{_advice(path[-1], (*known, *tables))}")
     else:
         yield from _check_value(path, value, key.kind)
 

@@ -48,6 +48,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--keep-yearly", type=_COUNT, metavar="N", help="Keep the last of N years each.")
 @click.option("--max-total-size", metavar="SIZE", help="Bound the bytes that stay: 500MB, 2GB.")
 @click.option("--max-count", type=_COUNT, metavar="N", help="Bound the number that stays.")
+@click.option("--include-files", is_flag=True, help="Files go with their sessions: the default.")
 @click.option("--files-only", is_flag=True, help="Remove files; the sessions stay as history.")
 @click.option("--no-files", is_flag=True, help="Remove sessions; their files stay.")
 @click.option("--archived", is_flag=True, help="Of the archive; its own retention holds there.")
@@ -59,6 +60,7 @@ def command(
     /,
     *,
     kinds: tuple[str, ...],
+    include_files: bool,
     files_only: bool,
     no_files: bool,
     archived: bool,
@@ -89,6 +91,8 @@ def command(
     base = settings.archive_policy if archived else settings.policy
     policy = _policy(invocation, base(use_trash=not skip_trash), flags)
     wanted = session_filter(invocation, {**flags, "older_than": None})
+    if include_files and no_files:
+        raise UsageError("--include-files and --no-files say the opposite of each other.")
     if archived and (kinds or files_only or no_files):
         raise UsageError("--archived does not go with --kind, --files-only or --no-files.")
     policy = replace(policy, agent_archived=wanted.agent_archived is True)

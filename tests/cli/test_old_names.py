@@ -1,0 +1,136 @@
+"""Names from elsewhere are answered with the name here, and no suggestion means the opposite."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.cli.app import root
+from holdfast.cli.suggesting import are_opposites
+from holdfast.config import load, old_names
+from holdfast.config.keys import BY_TABLE
+from holdfast.errors import ConfigError
+from tests.cli.every_command import COMMANDS, say
+from tests.cli.machine import Machine
+from tools import cli_reference
+
+_ENTRIES = {entry.path.partition(" ")[2]: entry for entry in cli_reference.entries()}
+_OPTIONS = sorted({o for e in COMMANDS.values() for p in e.own_params for o in p.opts if "--" in o})
+_PAGE = Path(__file__).parents[2] / "docs" / "old-names.md"
+_SUGGESTED = re.compile(r"'(--[\w-]+)'")
+
+
+def _parsed(words: list[str]) -> None:
+    root.make_context("holdfast", words, resilient_parsing=False)
+
+
+@pytest.mark.parametrize(
+    ("group", "old", "new"),
+    [(g, o, n) for g, t in old_names.COMMANDS.items() for o, n in t.items()],
+)
+def test_a_command_from_elsewhere(group: str, old: str, new: str) -> None:
+    words = [*group.split(), old]
+    if " ".join(words) in _ENTRIES:
+        pytest.skip("it is a command here by now")
+    said = say(*words)
+    assert said.code == 2
+    assert f"Here it is `holdfast {new}`." in said.text
+    path, _, flag = new.partition(" --")
+    known = [name for param in _ENTRIES[path].own_params for name in param.opts]
+    assert not flag or f"--{flag}" in known
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [(p, o, n) for p, t in old_names.OPTIONS.items() if p for o, n in t.items()],
+)
+def test_an_option_from_elsewhere(path: str, old: str, new: str) -> None:
+    known = [name for param in COMMANDS[path].own_params for name in param.opts]
+    assert new.split(maxsplit=1)[0] in known
+    assert old in known or f"Here it is {new}." in say(*path.split(), old).text
+    assert not are_opposites(old, new.split(maxsplit=1)[0])
+
+
+@pytest.mark.parametrize(("old", "new"), old_names.OPTIONS[""].items())
+def test_an_option_of_any_command_from_elsewhere(old: str, new: str) -> None:
+    said = say("sessions", "gc", old)
+    known = [name for param in COMMANDS["sessions gc"].command.params for name in param.opts]
+    assert f"Here it is {new}." in said.text or (old in known)
+
+
+@pytest.mark.parametrize(
+    ("table", "old", "new"),
+    [(t, o, n) for t, keys in old_names.KEYS.items() for o, n in keys.items()],
+)
+def test_a_key_from_elsewhere(tmp_path: Path, table: str, old: str, new: str) -> None:
+    assert new in BY_TABLE[table]
+    file = tmp_path / "config.toml"
+    file.write_text(f"[{table}]\n{old} = 1\n")
+    if old not in BY_TABLE[table]:
+        with pytest.raises(ConfigError, match=f'here it is "{new}"'):
+            load(file, {})
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("--include-files", "--no-files"),
+        ("--files", "--no-files"),
+        ("--only-files", "--no-files"),
+        ("--delete-orphans", "--keep-orphans"),
+        ("--pinned", "--not-pinned"),
+        ("unpin", "pin"),
+        ("unarchive", "archive"),
+    ],
+)
+def test_opposites(one: str, other: str) -> None:
+    assert are_opposites(one, other)
+    assert are_opposites(other, one)
+
+
+@pytest.mark.parametrize("one", ["--no-files", "--keep-last", "--older-than", "undo"])
+def test_a_name_is_not_its_own_opposite(one: str) -> None:
+    assert not are_opposites(one, one)
+
+
+@given(
+    path=st.sampled_from(sorted(COMMANDS)),
+    option=st.sampled_from(_OPTIONS),
+    prefix=st.sampled_from(["", "no-", "not-", "include-", "delete-", "keep-", "with-"]),
+    end=st.sampled_from(["", "s", "x"]),
+)
+def test_no_suggestion_is_the_opposite(path: str, option: str, prefix: str, end: str) -> None:
+    typed = f"--{prefix}{option[2:]}{end}"
+    command, context = COMMANDS[path].command, COMMANDS[path].context
+    with pytest.raises(click.ClickException) as caught:
+        command.parse_args(context, [typed, "x", "--never-an-option"])
+    message = caught.value.format_message()
+    if message.startswith(f"No such option '{typed}'"):
+        for suggested in _SUGGESTED.findall(message.partition(". ")[2]):
+            assert not are_opposites(typed, suggested), message
+
+
+def test_include_files_is_what_prune_does(used: Machine) -> None:
+    plain = used.json("sessions", "prune", "--dry-run")
+    said = used.json("sessions", "prune", "--include-files", "--dry-run")
+    assert said["plan"]["items"] == plain["plan"]["items"]
+    assert used.run("sessions", "prune", "--include-files", "--no-files").code == 2
+    assert used.json("sessions", "prune", "--include-files", "-y")["report"]["removed"] == 5
+
+
+def test_the_page_has_every_name() -> None:
+    page = _PAGE.read_text(encoding="utf-8")
+    for group, names in old_names.COMMANDS.items():
+        for old, new in names.items():
+            assert f"| `{f'{group} {old}'.strip()}` | `holdfast {new}` |" in page
+    for path, names in old_names.OPTIONS.items():
+        for old, new in names.items():
+            assert f"| `{f'{path} {old}'.strip()}` | `{new}` |" in page
+    for table, names in old_names.KEYS.items():
+        for old, new in names.items():
+            assert f"| `{table}.{old}` | `{table}.{new}` |" in page
