@@ -8,9 +8,9 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from holdfast.cli.output import console, name, say, table
-from holdfast.cli.text import one_line
 from holdfast.model.checkpoint import Project, ProjectState
 from holdfast.model.item import Item
+from holdfast.model.printable import one_line
 from holdfast.model.units import format_bytes, format_duration
 
 _STATES = {

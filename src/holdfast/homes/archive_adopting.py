@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import hashlib
+import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ from holdfast.services.exchange.importing import import_sessions
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.codec import CORRUPT
 from holdfast.stores.archive.folder import SessionArchive
+from holdfast.stores.files import check_regular, open_regular
 from holdfast.stores.sqlite.importing import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -87,6 +89,7 @@ class Adopter:
             raise DamageError(f"{path.name} is not the name of a session's file")
         if parsed.session in known:
             return
+        check_regular(path)
         status = path.lstat()
         rows = self._rows()
         found = {} if rows is None else rows.read([parsed.session])
@@ -106,7 +109,7 @@ class Adopter:
     def _replaced(self, path: Path, operation: str, known: set[str]) -> Iterator[ArchivedSession]:
         """By way of a store of their own, which knows their totals."""
         with _scratch(self._archive.path / _SCRATCH) as store:
-            with path.open("rb") as lines:
+            with os.fdopen(open_regular(path), "rb") as lines:
                 importing = SqliteImport(store, count_usage=False)
                 report = import_sessions(importing, lines, replace=False, now=self._clock())
             if report.refused:

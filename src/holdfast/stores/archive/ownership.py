@@ -19,7 +19,7 @@ from typing import Any
 from holdfast.errors import StorageError
 from holdfast.stores.archive import USUAL_FOLDER, catalogue
 from holdfast.stores.archive.codec import codec_of
-from holdfast.stores.files import make_private_dir, replace, storage_errors, sync_dir
+from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors, sync_dir
 
 MEMORY = "archive-folders.json"
 OWNER = "owner.json"
@@ -99,7 +99,7 @@ class Ownership:
         if _has_archive(self._state / USUAL_FOLDER):
             return False
         journals = (self._state / "operations").glob("*.jsonl")
-        return any(_ARCHIVED in path.read_bytes() for path in journals)
+        return any(_ARCHIVED in read_file(path) for path in journals)
 
     def _is_mine(self, owner: dict[str, Any]) -> bool:
         """A home that was moved keeps its id; of one that was copied, the original has the folder.

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.stores.files import storage_errors
+from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.shadowgit.dropping import all_refs
 from holdfast.stores.shadowgit.joining import remove_pack
 from holdfast.stores.shadowgit.object_files import note_also_well_packed, object_files
@@ -174,7 +174,7 @@ def _drop(layout: Layout, paths: set[Path]) -> bool:
 
 def _oids(pack: Path) -> Iterator[bytes]:
     with contextlib.suppress(OSError):
-        yield from index_oids(pack.with_suffix(".idx").read_bytes())
+        yield from index_oids(read_file(pack.with_suffix(".idx")))
 
 
 def _size(pack: Path) -> int:

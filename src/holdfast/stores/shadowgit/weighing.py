@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from holdfast.errors import StorageError
-from holdfast.stores.files import PRIVATE_FILE, storage_errors
+from holdfast.stores.files import PRIVATE_FILE, read_file, storage_errors
 from holdfast.stores.shadowgit.legacy import is_name
 from holdfast.stores.shadowgit.object_files import allocated_below
 from holdfast.stores.shadowgit.repository import Layout
@@ -107,7 +107,7 @@ def pack_bytes(layout: Layout) -> int:
 def read_weighed(layout: Layout) -> Weighed | None:
     """What was noted last; None when there is nothing that can be read."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        data = json.loads((layout.folder / _WEIGHED).read_bytes())
+        data = json.loads(read_file(layout.folder / _WEIGHED))
         return Weighed(
             beside=int(data["beside"]),
             limit=int(data["limit"]),
