@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
         Change,
         Checkpoint,
         Lines,
+        Preview,
         Project,
         RestoreState,
         Rollback,
@@ -464,17 +465,25 @@ class CheckpointStore(Protocol):
     def secure(self, target: str, *, paths: Sequence[str] | None = None, now: float) -> str:
         """Take the safety checkpoint for a restore: the present state of the target's project.
 
-        Returns its id; when nothing changed since the latest checkpoint, that one's. Raises
-        `UsageError` for paths that cannot be restored."""
+        Returns its id; when nothing changed since the latest checkpoint, that one's. When the same
+        restore was cut short, the one that it took then: that one still holds what was there
+        before. Raises `UsageError` for paths that cannot be restored."""
 
-    def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Rollback:
+    def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Preview:
         """What a restore would do to the working tree as it is. Touches nothing in it."""
 
     def restore(
-        self, target: str, safety: str, *, paths: Sequence[str] | None = None, now: float
+        self,
+        target: str,
+        safety: str,
+        *,
+        paths: Sequence[str] | None = None,
+        now: float,
+        shown: Preview | None = None,
     ) -> Rollback:
         """Bring the working tree from the safety checkpoint to the target, or only the given paths
-        and what is below them. Repeated, it finishes; with the two exchanged, it is undone."""
+        and what is below them. Repeated, it finishes; with the two exchanged, it is undone. With
+        `shown` it does no more than that preview said: what changed since is left and named."""
 
     def restore_state(
         self, target: str, safety: str, *, paths: Sequence[str] | None = None

@@ -234,3 +234,37 @@ def test_restore_leaves_what_was_not_covered(machine: Machine, project: Path) ->
     change(project)
     ok(machine, "restore", first, "--yes")
     assert (project / "mine.secret").read_text() == "x"
+
+
+def test_what_changes_between_the_preview_and_yes_is_left_and_named(
+    machine: Machine, project: Path, first: str
+) -> None:
+    change(project)
+    with machine.terminal("checkpoints", "restore", first) as terminal:
+        terminal.wait_for("[y/N]")
+        (project / "new.txt").write_text("newer\n")
+        (project / "src" / "main.py").write_text("written while you read\n")
+        (project / "later.txt").write_text("nobody saw this\n")
+        terminal.type("y\n")
+        result = terminal.end()
+    assert result.code == 1
+    assert "1 written, 0 deleted." in result.words
+    assert "Left alone (3 paths)" in result.words
+    assert result.words.count("changed since the preview") == 3
+    assert (project / "new.txt").read_text() == "newer\n"
+    assert (project / "src" / "main.py").read_text() == "written while you read\n"
+    assert (project / "later.txt").exists()
+    assert (project / "with space").exists()
+
+
+def test_undo_of_a_restore_leaves_what_changed_after_it(
+    machine: Machine, project: Path, first: str
+) -> None:
+    change(project)
+    ok(machine, "restore", first, "--yes")
+    (project / "src" / "main.py").write_text("after the restore\n")
+    undone = machine.run("undo", "1")
+    assert undone.code == 1
+    assert "src/main.py (changed since the safety checkpoint)" in undone.words
+    assert (project / "src" / "main.py").read_text() == "after the restore\n"
+    assert (project / "new.txt").exists()

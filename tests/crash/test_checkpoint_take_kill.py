@@ -12,7 +12,7 @@ MODULE = "checkpoint_take_harness"
 SOME = "13"
 
 
-@pytest.mark.parametrize("scenario", ["changed", "reclaim"])
+@pytest.mark.parametrize("scenario", ["first", "changed", "reclaim"])
 def test_takes_and_reclaims_are_killed_at_some_calls(scenario: str) -> None:
     counts = harness(scenario, SOME, module=MODULE)
     assert counts["states"] == counts["kills"] + 1 > 2

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
-from holdfast.homes import permissions
+from holdfast.homes import checkpoints, permissions
 from holdfast.homes.session_keeper import bundles
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
@@ -17,12 +17,15 @@ from holdfast.model.operation import LogView, OperationState, Removal
 from holdfast.model.repair import Repair
 from holdfast.model.units import format_count
 from holdfast.ports import Archive, OperationLog, Progress
+from holdfast.stores.shadowgit import founding
+from holdfast.stores.shadowgit.repository import Layout
 from holdfast.stores.sqlite import checkup as store_checkup
 from holdfast.stores.sqlite import repair as store_repair
 from holdfast.stores.sqlite.bundle import BundleFolder
 from holdfast.stores.trash_folder import TrashFolder
 
 UNFINISHED = "operations"
+_CHECKPOINTS = "checkpoint store"
 _IN_TRASH_BY_NAME = (TRANSCRIPT, REQUEST_DUMP)
 
 
@@ -48,6 +51,7 @@ class HomeCheckup:
         yield from self._look_at_store(progress)
         if self._archive is not None:
             yield _archive(self._archive)
+        yield self._look_at_checkpoints()
         try:
             view = self._log.read()
         except OSError as error:
@@ -65,6 +69,8 @@ class HomeCheckup:
         if "permissions" in wanted:
             yield self._tighten()
         yield from self._mend_store(wanted, now, progress)
+        if _CHECKPOINTS in wanted:
+            yield Repair(steps=(founding.mend(self._checkpoints),))
 
     def _look_at_permissions(self) -> Finding:
         return permissions.check(self._root, self._database)
@@ -80,6 +86,22 @@ class HomeCheckup:
         elif of_store:
             stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
             yield store_repair.repair(path, stamp=stamp, progress=progress)
+
+    @property
+    def _checkpoints(self) -> Layout:
+        return Layout(folder=self._root / checkpoints.FOLDER)
+
+    def _look_at_checkpoints(self) -> Finding:
+        if not founding.is_half_made(self._checkpoints):
+            return Finding(check=_CHECKPOINTS)
+        return Finding(
+            check=_CHECKPOINTS,
+            severity=Severity.WARNING,
+            message=f"{self._checkpoints.store} is not finished: making it was interrupted",
+            advice="The next checkpoint that is taken finishes it, and so does "
+            "`holdfast doctor --repair`.",
+            repairable=True,
+        )
 
     def _tighten(self) -> Repair:
         changed, refused = permissions.tighten(self._root, self._database)

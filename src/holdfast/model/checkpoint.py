@@ -222,3 +222,14 @@ class Rollback:
     deleted: tuple[str, ...]
     kept: tuple[NotCaptured, ...]
     safety_checkpoint: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview(Rollback):
+    """What a restore would do to the working tree as it was when somebody looked.
+
+    `seen` has every path that the restore would touch, and what stood there: None for nothing. A
+    restore that is given this value touches only these paths, and only while they are like that.
+    """
+
+    seen: Mapping[str, Entry | None]

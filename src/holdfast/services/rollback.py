@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from holdfast.errors import HoldfastError
-from holdfast.model.checkpoint import Checkpoint, NotCaptured, RestoreState, Rollback
+from holdfast.model.checkpoint import Checkpoint, NotCaptured, Preview, RestoreState, Rollback
 from holdfast.model.item import PROJECT, UNKNOWN_SOURCE
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
@@ -28,17 +29,19 @@ def rollback(
     command: str,
     clock: Clock,
     progress: Progress | None = None,
+    shown: Preview | None = None,
 ) -> Rollback:
     """Restore a checkpoint into its project, or only the given paths of it.
 
     The present state is taken first, as the safety checkpoint that undo goes back to. What that
-    could not capture is left as it is, and named.
+    could not capture is left as it is, and named. With `shown`, which `store.preview` gave,
+    nothing else is touched than what that says: what changed since is left as it is, and named.
     """
     target = store.get(checkpoint)
     with home.log.writing(command) as log:
-        settle(log, home, clock=clock)
+        settled = settle(log, home, clock=clock)
         item = _item(target, store.secure(target.id, paths=paths, now=clock()), paths)
-        performing = _Performing(store, clock)
+        performing = _Performing(store, clock, shown)
         with log.begin(action=OperationAction.REMOVE, command=command, at=clock()) as journal:
             carry_out(
                 journal,
@@ -50,16 +53,26 @@ def rollback(
                 clock=clock,
                 progress=progress or Silent(),
             )
-    return performing.result(item)
+    done = performing.result(item)
+    if settled and shown is not None and _is_through(done, shown):
+        # Settling finished the very restore that was shown.
+        return replace(done, written=shown.written, deleted=shown.deleted)
+    return done
+
+
+def _is_through(done: Rollback, shown: Preview) -> bool:
+    return not (done.written or done.deleted) and set(done.kept) <= set(shown.kept)
 
 
 def perform(
-    store: CheckpointStore, removal: Removal, *, now: float
+    store: CheckpointStore, removal: Removal, *, now: float, shown: Preview | None = None
 ) -> tuple[Outcome, Rollback | HoldfastError]:
     """Do it, or finish it. One that failed half-way counts as done: undo can take it back."""
     item = removal.item
     try:
-        done = store.restore(item.target, item.version, paths=item.paths or None, now=now)
+        done = store.restore(
+            item.target, item.version, paths=item.paths or None, now=now, shown=shown
+        )
     except HoldfastError as error:
         if not _is_begun(store, item):
             return removal.end(Result.FAILED, _words(error)), error
@@ -82,16 +95,19 @@ def left_alone(kept: Sequence[NotCaptured]) -> str:
 class _Performing:
     """Performs the one item of the operation, and remembers what came of it."""
 
-    def __init__(self, store: CheckpointStore, clock: Clock) -> None:
+    def __init__(self, store: CheckpointStore, clock: Clock, shown: Preview | None) -> None:
         self._store = store
         self._clock = clock
+        self._shown = shown
         self._done: Rollback | HoldfastError | None = None
 
     def act(self, _: Keeper, batch: Sequence[Removal]) -> Sequence[Outcome]:
         """As the keeper does it; what was written and deleted has no place in an outcome."""
         outcomes = []
         for removal in batch:
-            outcome, self._done = perform(self._store, removal, now=self._clock())
+            outcome, self._done = perform(
+                self._store, removal, now=self._clock(), shown=self._shown
+            )
             outcomes.append(outcome)
         return outcomes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +24,7 @@ from holdfast.cli.removal import confirmed
 from holdfast.errors import DeclinedError, HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.model.checkpoint import Checkpoint, Rollback
+    from holdfast.model.checkpoint import Checkpoint, NotCaptured, Rollback
     from holdfast.ports import Home
 
 
@@ -51,9 +52,10 @@ def command(
 ) -> int:
     """Bring a project back to a checkpoint, byte for byte: all of it, or the given paths.
 
-    It shows what will be written, changed and deleted, and asks. First it takes a checkpoint of
-    how things are, so that `holdfast undo` can take the restore back. What the checkpoint did not
-    cover, ignored files for one, stays as it is.
+    It shows what will be written, changed and deleted, and asks. It then does that and no more: a
+    file that changed after it was shown is left as it is and named, and the exit code is 1.
+    Before the first change it takes a checkpoint of how things are, so that `holdfast undo` can
+    take the restore back. What the checkpoint did not cover, such as ignored files, stays as it is.
     """
     home, store = need_home(invocation)
     target = store.ready(chosen(store, checkpoint))
@@ -80,12 +82,15 @@ def command(
             command=invocation.command_line,
             clock=invocation.clock,
             progress=shown,
+            shown=foreseen,
         )
     operation = _operation(home, invocation.command_line)
-    _document(invocation, done, operation=operation, applied=True)
+    expected = set(foreseen.kept)
+    left = [each for each in done.kept if each not in expected]
+    _document(invocation, done, left, operation=operation, applied=True)
     if not invocation.json:
-        _tell(invocation, foreseen, done, operation, all_items=all_items)
-    return 0 if done.written or done.deleted else HoldfastError.exit_code
+        _tell(invocation, done, left, operation, all_items=all_items)
+    return HoldfastError.exit_code if left or not (done.written or done.deleted) else 0
 
 
 def _operation(home: Home, command: str) -> str | None:
@@ -141,24 +146,23 @@ def _show(target: Checkpoint, foreseen: Rollback, *, all_items: bool) -> None:
 
 def _tell(
     invocation: Invocation,
-    foreseen: Rollback,
     done: Rollback,
+    left: Sequence[NotCaptured],
     operation: str | None,
     *,
     all_items: bool,
 ) -> None:
-    """What was done, what stayed against all expectation, and how to take it back."""
+    """What was done, what was left although the preview named it or knew nothing of it, and how to
+    take the restore back."""
     from holdfast.cli.output import say, suggest
     from holdfast.cli.show_checkpoints import short, show_not_captured
 
     say()
     say(f"{len(done.written):,} written, {len(done.deleted):,} deleted.")
-    expected = set(foreseen.kept)
-    show_not_captured(
-        [each for each in done.kept if each not in expected],
-        all_items=all_items,
-        title="Left alone",
-    )
+    show_not_captured(left, all_items=all_items, title="Left alone")
+    if left:
+        say("Nothing was done to these. To see what they look like against the checkpoint, run the")
+        say("same restore again: it shows the files as they are now.")
     if operation is not None:
         safety = short(done.safety_checkpoint or "")
         say(f"How it was before is checkpoint {safety}. Take the restore back with:")
@@ -168,6 +172,7 @@ def _tell(
 def _document(
     invocation: Invocation,
     rollback: Rollback,
+    left: Sequence[NotCaptured] = (),
     *,
     operation: str | None = None,
     applied: bool = False,
@@ -182,6 +187,7 @@ def _document(
         "written": list(rollback.written),
         "deleted": list(rollback.deleted),
         "kept": not_captured_json(rollback.kept),
+        "left": not_captured_json(left),
         "safety_checkpoint": rollback.safety_checkpoint,
         "operation": operation,
     }

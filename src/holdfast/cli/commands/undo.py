@@ -10,9 +10,11 @@ from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import exit_code
+from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.model.plan import PlanItem
+    from holdfast.model.report import Report
 
 
 @click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")
@@ -26,8 +28,9 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_it
 
     Files come back to their places with their times and modes. Nothing is ever overwritten: where
     a place was taken again, the copy stays in the trash and the report says so; move the newer
-    file away and undo once more. `holdfast log` lists the operations. What the bounds of
-    checkpoints removed by themselves, while an agent worked, is undone by its number.
+    file away and undo once more. Undoing a checkpoint's restore leaves files that changed since,
+    and names them. `holdfast log` lists the operations. What the bounds of checkpoints removed by
+    themselves, while an agent worked, is undone by its number.
     """
     from holdfast.services.undo import preview, undo_latest
     from holdfast.services.undo import undo as bring_back
@@ -53,7 +56,19 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_it
 
         say(name(f"Undoing operation {target.id}: {target.command}"))
         show_report(report, home_flag=invocation.home_flag)
-    return exit_code(report)
+    return exit_code(report) or _in_part(report)
+
+
+def _in_part(report: Report) -> int:
+    """1 when a restore could be taken back only in part: some of its files changed since."""
+    from holdfast.model.item import PROJECT
+    from holdfast.model.report import Result
+
+    left = (
+        each.kind == PROJECT and each.result is Result.BROUGHT_BACK and each.reason
+        for each in report.outcomes
+    )
+    return HoldfastError.exit_code if any(left) else 0
 
 
 def _show_preview(

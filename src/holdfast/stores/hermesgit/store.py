@@ -20,6 +20,7 @@ from holdfast.model.checkpoint import (
     Checkpoint,
     Lines,
     NotCaptured,
+    Preview,
     Project,
     RestoreState,
     Rollback,
@@ -193,13 +194,19 @@ class HermesCheckpointStore:
     def secure(self, target: str, *, paths: Sequence[str] | None = None, now: float) -> str:
         return self._own.secure(target, paths=paths, now=now)
 
-    def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Rollback:
+    def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Preview:
         return self._own.preview(target, paths=paths)
 
     def restore(
-        self, target: str, safety: str, *, paths: Sequence[str] | None = None, now: float
+        self,
+        target: str,
+        safety: str,
+        *,
+        paths: Sequence[str] | None = None,
+        now: float,
+        shown: Preview | None = None,
     ) -> Rollback:
-        return self._own.restore(target, safety, paths=paths, now=now)
+        return self._own.restore(target, safety, paths=paths, now=now, shown=shown)
 
     def restore_state(
         self, target: str, safety: str, *, paths: Sequence[str] | None = None

@@ -10,6 +10,7 @@ TEMPORARY = b".holdfast-restore-"
 
 _FOLDERS = {
     "version control": ".hg .svn .bzr CVS .jj .sl .pijul _darcs",
+    "other worktrees": ".worktrees",
     "dependencies": "node_modules bower_components jspm_packages .pnpm-store .yarn/cache"
     " .yarn/unplugged Pods Carthage/Build .bundle/vendor elm-stuff",
     "virtual environments": ".venv venv virtualenv .virtualenv .conda .direnv __pypackages__",

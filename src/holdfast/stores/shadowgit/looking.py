@@ -37,6 +37,7 @@ from holdfast.stores.shadowgit.walking import (
     place,
     rules_digest,
 )
+from holdfast.stores.shadowgit.worktrees import is_worktree
 
 #: git compares whole seconds, and some file systems have no finer ones than two.
 _YOUNG = 2_000_000_000
@@ -228,7 +229,8 @@ def _walk(seeing: Seeing, ignoring: Ignoring) -> Walk:
 
 
 def _real(seeing: Seeing, given: Iterable[bytes]) -> list[bytes]:
-    """The given paths; where a link or nothing is on the way to one, that place instead."""
+    """The given paths; where a link, nothing, or another worktree is on the way to one, that place
+    instead."""
     real: dict[bytes, None] = {}
     for path in given:
         names = path.split(b"/")
@@ -238,6 +240,8 @@ def _real(seeing: Seeing, given: Iterable[bytes]) -> list[bytes]:
         for name in names:
             mode = _mode(place(seeing.root, so_far))
             if mode is None or not stat.S_ISDIR(mode):
+                break
+            if so_far and is_worktree(place(seeing.root, so_far)):
                 break
             so_far = join(so_far, name)
         real[so_far] = None

@@ -38,6 +38,10 @@ class Seen:
             return False
         return entry.is_link or stat.S_IMODE(self.status.st_mode) == entry.permissions
 
+    def is_same_as(self, other: Seen) -> bool:
+        """Whether type, permissions and content are the same, whatever its times."""
+        return (self.status.st_mode, self.oid) == (other.status.st_mode, other.oid)
+
     @property
     def is_directory(self) -> bool:
         return stat.S_ISDIR(self.status.st_mode)
@@ -56,6 +60,16 @@ def opened(name: bytes, fd: int, flags: int) -> Iterator[int]:
         yield file
     finally:
         os.close(file)
+
+
+def seen_at(name: bytes, fd: int, *, size: int | None = None) -> Seen:
+    """What stands at a name. With `size`, a file of another size is not read: it differs."""
+    status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    if stat.S_ISLNK(status.st_mode):
+        return Seen(status=status, oid=link_id(os.readlink(name, dir_fd=fd)))
+    if stat.S_ISREG(status.st_mode) and size in (None, status.st_size):
+        return read_file(name, fd, status)
+    return Seen(status=status)
 
 
 def read_file(name: bytes, fd: int, status: os.stat_result) -> Seen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,21 +15,19 @@ from holdfast.stores import lock
 from holdfast.stores.files import (
     PRIVATE_DIR,
     PRIVATE_FILE,
-    make_private_dir,
     read_file,
-    replace,
     storage_errors,
 )
-from holdfast.stores.shadowgit.excludes import excludes_text
-from holdfast.stores.shadowgit.git import EXCLUDES, Git
+from holdfast.stores.shadowgit.git import Git
 from holdfast.stores.shadowgit.objects import Objects
 
 FORMAT = 1
 REFS = "refs/holdfast/"
 TRASH_REFS = "refs/holdfast-trash/"
 
-# It outranks every .gitattributes, so that bytes stay bytes.
-_ATTRIBUTES = b"* -text !eol -ident !filter !working-tree-encoding\n"
+#: It is written last: what has none is no store.
+FORMAT_FILE = "format"
+
 _PROJECT_DIGITS = 16
 _WORKTREE_FILES = ("HEAD", "commondir", "gitdir", "locked")
 _WAIT = 30.0
@@ -65,7 +63,7 @@ class Layout:
         return Git(store=self.store)
 
     def exists(self) -> bool:
-        return (self.store / "format").exists()
+        return (self.store / FORMAT_FILE).exists()
 
 
 def project_of(workdir: Path) -> str:
@@ -73,38 +71,11 @@ def project_of(workdir: Path) -> str:
     return hashlib.sha256(os.fsencode(workdir)).hexdigest()[:_PROJECT_DIGITS]
 
 
-def prepare(layout: Layout, rules: Sequence[str] = ()) -> None:
-    """Make the store if there is none, and see to its excludes; safe to repeat after a kill."""
-    if not layout.exists():
-        with storage_errors(f"make the checkpoint store {layout.store}"):
-            make_private_dir(layout.folder)
-        with alone(layout, holder="checkpoints"):
-            if not layout.exists():
-                _make(layout)
-    check(layout)
-    text = excludes_text(tuple(rules)).encode("utf-8", "surrogateescape")
-    excludes = layout.store / EXCLUDES
-    with storage_errors(f"write {excludes}"):
-        if not excludes.exists() or read_file(excludes) != text:
-            replace(excludes, text)
-
-
-def _make(layout: Layout) -> None:
-    with storage_errors(f"make the checkpoint store {layout.store}"):
-        layout.store.mkdir(mode=PRIVATE_DIR, exist_ok=True)
-        layout.git().run("init", "--quiet", "--bare", "--template=", str(layout.store))
-        for folder in (layout.store / "info", layout.store / "worktrees", layout.projects):
-            folder.mkdir(mode=PRIVATE_DIR, exist_ok=True)
-        replace(layout.store / "info" / "attributes", _ATTRIBUTES)
-        # Last: a store without it is one that was never finished.
-        replace(layout.store / "format", f"{FORMAT}\n".encode())
-
-
 def check(layout: Layout) -> None:
     """Raise when the store is another user's, of a newer version, or cannot be read."""
     with storage_errors(f"open the checkpoint store {layout.store}"):
         owner = layout.store.stat().st_uid
-        text = read_file(layout.store / "format").decode("ascii", "replace").strip()
+        text = read_file(layout.store / FORMAT_FILE).decode("ascii", "replace").strip()
     if owner != os.geteuid():
         raise StorageError(
             f"The checkpoint store {layout.store} belongs to user {owner}, not to you.",

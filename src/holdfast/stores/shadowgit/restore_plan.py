@@ -5,8 +5,9 @@ Pure. What the old tree does not hold is never in a plan, so it is never touched
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from holdfast.model.checkpoint import Captured, Change, ChangeKind, Entry, NotCaptured
 
@@ -31,7 +32,8 @@ class Modes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
     """Everything to do, each part in its order: files go, directories go, directories come, files
-    come, permissions of directories are set.
+    come, permissions of directories are set. `modes_before` are the permissions of the directories
+    that go.
 
     Deletions come first because of file systems on which `readme` and `README` are one file.
     """
@@ -41,6 +43,7 @@ class Steps:
     made: tuple[str, ...]
     written: tuple[Change, ...]
     modes: Mapping[str, Modes]
+    modes_before: Mapping[str, int] = field(default_factory=dict)
     spared: tuple[NotCaptured, ...] = ()
     shown_removed: frozenset[str] = frozenset()
     shown_written: frozenset[str] = frozenset()
@@ -89,11 +92,62 @@ def steps(
         made=tuple(sorted(made)),
         written=tuple(written),
         modes={path: modes[path] for path in sorted(modes, reverse=True)},
+        modes_before={path: before[path] for path in removed},
         spared=tuple(NotCaptured(path=path, reason=stays[path]) for path in named),
         shown_removed=old.empty.intersection(removed).difference(new.files),
         shown_written=new.empty.intersection(made)
         | {path for path, each in modes.items() if each.old not in (None, each.new)},
     )
+
+
+def seen(todo: Steps) -> dict[str, Entry | None]:
+    """What stands now at each path that the steps touch; None for nothing."""
+    found: dict[str, Entry | None] = dict.fromkeys(todo.made)
+    for path, modes in todo.modes.items():
+        if modes.old is not None:
+            found[path] = Entry(mode=stat.S_IFDIR | modes.old)
+    found |= {each.path: each.old for each in todo.written}
+    found |= {each.path: each.old for each in todo.unlinked}
+    return found | {
+        path: Entry(mode=stat.S_IFDIR | todo.modes_before[path]) for path in todo.removed
+    }
+
+
+def without(todo: Steps, held: Mapping[str, str]) -> Steps:
+    """The steps but for those that touch the held paths. A held path with a reason is named, if a
+    person was to be told of it."""
+    if not held:
+        return todo
+    written = tuple(each for each in todo.written if each.path not in held)
+    unlinked = tuple(each for each in todo.unlinked if each.path not in held)
+    blocked = {each.path for each in todo.unlinked if each.path in held}
+    needed = {place for each in written for place in above(each.path)} - blocked
+    made = tuple(path for path in todo.made if path not in held or path in needed)
+    modes = {path: _held_mode(path, each, held, made) for path, each in todo.modes.items()}
+    told = {*todo.deleted_paths, *todo.written_paths, *blocked}.intersection(held)
+    named = [NotCaptured(path=path, reason=held[path]) for path in sorted(told) if held[path]]
+    return replace(
+        todo,
+        unlinked=unlinked,
+        removed=tuple(path for path in todo.removed if path not in held),
+        made=made,
+        written=written,
+        modes={path: each for path, each in modes.items() if each is not None},
+        spared=(*todo.spared, *named),
+        shown_removed=todo.shown_removed.difference(held),
+        shown_written=todo.shown_written.difference(held),
+    )
+
+
+def _held_mode(
+    path: str, modes: Modes, held: Collection[str], made: Collection[str]
+) -> Modes | None:
+    """A held directory keeps its permissions; it may have to be opened to work below it."""
+    if path not in held:
+        return modes
+    if modes.old is None:
+        return modes if path in made else None
+    return Modes(old=modes.old, new=modes.old)
 
 
 def directories(captured: Captured) -> dict[str, int]:

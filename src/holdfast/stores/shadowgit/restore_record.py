@@ -8,7 +8,8 @@ which checkpoints undo needs.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ class Restoration:
 
     `fresh` are paths that the restore made where nothing was, and that the safety checkpoint's
     rules leave out: only here it stands that they are ours, and go when the restore is undone.
-    `undoes` says that this one takes back the one before it.
+    `undoes` says that this one takes back the one before it. `held` are paths that it leaves alone
+    because they changed after somebody saw what it would do, each with the reason.
     """
 
     target: str
@@ -36,6 +38,7 @@ class Restoration:
     started_at: float
     fresh: tuple[str, ...] = ()
     undoes: bool = False
+    held: Mapping[str, str] = field(default_factory=dict)
 
     def is_same_as(self, other: Restoration) -> bool:
         mine = (self.target, self.safety, self.paths)
@@ -49,9 +52,9 @@ class Restoration:
         """This one, with what the record of the one before it tells. When an undo is through,
         nothing that was made is left; one that was cut short may have left some."""
         if self.is_same_as(other):
-            return replace(self, fresh=other.fresh, undoes=other.undoes)
+            return replace(self, fresh=other.fresh, undoes=other.undoes, held=other.held)
         if self.is_reverse_of(other) and (cut or not other.undoes):
-            return replace(self, fresh=other.fresh, undoes=not other.undoes)
+            return replace(self, fresh=other.fresh, undoes=not other.undoes, held=other.held)
         return self
 
 
@@ -102,8 +105,9 @@ def _read(path: Path) -> Restoration | None:
             started_at=float(data["started_at"]),
             fresh=tuple(map(str, data["fresh"])),
             undoes=bool(data["undoes"]),
+            held={str(path): str(why) for path, why in data.get("held", {}).items()},
         )
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
@@ -116,6 +120,7 @@ def _write(path: Path, restoration: Restoration) -> None:
         "started_at": restoration.started_at,
         "fresh": list(restoration.fresh),
         "undoes": restoration.undoes,
+        "held": dict(restoration.held),
     }
     with storage_errors(f"write {path}"):
         files.replace(path, json.dumps(data).encode("ascii"))

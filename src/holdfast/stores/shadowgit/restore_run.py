@@ -21,6 +21,7 @@ from holdfast.stores.shadowgit.restore_plan import Modes, Steps, above
 from holdfast.stores.shadowgit.working_tree import NO_WAY, WorkingTree
 
 CHANGED = "changed since the safety checkpoint"
+CHANGED_SINCE_PREVIEW = "changed since the preview"
 UNCAPTURED = "not captured: ignored, or made since the safety checkpoint"
 NOT_EMPTY = "a directory with something in it that was not captured"
 IN_THE_WAY = "something that was not captured stands in the way"
@@ -64,6 +65,7 @@ class RestoreRun:
         self._again = again
         self._stopped = False
         self._made: set[str] = set()
+        self._staying: set[str] = set()
         self._kept: dict[str, str] = {}
 
     def perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
@@ -79,6 +81,7 @@ class RestoreRun:
         for path in steps.removed:
             with self._keeping(path):
                 if not self._tree.remove(path_bytes(path)):
+                    self._staying.add(path)
                     self._keep_directory(path)
         for path in steps.made:
             with self._keeping(path):
@@ -90,11 +93,15 @@ class RestoreRun:
                 self._set_mode(path, modes)
         return self._told()
 
+    def untouched(self) -> frozenset[str]:
+        """Every path that stays, or would stay, as it is, named or not."""
+        return frozenset(self._staying | self._kept.keys())
+
     def foresee(self, steps: Steps) -> tuple[NotCaptured, ...]:
         """What `perform` would leave alone. Touches nothing."""
         self._spare(steps)
         going = {each.path for each in steps.unlinked}
-        staying = set()
+        staying = self._staying
         for path in steps.removed:
             inside = {f"{path}/{name}" for name in self._names(path)}
             if inside - going:
@@ -130,7 +137,7 @@ class RestoreRun:
         if seen is None or (seen.is_directory and change.kind is ChangeKind.TYPE):
             return  # done already: gone, or a directory in its place
         if seen.is_like(change.old):
-            self._tree.unlink(path)
+            self._tree.unlink(path, seen)
         else:
             self._keep(change, seen)
 

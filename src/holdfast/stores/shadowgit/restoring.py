@@ -29,6 +29,7 @@ from holdfast.model.checkpoint import (
     ChangeKind,
     Checkpoint,
     NotCaptured,
+    Preview,
     RestoreState,
     Rollback,
     Sight,
@@ -36,20 +37,22 @@ from holdfast.model.checkpoint import (
 from holdfast.stores.files import storage_errors
 from holdfast.stores.shadowgit import restore_record
 from holdfast.stores.shadowgit.base import Content, content_of
-from holdfast.stores.shadowgit.beside import path_bytes
+from holdfast.stores.shadowgit.beside import path_bytes, path_text
 from holdfast.stores.shadowgit.commits import parse
 from holdfast.stores.shadowgit.comparing import captured
 from holdfast.stores.shadowgit.dropping import read_commit
 from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.repository import Layout, opened
-from holdfast.stores.shadowgit.restore_plan import Steps, steps
+from holdfast.stores.shadowgit.restore_plan import Steps, seen, steps, without
 from holdfast.stores.shadowgit.restore_record import Restoration
-from holdfast.stores.shadowgit.restore_run import RestoreRun
+from holdfast.stores.shadowgit.restore_run import CHANGED_SINCE_PREVIEW, RestoreRun
 from holdfast.stores.shadowgit.restore_sides import check_paths, differing
 from holdfast.stores.shadowgit.sparing import Sparing, rules
 from holdfast.stores.shadowgit.trees import Trees
 from holdfast.stores.shadowgit.working_tree import WorkingTree
+from holdfast.stores.shadowgit.worktrees import WORKTREE
 
+_WORKTREES = ".worktrees"
 _NOTHING = Captured(files={}, directories={})
 
 
@@ -80,13 +83,16 @@ class Restorer:
 
     def preview(
         self, target: Checkpoint, present: Sight | None, paths: Sequence[str] | None
-    ) -> Rollback:
+    ) -> Preview:
         """What `restore` would do to the working tree as it is; None is one that is gone."""
         todo = self._steps(target, present, paths)
         if present is None:
-            return _told(todo, (), None)
+            return _foreseen(todo, (), frozenset())
         with self._opened(target) as tree:
-            return _told(todo, self._run(tree, present).foresee(todo), None)
+            todo = self._beside_worktrees(tree, todo, present)
+            run = self._run(tree, present)
+            kept = run.foresee(todo)
+        return _foreseen(todo, kept, run.untouched())
 
     def announce(self, target: Checkpoint, *, now: float) -> None:
         """Keep the target from being pushed out by its own safety checkpoint."""
@@ -94,9 +100,16 @@ class Restorer:
         restore_record.announce(self._folder, coming)
 
     def restore(
-        self, target: Checkpoint, safety: Checkpoint, *, paths: Sequence[str] | None, now: float
+        self,
+        target: Checkpoint,
+        safety: Checkpoint,
+        *,
+        paths: Sequence[str] | None,
+        now: float,
+        shown: Preview | None = None,
     ) -> Rollback:
-        """From the safety checkpoint to the target; repeated after a kill, it finishes."""
+        """From the safety checkpoint to the target; repeated after a kill, it finishes. With
+        `shown`, what is no longer as the preview saw it is left alone."""
         wanted = None if paths is None else tuple(paths)
         asked = Restoration(target=target.id, safety=safety.id, paths=wanted, started_at=now)
         cut = restore_record.under_way(self._folder)
@@ -106,7 +119,7 @@ class Restorer:
         known = cut or restore_record.latest(self._folder)
         if known is not None:
             asked = asked.following(known, cut=cut is not None)
-        return self._carry_out(asked, target, safety, after_kill=cut is not None)
+        return self._carry_out(asked, target, safety, after_kill=cut is not None, shown=shown)
 
     def finish(self) -> Rollback | None:
         """Finish the restore that was cut short here; None when there is none."""
@@ -137,12 +150,22 @@ class Restorer:
         return RestoreState.NOT_BEGUN
 
     def _carry_out(
-        self, asked: Restoration, target: Checkpoint, safety: Checkpoint, *, after_kill: bool
+        self,
+        asked: Restoration,
+        target: Checkpoint,
+        safety: Checkpoint,
+        *,
+        after_kill: bool,
+        shown: Preview | None = None,
     ) -> Rollback:
         present = _as_sight(safety)
         todo = self._steps(target, present, asked.paths, asked.fresh)
         with self._opened(target) as tree:
+            todo = self._beside_worktrees(tree, todo, present)
+            asked, todo = _as_shown(asked, todo, shown, after_kill=after_kill)
             run = self._run(tree, present, again=after_kill)
+            if shown is not None:
+                todo = replace(todo, spared=(*todo.spared, *_out_of_reach(tree, todo, shown)))
             if after_kill:
                 run.clear(todo)
             elif not todo:
@@ -156,7 +179,7 @@ class Restorer:
                 kept = run.perform(todo)
                 tree.flush()
         restore_record.end(self._folder)
-        return _told(todo, kept, safety.id)
+        return _told(todo, kept, safety.id, run.untouched())
 
     def _fresh(
         self, tree: WorkingTree, target: Checkpoint, present: Sight, todo: Steps
@@ -178,6 +201,21 @@ class Restorer:
             return {}
         whole = captured(self._trees, self._content(tree))
         return self._sparing().ignored(files, directories, whole)
+
+    def _beside_worktrees(self, tree: WorkingTree, todo: Steps, present: Sight) -> Steps:
+        """Without what lies in another worktree. A checkpoint may have it: of an older version, or
+        of a time when there was no worktree."""
+        touched = seen(todo)
+        found = {path: tree.worktree_at(path_bytes(path)) for path in touched}
+        others = {path: path_text(folder) for path, folder in found.items() if folder is not None}
+        named = [path for path in touched if _WORKTREES in path.split("/") and path not in others]
+        if named:
+            whole = captured(self._trees, self._content(present.tree))
+            left = self._sparing().ignored(named, (), whole)
+            others |= {path: path[: path.index(_WORKTREES) + len(_WORKTREES)] for path in left}
+        told = [NotCaptured(path=path, reason=WORKTREE) for path in sorted({*others.values()})]
+        todo = without(todo, dict.fromkeys(others, ""))
+        return replace(todo, spared=(*todo.spared, *told))
 
     def _sparing(self) -> Sparing:
         return Sparing(self._layout.store, self._folder, self._blob)
@@ -250,8 +288,53 @@ def _as_sight(checkpoint: Checkpoint) -> Sight:
     return Sight(tree=checkpoint.tree, not_captured=checkpoint.not_captured)
 
 
-def _told(todo: Steps, kept: Sequence[NotCaptured], safety: str | None) -> Rollback:
-    stayed = {each.path for each in kept}
+def _as_shown(
+    asked: Restoration, todo: Steps, shown: Preview | None, *, after_kill: bool
+) -> tuple[Restoration, Steps]:
+    """The steps that somebody saw before, and what is to be remembered of the others."""
+    if shown is not None and not after_kill:
+        asked = replace(asked, held=_held(todo, shown))
+    # What a restore left alone its undo leaves alone, too, and has nothing to say of it.
+    todo = without(todo, dict.fromkeys(asked.held, "") if asked.undoes else asked.held)
+    if shown is not None and after_kill:
+        # The steps that are through already are no part of what was shown.
+        todo = without(todo, dict.fromkeys(seen(todo).keys() - shown.seen.keys(), ""))
+    return asked, todo
+
+
+def _held(todo: Steps, shown: Preview) -> Mapping[str, str]:
+    """Which paths must stay, and why: they are not as the preview saw them, or not part of it."""
+    known = {each.path: each.reason for each in shown.kept}
+    return {
+        path: known.get(path, CHANGED_SINCE_PREVIEW)
+        for path, entry in seen(todo).items()
+        if path not in shown.seen or shown.seen[path] != entry
+    }
+
+
+def _out_of_reach(tree: WorkingTree, todo: Steps, shown: Preview) -> Iterator[NotCaptured]:
+    """What was to be deleted, is still there, and is no longer captured: ignored by now, perhaps."""
+    known = {*seen(todo), *(each.path for each in todo.spared)}
+    for path in shown.deleted:
+        if path not in known and tree.look(path_bytes(path), size=-1) is not None:
+            yield NotCaptured(path=path, reason=CHANGED_SINCE_PREVIEW)
+
+
+def _foreseen(todo: Steps, kept: Sequence[NotCaptured], stays: Collection[str]) -> Preview:
+    told = _told(todo, kept, None, stays)
+    return Preview(
+        written=told.written,
+        deleted=told.deleted,
+        kept=told.kept,
+        safety_checkpoint=None,
+        seen={path: entry for path, entry in seen(todo).items() if path not in stays},
+    )
+
+
+def _told(
+    todo: Steps, kept: Sequence[NotCaptured], safety: str | None, stays: Collection[str] = ()
+) -> Rollback:
+    stayed = {*stays, *(each.path for each in kept)}
     return Rollback(
         written=tuple(path for path in todo.written_paths if path not in stayed),
         deleted=tuple(path for path in todo.deleted_paths if path not in stayed),

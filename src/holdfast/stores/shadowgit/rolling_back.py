@@ -7,9 +7,10 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from holdfast.errors import HoldfastError, StorageError
+from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownCheckpointError
 from holdfast.model.checkpoint import (
     Checkpoint,
+    Preview,
     RestoreState,
     Rollback,
     Sight,
@@ -42,6 +43,19 @@ def announce(layout: Layout, target: Checkpoint, *, now: float) -> None:
             workdir.mkdir(mode=_USUAL_DIRECTORY)
     with _restoring(layout, target) as restorer:
         restorer.announce(target, now=now)
+
+
+def cut_short(layout: Layout, target: Checkpoint, paths: Sequence[str] | None) -> str | None:
+    """The safety checkpoint of this very restore, if it was begun and did not get to its end."""
+    cut = restore_record.under_way(layout.private(target.project))
+    if cut is None or cut.target != target.id:
+        return None
+    wanted = None if paths is None else tuple(paths)
+    if cut.paths != wanted or not Path(target.workdir).is_dir():
+        return None
+    with used(layout), contextlib.suppress(UnknownCheckpointError, DamageError):
+        return Restorer(layout, target.project).load(cut.safety).id
+    return None
 
 
 def _check_disk(layout: Layout, target: Checkpoint) -> None:
@@ -85,21 +99,27 @@ def finish(layout: Layout, project: str) -> None:
 
 def preview(
     layout: Layout, target: Checkpoint, present: Sight | None, paths: Sequence[str] | None
-) -> Rollback:
+) -> Preview:
     wanted = inside(target, paths)
     with used(layout):
         return Restorer(layout, target.project).preview(target, present, wanted)
 
 
 def restore(
-    layout: Layout, target: str, safety: str, *, paths: Sequence[str] | None, now: float
+    layout: Layout,
+    target: str,
+    safety: str,
+    *,
+    paths: Sequence[str] | None,
+    now: float,
+    shown: Preview | None = None,
 ) -> Rollback:
     one, other = _ends(layout, target, safety)
     wanted = inside(one, paths)
     with _restoring(layout, one) as restorer:
         # Since they were read they may have gone.
         one, other = restorer.load(target), restorer.load(safety)
-        return restorer.restore(one, other, paths=wanted, now=now)
+        return restorer.restore(one, other, paths=wanted, now=now, shown=shown)
 
 
 def state(layout: Layout, target: str, safety: str, *, paths: Sequence[str] | None) -> RestoreState:

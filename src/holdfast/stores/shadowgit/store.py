@@ -14,6 +14,7 @@ from holdfast.model.checkpoint import (
     Change,
     Checkpoint,
     Lines,
+    Preview,
     Project,
     RestoreState,
     Rollback,
@@ -37,6 +38,7 @@ from holdfast.stores.shadowgit import (
 from holdfast.stores.shadowgit.base import content_of
 from holdfast.stores.shadowgit.comparing import captured, changes
 from holdfast.stores.shadowgit.dropping import rotate
+from holdfast.stores.shadowgit.founding import prepare
 from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.legacy import LegacyShelf, set_aside
 from holdfast.stores.shadowgit.lines import git_lines
@@ -46,7 +48,6 @@ from holdfast.stores.shadowgit.refusing import refused, unreachable
 from holdfast.stores.shadowgit.repository import (
     Layout,
     opened,
-    prepare,
     project_lock,
     project_of,
     used,
@@ -248,12 +249,15 @@ class ShadowGitStore:
     def secure(self, target: str, *, paths: Sequence[str] | None = None, now: float) -> str:
         checkpoint = self.get(target)
         wanted = rolling_back.inside(checkpoint, paths)
+        begun = rolling_back.cut_short(self.layout, checkpoint, wanted)
+        if begun is not None:
+            return begun
         rolling_back.announce(self.layout, checkpoint, now=now)
         reason = rolling_back.safety_reason(checkpoint)
         taking = self.take(Path(checkpoint.workdir), reason=reason, now=now)
         return rolling_back.secured(self.layout, checkpoint, taking, wanted)
 
-    def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Rollback:
+    def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Preview:
         with self.reading():  # what a look finds is held by nothing else
             checkpoint = self.get(target)
             workdir = Path(checkpoint.workdir)
@@ -261,9 +265,15 @@ class ShadowGitStore:
             return rolling_back.preview(self.layout, checkpoint, present, paths)
 
     def restore(
-        self, target: str, safety: str, *, paths: Sequence[str] | None = None, now: float
+        self,
+        target: str,
+        safety: str,
+        *,
+        paths: Sequence[str] | None = None,
+        now: float,
+        shown: Preview | None = None,
     ) -> Rollback:
-        return rolling_back.restore(self.layout, target, safety, paths=paths, now=now)
+        return rolling_back.restore(self.layout, target, safety, paths=paths, now=now, shown=shown)
 
     def restore_state(
         self, target: str, safety: str, *, paths: Sequence[str] | None = None

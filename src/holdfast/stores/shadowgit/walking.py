@@ -17,6 +17,7 @@ from holdfast.stores.shadowgit.ignoring import Ignoring
 from holdfast.stores.shadowgit.reading import UNFIT_NAME, Content, read, special
 from holdfast.stores.shadowgit.state import Listing, Seen
 from holdfast.stores.shadowgit.trees import LINK, TREE, Node, Trees
+from holdfast.stores.shadowgit.worktrees import WORKTREE, is_worktree
 
 GIT = b".git"
 RULES = b".gitignore"
@@ -44,6 +45,8 @@ class _Names:
     folders: list[bytes]
     specials: list[bytes]
     permissions: int
+    #: There is a `.git` in it that is no folder.
+    nested: bool
 
     def digest(self) -> str:
         marked = sorted(
@@ -79,6 +82,9 @@ class Walk:
                 names = _list(place(self.root, folder))
             except OSError as error:
                 self._unlisted(folder, error)
+                continue
+            if names.nested and folder and is_worktree(place(self.root, folder)):
+                self._leave(folder, WORKTREE)
                 continue
             here = self._rules(folder, names, rules)
             self.walked.directories[folder] = names.permissions
@@ -144,16 +150,23 @@ class Walk:
         if isinstance(error, (FileNotFoundError, NotADirectoryError)):
             self.walked.gone.add(folder)
             return
-        # Never what it held before: that may be stale.
+        self._leave(folder, f"a directory that cannot be read: {error.strerror or error}")
+
+    def _leave(self, folder: bytes, reason: str) -> None:
+        """Nothing of it is captured, and never what it held before: that may be stale."""
         self.walked.gone.add(folder)
         self.walked.listing[folder] = _UNLISTED
-        self.walked.left[folder] = f"a directory that cannot be read: {error.strerror or error}"
+        self.walked.left[folder] = reason
 
 
 def _list(folder: bytes) -> _Names:
     permissions = stat.S_IMODE(os.lstat(folder).st_mode)
     with os.scandir(folder) as listed:
-        entries = [entry for entry in listed if entry.name != GIT]
+        everything = list(listed)
+    entries = [entry for entry in everything if entry.name != GIT]
+    nested = len(entries) < len(everything) and any(
+        entry.name == GIT and not entry.is_dir(follow_symlinks=False) for entry in everything
+    )
     # Most entries are files, and most folders have nothing else in them: that way is short.
     files = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
     folders: list[bytes] = []
@@ -166,7 +179,7 @@ def _list(folder: bytes) -> _Names:
                 files.append(entry.name)
             elif not entry.is_file(follow_symlinks=False):
                 specials.append(entry.name)
-    return _Names(files, folders, specials, permissions)
+    return _Names(files, folders, specials, permissions, nested)
 
 
 def join(folder: bytes, name: bytes) -> bytes:

@@ -20,15 +20,17 @@ from holdfast.stores.files import PRIVATE_DIR
 from holdfast.stores.shadowgit.excludes import TEMPORARY
 from holdfast.stores.shadowgit.path_content import (
     READ,
+    ChangedError,
     Seen,
     expect,
-    link_id,
     opened,
     owner_for,
-    read_file,
+    seen_at,
     unlink_if_there,
     write_file,
 )
+from holdfast.stores.shadowgit.swapping import exchange, move_to_free
+from holdfast.stores.shadowgit.worktrees import WORKTREE, is_worktree
 
 _TEMPORARY_DIGITS = 16
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -37,6 +39,7 @@ _NEVER = (b"", b".", b"..")
 _REPOSITORY = b".git"
 #: What the operating system says of a path that leads through something that is no directory.
 NO_WAY = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+OTHER_WORKTREE = f"never touched: in {WORKTREE}"
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 
@@ -48,6 +51,7 @@ class WorkingTree:
         self._folder = b""
         self._fd = self._root
         self._dirty = False
+        self._worktrees: dict[bytes, bytes | None] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -90,18 +94,11 @@ class WorkingTree:
             return Seen(status=os.fstat(self._root))
         folder, name = _split(path)
         try:
-            fd = self._enter(folder)
-            status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            return seen_at(name, self._enter(folder), size=size)
         except OSError as error:
             if error.errno in NO_WAY:
                 return None
             raise
-        if stat.S_ISLNK(status.st_mode):
-            target = os.readlink(name, dir_fd=fd)
-            return Seen(status=status, oid=link_id(target))
-        if stat.S_ISREG(status.st_mode) and size in (None, status.st_size):
-            return read_file(name, fd, status)
-        return Seen(status=status)
 
     def names(self, path: bytes) -> list[bytes]:
         """What lies in a directory; nothing when there is none."""
@@ -112,6 +109,17 @@ class WorkingTree:
             if error.errno in NO_WAY:
                 return []
             raise
+
+    def worktree_at(self, path: bytes) -> bytes | None:
+        """The folder at a path, or above it, that is a git worktree of its own; None without."""
+        if not path:
+            return None
+        if path not in self._worktrees:
+            found = self.worktree_at(path.rpartition(b"/")[0])
+            if found is None and is_worktree(path, inside=self._root):
+                found = path
+            self._worktrees[path] = found
+        return self._worktrees[path]
 
     # --- Changing ---------------------------------------------------------------------------------
 
@@ -133,8 +141,10 @@ class WorkingTree:
                     os.chown(temporary, *owner, dir_fd=fd, follow_symlinks=False)
             else:
                 write_file(temporary, fd, content, entry.permissions, owner)
-            expect(name, fd, over)
-            os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
+            if over is None:
+                _put_new(temporary, name, fd)
+            else:
+                _put_over(temporary, name, fd, over)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=fd)
@@ -147,9 +157,19 @@ class WorkingTree:
         with contextlib.suppress(OSError):
             unlink_if_there(_temporary(path), self._enter(folder))
 
-    def unlink(self, path: bytes) -> None:
+    def unlink(self, path: bytes, seen: Seen) -> None:
+        """Remove what was seen at a path; raises `ChangedError` when that is not there any more."""
         folder, name = _split(path)
-        os.unlink(name, dir_fd=self._open_up(folder))
+        fd, aside = self._open_up(folder), _temporary(path)
+        unlink_if_there(aside, fd)
+        # The last look comes when nobody finds it by its name any more: it may change until then.
+        os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=fd)
+        if not seen_at(aside, fd).is_same_as(seen):
+            with contextlib.suppress(FileExistsError):  # then a newer one took its place
+                os.link(aside, name, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
+            os.unlink(aside, dir_fd=fd)
+            raise ChangedError(errno.EAGAIN, "changed while it was restored")
+        os.unlink(aside, dir_fd=fd)
         self._dirty = True
 
     def set_mode(self, path: bytes, mode: int) -> None:
@@ -219,6 +239,10 @@ class WorkingTree:
                 if fd != self._root:
                     os.close(fd)
             fd = below
+            if name and is_worktree(b"", inside=fd):
+                if fd != self._root:
+                    os.close(fd)
+                raise PermissionError(errno.EPERM, OTHER_WORKTREE)
         self._folder, self._fd = folder, fd
         return fd
 
@@ -239,6 +263,35 @@ def _split(path: bytes) -> tuple[bytes, bytes]:
         raise PermissionError(errno.EPERM, "never touched: inside a .git, or no path of a project")
     folder, _, name = path.rpartition(b"/")
     return folder, name
+
+
+def _put_new(temporary: bytes, name: bytes, fd: int) -> None:
+    """Give a name that is free."""
+    try:
+        if move_to_free(temporary, name, fd):
+            return
+    except FileExistsError:
+        raise ChangedError(errno.EAGAIN, "made while it was restored") from None
+    expect(name, fd, None)
+    os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
+
+
+def _put_over(temporary: bytes, name: bytes, fd: int, over: Seen) -> None:
+    """Give a name that has been something else's, and look once more at what that was."""
+    expect(name, fd, over)
+    ours = os.stat(temporary, dir_fd=fd, follow_symlinks=False).st_ino
+    try:
+        if not exchange(temporary, name, fd):
+            os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
+            return
+    except FileNotFoundError:
+        raise ChangedError(errno.EAGAIN, "went away while it was restored") from None
+    if not seen_at(temporary, fd).is_same_as(over):
+        exchange(temporary, name, fd)
+        if os.stat(temporary, dir_fd=fd, follow_symlinks=False).st_ino != ours:
+            exchange(temporary, name, fd)  # somebody put a still newer one there
+        raise ChangedError(errno.EAGAIN, "changed while it was restored")
+    os.unlink(temporary, dir_fd=fd)
 
 
 def _temporary(path: bytes) -> bytes:
