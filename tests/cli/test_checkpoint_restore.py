@@ -250,7 +250,7 @@ def test_what_changes_between_the_preview_and_yes_is_left_and_named(
     assert result.code == 1
     assert "1 written, 0 deleted." in result.words
     assert "Left alone (3 paths)" in result.words
-    assert result.words.count("changed since the preview") == 3
+    assert result.out.count("changed since the preview") == 3
     assert (project / "new.txt").read_text() == "newer\n"
     assert (project / "src" / "main.py").read_text() == "written while you read\n"
     assert (project / "later.txt").exists()

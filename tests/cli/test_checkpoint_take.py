@@ -45,7 +45,7 @@ def test_take_takes_nothing_when_nothing_changed(
 ) -> None:
     document = machine.json("checkpoints", "take", str(project))
     assert (document["outcome"], document["id"]) == ("unchanged", first)
-    assert document.keys() == {"outcome", "id", "reason", "not_captured"}
+    assert document.keys() == {"outcome", "id", "reason", "not_captured", "excluded"}
     assert "Nothing changed" in ok(machine, "take", str(project)).out
     assert len(listed(machine, project)) == 1
 
@@ -256,3 +256,23 @@ def test_a_mistyped_id_gets_its_neighbour(machine: Machine, project: Path, first
     assert result.code == 2
     assert f"Did you mean {first[:8]}?" in result.words
     assert run(machine, "show", "--al").code == 2
+
+
+def test_what_default_excludes_leave_out_is_counted_and_listed(
+    machine: Machine, project: Path
+) -> None:
+    (project / "node_modules").mkdir()
+    (project / "node_modules" / "x.js").write_text("x")
+    (project / "app.log").write_text("x")
+    (project / "logo.png").write_bytes(b"x")
+    taken_now = run(machine, "take", str(project))
+    assert "2 files and folders left out by default" in taken_now.err
+    listed_now = ok(machine, "excluded", str(project))
+    assert "app.log *.log" in listed_now.words
+    assert "node_modules/ node_modules/" in listed_now.words
+    assert machine.json("checkpoints", "take", str(project), "--hash")["excluded"] == 2
+    document = machine.json("checkpoints", "excluded", str(project))
+    assert document["excluded"] == [
+        {"path": "app.log", "rule": "*.log", "directory": False},
+        {"path": "node_modules", "rule": "node_modules/", "directory": True},
+    ]

@@ -110,6 +110,7 @@ def test_default_entries() -> None:
         ("checkpoints.keep_monthly", 0, "default"),
         ("checkpoints.keep_within", "", "default"),
         ("checkpoints.exclude", (), "default"),
+        ("checkpoints.hash_all", False, "default"),
         ("maintenance.min_interval_hours", 24, "default"),
         ("archive.folder", "", "default"),
         ("archive.codec", "zstd", "default"),

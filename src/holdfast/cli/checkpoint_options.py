@@ -33,6 +33,15 @@ def paths_argument(function: _Function) -> _Function:
     return click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())(function)
 
 
+def hash_option(function: _Function) -> _Function:
+    return click.option(
+        "--hash",
+        "hash_all",
+        is_flag=True,
+        help="Read every file, even where size and times say that nothing changed.",
+    )(function)
+
+
 def resolved(directory: str | None) -> Path:
     """The working directory that was named: by default, the current one."""
     if directory == "":
@@ -45,10 +54,13 @@ def resolved(directory: str | None) -> Path:
         raise UsageError(f"{directory} leads nowhere: {error}.") from None
 
 
-def opened(invocation: Invocation) -> tuple[Home, Settings, CheckpointStore | None]:
+def opened(
+    invocation: Invocation, *, hash_all: bool = False
+) -> tuple[Home, Settings, CheckpointStore | None]:
     """The chosen home with its settings and its checkpoint store, if it has one."""
     home, settings = invocation.open_home()
-    return home, settings, home.checkpoint_store(_capturing(invocation, settings))
+    how = _capturing(invocation, settings, hash_all=hash_all)
+    return home, settings, home.checkpoint_store(how)
 
 
 def store_of(invocation: Invocation) -> CheckpointStore | None:
@@ -68,7 +80,7 @@ def project_names(home: Home) -> dict[str, str]:
     return {} if store is None else {each.id: each.workdir for each in store.projects()}
 
 
-def create_store(invocation: Invocation) -> ShadowGitStore:
+def create_store(invocation: Invocation, *, hash_all: bool = False) -> ShadowGitStore:
     """The store that Holdfast takes checkpoints into; home and store are made when there are none.
 
     In the home of another agent it lies in the folder there that is ours.
@@ -76,7 +88,8 @@ def create_store(invocation: Invocation) -> ShadowGitStore:
     from holdfast.homes.checkpoints import checkpoint_store
     from holdfast.homes.registry import create_state
 
-    how = _capturing(invocation, invocation.settings(invocation.home_path))
+    settings = invocation.settings(invocation.home_path)
+    how = _capturing(invocation, settings, hash_all=hash_all)
     return checkpoint_store(
         create_state(invocation.home_path).resolve(),
         user_home=how.user_home,
@@ -85,10 +98,11 @@ def create_store(invocation: Invocation) -> ShadowGitStore:
         max_bytes=how.max_bytes,
         excludes=how.excludes,
         home=invocation.home_path.resolve(),
+        hash_all=how.hash_all,
     )
 
 
-def _capturing(invocation: Invocation, settings: Settings) -> Capturing:
+def _capturing(invocation: Invocation, settings: Settings, *, hash_all: bool) -> Capturing:
     from holdfast.model.checkpoint import Capturing
 
     return Capturing(
@@ -98,6 +112,7 @@ def _capturing(invocation: Invocation, settings: Settings) -> Capturing:
         max_bytes=settings.checkpoints.max_bytes,
         excludes=settings.checkpoints.exclude,
         here=_here(),
+        hash_all=hash_all or settings.checkpoints.hash_all,
     )
 
 
@@ -108,14 +123,14 @@ def _here() -> Path | None:
         return None
 
 
-def need_store(invocation: Invocation) -> CheckpointStore:
+def need_store(invocation: Invocation, *, hash_all: bool = False) -> CheckpointStore:
     """The checkpoint store of the chosen home, for commands that name a checkpoint in it."""
-    return need_home(invocation)[1]
+    return need_home(invocation, hash_all=hash_all)[1]
 
 
-def need_home(invocation: Invocation) -> tuple[Home, CheckpointStore]:
+def need_home(invocation: Invocation, *, hash_all: bool = False) -> tuple[Home, CheckpointStore]:
     """The same with the home, for commands that leave a trace in its log."""
-    home, _, store = opened(invocation)
+    home, _, store = opened(invocation, hash_all=hash_all)
     if store is None:
         raise UsageError(
             f"{invocation.home_path} has no checkpoints yet.",

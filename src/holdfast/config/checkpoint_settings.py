@@ -29,6 +29,7 @@ class CheckpointSettings:
     keep_monthly: int
     keep_within: str
     exclude: tuple[str, ...]
+    hash_all: bool
 
     @property
     def max_file_bytes(self) -> int | None:

@@ -101,4 +101,14 @@ CHECKPOINT_KEYS: tuple[Key, ...] = (
             '["data/", "*.parquet"]. A ! before one captures what the usual rules leave out.',
         ),
     ),
+    Key(
+        path=(CHECKPOINTS, "hash_all"),
+        kind=Flag(),
+        default=False,
+        about=(
+            "Whether every file is read whenever a checkpoint is taken, compared or restored. Without",
+            "it a file counts as unchanged while its size and times are: right but for programs that",
+            "write through a shared memory map. Costs as much as reading the whole project.",
+        ),
+    ),
 )

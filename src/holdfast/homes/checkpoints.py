@@ -24,6 +24,7 @@ def checkpoint_store(
     max_snapshots: int = 0,
     max_bytes: int | None = None,
     home: Path | None = None,
+    hash_all: bool = False,
 ) -> ShadowGitStore:
     """The store in a home; one that does not exist is made by the first checkpoint.
 
@@ -44,6 +45,7 @@ def checkpoint_store(
         max_snapshots=max_snapshots,
         max_bytes=max_bytes,
         bounding=bounding,
+        hash_all=hash_all,
     )
 
 

@@ -20,13 +20,15 @@ def open_checkpoints(
     session: str | None = None,
     workdirs: Sequence[StrPath] = (),
     enabled: bool | None = None,
+    hash_all: bool | None = None,
     user_home: StrPath | None = None,
     clock: Clock = time.time,  # noqa: TID251 - a host that has no clock of its own wants this one
 ) -> Recorder:
     """A recorder of checkpoints in a home, which is made when there is none.
 
-    What the home's config.toml says under [checkpoints] holds; `enabled` outranks that. Its `store`
-    lists and compares them; `rollback` restores one. `user_home` is a place that is too broad for a
+    What the home's config.toml says under [checkpoints] holds; `enabled` and `hash_all` outrank that.
+    With `hash_all` every file is read each time, so that a write through a shared memory map is
+    seen, too. Its `store` lists and compares them; `rollback` restores one. `user_home` is a place that is too broad for a
     checkpoint: by default, the home directory of whoever runs this.
     """
     root = named_place(home)
@@ -40,6 +42,7 @@ def open_checkpoints(
         excludes=settings.exclude,
         max_snapshots=settings.max_snapshots,
         max_bytes=settings.max_bytes,
+        hash_all=settings.hash_all if hash_all is None else hash_all,
     )
     return Recorder(
         store,

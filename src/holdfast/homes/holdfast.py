@@ -169,6 +169,7 @@ class HoldfastHome:
             excludes=wanted.excludes,
             max_snapshots=wanted.max_snapshots,
             max_bytes=wanted.max_bytes,
+            hash_all=wanted.hash_all,
         )
         return store if store.layout.exists() or store.older() else None
 

@@ -37,13 +37,24 @@ class Taking:
     """What became of an attempt to take a checkpoint.
 
     `id` is the new checkpoint; when nothing changed, the last one, which says the same; when
-    skipped, None. `reason` is the reason of the checkpoint, or why there is none.
+    skipped, None. `reason` is the reason of the checkpoint, or why there is none. `excluded` counts
+    the files and folders that the default excludes leave out; a folder counts once.
     """
 
     outcome: TakeOutcome
     id: str | None
     reason: str
     not_captured: tuple[NotCaptured, ...] = ()
+    excluded: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excluded:
+    """A file, or a folder with all that is in it, that a default exclude leaves out, and which."""
+
+    path: str
+    rule: str
+    is_directory: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +63,8 @@ class Checkpoint:
 
     `tree` is the same for two checkpoints exactly when they captured the same. Files and lines are
     counted against the checkpoint before; lines are None where they were not counted. `origin` says
-    of one that was brought in from elsewhere what it was there.
+    of one that was brought in from elsewhere what it was there. `rules` tells the default excludes
+    that it was taken under from others; None where nobody wrote that down.
     """
 
     id: str
@@ -70,6 +82,7 @@ class Checkpoint:
     deletions: int | None = None
     not_captured: tuple[NotCaptured, ...] = ()
     origin: str | None = None
+    rules: str | None = None
 
     @property
     def known_id(self) -> str:
@@ -158,6 +171,7 @@ class Sight:
 
     tree: str
     not_captured: tuple[NotCaptured, ...] = ()
+    rules: str | None = None
 
 
 class ChangeKind(StrEnum):
@@ -194,7 +208,8 @@ class Capturing:
     `user_home` is a place that is too broad. `max_file_size` is in bytes, None for no limit.
     `excludes` are ignore rules on top of the standing ones. `max_snapshots` of 0 is no bound on the
     checkpoints of a project, `max_bytes` of None no cap on what the store takes on the disk. `here`
-    is where the user is: it tells which is meant where two projects have one checkpoint.
+    is where the user is: it tells which is meant where two projects have one checkpoint. `hash_all`
+    says that every file is read, whatever its times say.
     """
 
     user_home: Path | None = None
@@ -203,6 +218,7 @@ class Capturing:
     max_snapshots: int = 0
     max_bytes: int | None = None
     here: Path | None = None
+    hash_all: bool = False
 
 
 class RestoreState(StrEnum):

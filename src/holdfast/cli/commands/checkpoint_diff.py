@@ -10,6 +10,7 @@ import click
 
 from holdfast.cli.checkpoint_options import (
     chosen,
+    hash_option,
     need_store,
     newest_here,
     paths_argument,
@@ -34,10 +35,16 @@ if TYPE_CHECKING:
 )
 @click.argument("checkpoint", metavar="[ID]", required=False)
 @paths_argument
+@hash_option
 @click.option("--stat", is_flag=True, help="Only how much changed, file by file.")
 @click.pass_obj
 def command(
-    invocation: Invocation, checkpoint: str | None, paths: tuple[str, ...], *, stat: bool
+    invocation: Invocation,
+    checkpoint: str | None,
+    paths: tuple[str, ...],
+    *,
+    hash_all: bool,
+    stat: bool,
 ) -> int:
     """Show what changed since a checkpoint: until now, or until another one.
 
@@ -45,7 +52,7 @@ def command(
     reads like git's, and `git apply` understands it. A path that looks like an id is one if there
     is such a checkpoint; write ./path otherwise.
     """
-    store = need_store(invocation)
+    store = need_store(invocation, hash_all=hash_all)
     old = store.ready(newest_here(store) if checkpoint is None else chosen(store, checkpoint))
     other, rest = second_id(store, paths)
     other = None if other is None else store.ready(other)

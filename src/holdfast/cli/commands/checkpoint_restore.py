@@ -11,6 +11,7 @@ import click
 
 from holdfast.cli.checkpoint_options import (
     chosen,
+    hash_option,
     id_argument,
     need_home,
     paths_argument,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 )
 @id_argument
 @paths_argument
+@hash_option
 @click.option("--all", "all_items", is_flag=True, help="List every path.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would change and stop there.")
@@ -46,6 +48,7 @@ def command(
     checkpoint: str,
     paths: tuple[str, ...],
     *,
+    hash_all: bool,
     all_items: bool,
     yes: bool,
     dry_run: bool,
@@ -57,7 +60,7 @@ def command(
     Before the first change it takes a checkpoint of how things are, so that `holdfast undo` can
     take the restore back. What the checkpoint did not cover, such as ignored files, stays as it is.
     """
-    home, store = need_home(invocation)
+    home, store = need_home(invocation, hash_all=hash_all)
     target = store.ready(chosen(store, checkpoint))
     wanted = within(target, paths) or None
     foreseen = store.preview(target.id, paths=wanted)
@@ -161,8 +164,7 @@ def _tell(
     say(f"{len(done.written):,} written, {len(done.deleted):,} deleted.")
     show_not_captured(left, all_items=all_items, title="Left alone")
     if left:
-        say("Nothing was done to these. To see what they look like against the checkpoint, run the")
-        say("same restore again: it shows the files as they are now.")
+        say("These stay as they are. Run the same restore again to see what it would do now.")
     if operation is not None:
         safety = short(done.safety_checkpoint or "")
         say(f"How it was before is checkpoint {safety}. Take the restore back with:")

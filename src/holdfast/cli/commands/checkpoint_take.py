@@ -10,6 +10,7 @@ import click
 from holdfast.cli.checkpoint_options import (
     create_store,
     directory_argument,
+    hash_option,
     in_directory,
     resolved,
 )
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     metavar="P",
     help="Look only at this path, and below it; the rest is as it was.",
 )
+@hash_option
 @click.option("--all", "all_items", is_flag=True, help="List every path that was not captured.")
 @click.pass_obj
 def command(
@@ -51,6 +53,7 @@ def command(
     session: str | None,
     turn: str | None,
     paths: tuple[str, ...],
+    hash_all: bool,
     all_items: bool,
 ) -> int:
     """Take a checkpoint of a directory: by default, of the current one.
@@ -64,7 +67,7 @@ def command(
     reason, session_id, turn_name = (
         stored_text(text, flag).strip() for flag, text in texts.items()
     )
-    store = create_store(invocation)
+    store = create_store(invocation, hash_all=hash_all)
     taking = store.take(
         workdir,
         reason=reason,
@@ -94,10 +97,11 @@ def _tell(invocation: Invocation, workdir: Path, taking: Taking, *, all_items: b
                 "id": taking.id,
                 "reason": taking.reason,
                 "not_captured": not_captured_json(taking.not_captured),
+                "excluded": taking.excluded,
             }
         )
         return
-    from holdfast.cli.output import name, say, suggest
+    from holdfast.cli.output import name, note, say, suggest
     from holdfast.cli.show_checkpoints import short, show_not_captured
 
     if taking.id is None:
@@ -108,3 +112,8 @@ def _tell(invocation: Invocation, workdir: Path, taking: Taking, *, all_items: b
         say(name(f"Took checkpoint {short(taking.id)} of {workdir}. Go back to it with:"))
         suggest(f"holdfast {invocation.home_flag}checkpoints restore {short(taking.id)}")
     show_not_captured(taking.not_captured, all_items=all_items)
+    if taking.excluded:
+        from holdfast.model.units import format_count
+
+        left = format_count(taking.excluded, "file or folder", "files and folders")
+        note(f"{left} left out by default: `holdfast checkpoints excluded` lists them")

@@ -12,6 +12,7 @@ COMMANDS = {
     "status": Lazy(_HERE + "status", "Which projects have some, and what they cost.", "command"),
     "list": Lazy(_HERE + "list", "List those of a project.", "command"),
     "take": Lazy(_HERE + "take", "Take one now.", "command"),
+    "excluded": Lazy(_HERE + "excluded", "List what is left out by default.", "command"),
     "show": Lazy(_HERE + "show", "Say what one holds.", "command"),
     "diff": Lazy(_HERE + "diff", "Compare one with now, or with another.", "command"),
     "restore": Lazy(_HERE + "restore", "Go back to one.", "command"),

@@ -96,6 +96,7 @@ class HermesCheckpoints:
             max_snapshots=wanted.max_snapshots,
             max_bytes=wanted.max_bytes,
             home=self._root,
+            hash_all=wanted.hash_all,
         )
         store: CheckpointStore = _loaded("stores.hermesgit.store", "HermesCheckpointStore")(
             self._layout(), own, here=wanted.here

@@ -38,6 +38,7 @@ class Details:
     deletions: int | None
     not_captured: tuple[NotCaptured, ...]
     origin: str | None = None
+    rules: str | None = None
 
 
 def ref_name(project: str, order: int, commit: str) -> str:
@@ -94,6 +95,7 @@ def parse(
         deletions=details.deletions,
         not_captured=details.not_captured,
         origin=details.origin,
+        rules=details.rules,
     )
 
 
@@ -114,6 +116,8 @@ def _message(details: Details) -> str:
     ]
     if details.origin is not None:
         data["origin"] = details.origin
+    if details.rules is not None:
+        data["rules"] = details.rules
     reason = details.reason.encode("utf-8", "replace").decode().replace("\0", "")
     return f"{reason}{_GAP}{json.dumps(data)}\n"
 
@@ -134,4 +138,9 @@ def _details(data: Mapping[str, Any], reason: str) -> Details:
             NotCaptured(path=left["path"], reason=left["reason"]) for left in data["not_captured"]
         ),
         origin=data.get("origin"),
+        rules=_text(data.get("rules")),
     )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

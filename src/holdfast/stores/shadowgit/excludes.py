@@ -25,7 +25,7 @@ _FOLDERS = {
 _ENDINGS = {
     "compiled": "pyc pyo pyd o obj a lib so dylib dll exe class jar war ear ko elc beam hi wasm"
     " pdb ilk gch pch node",
-    "media": "png jpg jpeg gif bmp tif tiff webp ico heic heif psd raw cr2 nef mp3 wav flac ogg"
+    "media": "tif tiff heic heif psd raw cr2 nef mp3 wav flac ogg"
     " opus m4a aac wma mp4 m4v mov avi mkv webm wmv flv mpg mpeg",
     "archives and images": "zip tar tgz tbz2 txz tzst gz bz2 xz zst 7z rar lz4 lzma cab deb rpm"
     " dmg iso img vmdk qcow2 vdi apk ipa whl",
@@ -39,8 +39,16 @@ _NAMES = {
     "logs": "*.log.* npm-debug.log* yarn-error.log* core.[0-9]*",
     "left by desktops and editors": ".DS_Store Thumbs.db desktop.ini *.swp *.swo *~ .#* .coverage",
 }
+#: Earlier versions left these out, too. A page or a program is not whole without its pictures.
+_PICTURES = "png jpg jpeg gif bmp webp ico"
 #: Samples without secrets in them, which people do want back.
 _KEPT = "!.env.example !.env.sample !.env.template !.env.dist"
+
+
+def earlier_text(now: str) -> str:
+    """What the rules were before checkpoints said under which they were taken; `now` are those of
+    today. A rule too many spares a file; one that is missing might cost it."""
+    return "\n".join([now, *_endings(_PICTURES), ""])
 
 
 @functools.cache
@@ -55,13 +63,15 @@ def excludes_text(more: tuple[str, ...] = ()) -> str:
     for title, names in _FOLDERS.items():
         lines += ["", f"# {title}", *(_folder(name) for name in names.split())]
     for title, names in _ENDINGS.items():
-        lines += ["", f"# {title}"]
-        for name in names.split():
-            lines += [f"*.{name}", f"*.{name.upper()}"]
+        lines += ["", f"# {title}", *_endings(names)]
     for title, names in _NAMES.items():
         lines += ["", f"# {title}", *names.split()]
     ours = f"{TEMPORARY.decode()}*"
     return "\n".join([*lines, *_KEPT.split(), *more, "", "# ours", ours, ""])
+
+
+def _endings(names: str) -> list[str]:
+    return [f"*.{each}" for name in names.split() for each in (name, name.upper())]
 
 
 def _folder(name: str) -> str:

@@ -22,6 +22,7 @@ from holdfast.stores.files import (
 from holdfast.stores.shadowgit.excludes import excludes_text
 from holdfast.stores.shadowgit.git import EXCLUDES, Git
 from holdfast.stores.shadowgit.repository import FORMAT, FORMAT_FILE, Layout, alone, check
+from holdfast.stores.shadowgit.walking import standing_digest
 
 #: It outranks every .gitattributes, so that bytes stay bytes.
 _ATTRIBUTES = b"* -text !eol -ident !filter !working-tree-encoding\n"
@@ -43,6 +44,10 @@ def prepare(layout: Layout, rules: Sequence[str] = ()) -> None:
     with storage_errors(f"write {excludes}"):
         if not excludes.exists() or excludes.read_bytes() != text:
             replace(excludes, text)
+        kept = layout.rules(standing_digest(text))
+        if not kept.exists():  # a checkpoint says under which rules it was taken, by this name
+            kept.parent.mkdir(mode=PRIVATE_DIR, exist_ok=True)
+            replace(kept, text)
 
 
 def found(layout: Layout) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from holdfast.stores.shadowgit.excludes import TEMPORARY
-from holdfast.stores.shadowgit.git import Git, Said
+from holdfast.stores.shadowgit.git import EXCLUDES, Git, Said
 
 # A question must fit into the pipe whole: we do not read before it is written, and git does not
 # read on before its answer is taken.
@@ -20,8 +22,12 @@ _CHUNK = 65_536
 class Ignoring:
     """One `git check-ignore` that is started with the first question and answers all of them."""
 
-    def __init__(self, git: Git) -> None:
+    def __init__(self, git: Git, excludes: Path | None = None) -> None:
+        """`excludes` are the rules that hold everywhere, if not those of the store."""
         self._git = git
+        self._excludes = git.store / EXCLUDES if excludes is None else excludes
+        #: What the rules that hold everywhere leave out, of all that was asked: each with its rule.
+        self.standing: dict[bytes, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -61,16 +67,26 @@ class Ignoring:
             answer += more
         fields = answer.split(b"\0")
         patterns = fields[2::_FIELDS]
+        self._note_standing(paths, fields[::_FIELDS], patterns)
         return {
             path
             for path, pattern in zip(paths, patterns, strict=True)
             if (pattern and not pattern.startswith(b"!")) or _is_ours(path)
         }
 
+    def _note_standing(
+        self, paths: Sequence[bytes], sources: Sequence[bytes], patterns: Sequence[bytes]
+    ) -> None:
+        ours = os.fsencode(self._excludes)
+        for path, source, pattern in zip(paths, sources, patterns, strict=False):
+            if source == ours and not pattern.startswith(b"!") and not _is_ours(path):
+                self.standing[path] = pattern.decode("utf-8", "surrogateescape")
+
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             self._process = self._git.start(
                 *("check-ignore", "--no-index", "--stdin", "-z", "--verbose", "--non-matching"),
+                config={"core.excludesFile": str(self._excludes)},
                 literal=False,
             )
         return self._process

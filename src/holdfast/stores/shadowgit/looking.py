@@ -59,11 +59,14 @@ class Seeing:
     index: PrivateIndex
     state: State
     listing: Listing
+    excluded: Mapping[bytes, int]
     standing: str
     limit: int | None
     moment: int
     #: There is no index, so one will be made of what this look sees.
     indexing: bool
+    #: Every file is read, whatever its times say.
+    hash_all: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +108,8 @@ def find_all(seeing: Seeing) -> Found:
         dirty = seeing.index.finish_look(process) if process is not None else set()
         paths = dirty | walked.new | seeing.state.ahead | seeing.state.left.keys()
         paths |= _grown(seeing)
+        if seeing.hash_all:
+            paths |= {path for path, _ in seeing.trees.files(seeing.base)}
         paths -= ignoring.ask(_unsure(seeing, walked, paths))
     return Found(walked=walked, paths=frozenset(paths), whole=True)
 
@@ -224,6 +229,7 @@ def _walk(seeing: Seeing, ignoring: Ignoring) -> Walk:
         trees=seeing.trees,
         base=seeing.base,
         known=seeing.listing,
+        counted=seeing.excluded,
         ignoring=ignoring,
     )
 

@@ -59,6 +59,10 @@ class Layout:
         """The folder of a project's private index: a place where git looks for gc roots."""
         return self.store / "worktrees" / project
 
+    def rules(self, digest: str) -> Path:
+        """The default excludes that some checkpoints were taken under."""
+        return self.store / "rules" / digest
+
     def git(self) -> Git:
         return Git(store=self.store)
 

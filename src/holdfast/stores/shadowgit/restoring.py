@@ -13,6 +13,7 @@ it the other way round.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,8 @@ from holdfast.stores.shadowgit.beside import path_bytes, path_text
 from holdfast.stores.shadowgit.commits import parse
 from holdfast.stores.shadowgit.comparing import captured
 from holdfast.stores.shadowgit.dropping import read_commit
+from holdfast.stores.shadowgit.excludes import earlier_text
+from holdfast.stores.shadowgit.git import EXCLUDES
 from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.repository import Layout, opened
 from holdfast.stores.shadowgit.restore_plan import Steps, seen, steps, without
@@ -53,6 +56,7 @@ from holdfast.stores.shadowgit.working_tree import WorkingTree
 from holdfast.stores.shadowgit.worktrees import WORKTREE
 
 _WORKTREES = ".worktrees"
+_DIGEST = re.compile(r"[0-9a-f]{16}")
 _NOTHING = Captured(files={}, directories={})
 
 
@@ -186,21 +190,38 @@ class Restorer:
     ) -> tuple[str, ...]:
         """What this restore is about to make although the present rules leave it out."""
         added = [each.path for each in todo.written if each.old is None]
-        ignored = self._ignored(added, todo.made, present.tree, other=target.tree)
+        ignored = self._ignored(added, todo.made, present, other=target)
         return tuple(path for path in ignored if tree.look(path_bytes(path), size=-1) is None)
 
     def _ignored(
-        self, files: Sequence[str], directories: Sequence[str], tree: str, *, other: str
+        self,
+        files: Sequence[str],
+        directories: Sequence[str],
+        side: Checkpoint | Sight,
+        *,
+        other: Checkpoint | Sight,
     ) -> Mapping[str, str]:
-        """What the rules in a tree leave out. Where the other has the same rules it leaves out the
-        same, and nobody needs to be asked."""
+        """What the rules of one side leave out. Where the other has the same rules it leaves out
+        the same, and nobody needs to be asked."""
         if not (files or directories):
             return {}
-        sides = differing(self._trees, self._content(other), self._content(tree))
-        if rules(sides[0]) == rules(sides[1]):
-            return {}
-        whole = captured(self._trees, self._content(tree))
-        return self._sparing().ignored(files, directories, whole)
+        if side.rules == other.rules:
+            sides = differing(self._trees, self._content(other.tree), self._content(side.tree))
+            if rules(sides[0]) == rules(sides[1]):
+                return {}
+        whole = captured(self._trees, self._content(side.tree))
+        return self._sparing().ignored(files, directories, whole, self._excludes(side))
+
+    def _excludes(self, side: Checkpoint | Sight) -> bytes:
+        """The default excludes that a checkpoint was taken under."""
+        now = (self._layout.store / EXCLUDES).read_bytes()
+        if side.rules is None:
+            text = earlier_text(now.decode("utf-8", "surrogateescape"))
+            return text.encode("utf-8", "surrogateescape")
+        if _DIGEST.fullmatch(side.rules):
+            with contextlib.suppress(FileNotFoundError):
+                return self._layout.rules(side.rules).read_bytes()
+        return now
 
     def _beside_worktrees(self, tree: WorkingTree, todo: Steps, present: Sight) -> Steps:
         """Without what lies in another worktree. A checkpoint may have it: of an older version, or
@@ -211,7 +232,7 @@ class Restorer:
         named = [path for path in touched if _WORKTREES in path.split("/") and path not in others]
         if named:
             whole = captured(self._trees, self._content(present.tree))
-            left = self._sparing().ignored(named, (), whole)
+            left = self._sparing().ignored(named, (), whole, self._excludes(present))
             others |= {path: path[: path.index(_WORKTREES) + len(_WORKTREES)] for path in left}
         told = [NotCaptured(path=path, reason=WORKTREE) for path in sorted({*others.values()})]
         todo = without(todo, dict.fromkeys(others, ""))
@@ -237,7 +258,7 @@ class Restorer:
         why = self._sparing().not_captured(target)
         todo = steps(old, new, paths=paths, spared=why)
         going = [each.path for each in todo.unlinked if each.kind is ChangeKind.DELETED]
-        ignored = self._ignored(going, todo.removed, target.tree, other=present.tree)
+        ignored = self._ignored(going, todo.removed, target, other=present)
         if not ignored.keys() - set(fresh):
             return todo
 
@@ -285,7 +306,7 @@ def check_project(target: Checkpoint, safety: Checkpoint) -> None:
 
 
 def _as_sight(checkpoint: Checkpoint) -> Sight:
-    return Sight(tree=checkpoint.tree, not_captured=checkpoint.not_captured)
+    return Sight(tree=checkpoint.tree, not_captured=checkpoint.not_captured, rules=checkpoint.rules)
 
 
 def _as_shown(

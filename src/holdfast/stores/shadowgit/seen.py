@@ -34,6 +34,8 @@ class Seen:
     base: Base | None
     state: State
     listing: Listing
+    standing: str
+    excluded: int
     looked: Looked
     root: bytes
     files: bytes

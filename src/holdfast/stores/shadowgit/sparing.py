@@ -10,6 +10,7 @@ from pathlib import Path
 from holdfast.model.checkpoint import Captured, Checkpoint, Entry
 from holdfast.stores.files import PRIVATE_DIR, storage_errors
 from holdfast.stores.shadowgit.beside import path_bytes, path_text
+from holdfast.stores.shadowgit.excludes import TEMPORARY
 from holdfast.stores.shadowgit.git import Git
 from holdfast.stores.shadowgit.ignoring import Ignoring
 from holdfast.stores.shadowgit.restore_plan import Spared, above
@@ -40,9 +41,14 @@ class Sparing:
         return spared
 
     def ignored(
-        self, files: Sequence[str], directories: Sequence[str], tree: Captured
+        self,
+        files: Sequence[str],
+        directories: Sequence[str],
+        tree: Captured,
+        excludes: bytes,
     ) -> Mapping[str, str]:
-        """Of these paths, those that the rules in a tree leave out.
+        """Of these paths, those that the rules in a tree leave out, or the default excludes that
+        it was taken under.
 
         They may have been there at its time: that it lacks them says nothing.
         """
@@ -56,7 +62,9 @@ class Sparing:
                 for path in directories:  # some rules are about directories alone
                     (place / path).mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
             git = Git(store=self.store, folder=self.folder, work_tree=place)
-            with Ignoring(git) as ignoring:
+            standing = place / f"{TEMPORARY.decode()}excludes"
+            standing.write_bytes(excludes)
+            with Ignoring(git, standing) as ignoring:
                 left = ignoring.ask(sorted(map(path_bytes, (*files, *directories))))
         return {path_text(path): _IGNORED for path in left}
 

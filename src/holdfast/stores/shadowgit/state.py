@@ -29,7 +29,6 @@ from holdfast.stores.shadowgit.reading import Signature, signature_at
 #: Of a directory: a digest of its names, and one of the ignore rules that hold in it.
 Seen = tuple[str, str]
 Listing = Mapping[bytes, Seen]
-NOTHING_LISTED: Listing = {}
 
 _FORMAT = 1
 _STATE, _LISTING = "state.json", "listing"
@@ -39,6 +38,19 @@ _DIGEST_BYTES = 8
 _SPARE = 4_096
 #: An agent works in few directories at a time.
 _REMEMBERED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The directories of the last whole look, the paths that it could not capture, and how many
+    names in a directory the default excludes leave out."""
+
+    directories: Listing
+    left: frozenset[bytes]
+    excluded: Mapping[bytes, int]
+
+
+NOTHING_LISTED = Listed({}, frozenset(), {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,18 +109,18 @@ def write_state(folder: Path, state: State) -> None:
             os.close(fd)
 
 
-def read_listing(folder: Path) -> tuple[Listing, frozenset[bytes]]:
-    """The directories of the last whole look, and the paths that it could not capture.
-
-    They are in one file: a listing without them would hide them from the next look.
-    """
+def read_listing(folder: Path) -> Listed:
+    """What the last whole look saw. It is in one file: directories without the paths that could
+    not be captured would hide those from the next look."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, zlib.error):
         data = json.loads(zlib.decompress(read_file(folder / _LISTING)))
         if data["format"] == _FORMAT:
             listed = data["directories"].items()
             listing = {path_bytes(path): (names, rules) for path, (names, rules) in listed}
-            return listing, frozenset(path_bytes(path) for path in data["left"])
-    return NOTHING_LISTED, frozenset()
+            left = frozenset(path_bytes(path) for path in data["left"])
+            excluded = {path_bytes(path): int(n) for path, n in data["excluded"].items()}
+            return Listed(listing, left, excluded)
+    return NOTHING_LISTED
 
 
 class Listings:
@@ -116,13 +128,13 @@ class Listings:
     same one again. They are replaced whole, so the file tells whether one is still right."""
 
     def __init__(self) -> None:
-        self._read: dict[Path, tuple[Signature, tuple[Listing, frozenset[bytes]]]] = {}
+        self._read: dict[Path, tuple[Signature, Listed]] = {}
 
-    def read(self, folder: Path) -> tuple[Listing, frozenset[bytes]]:
+    def read(self, folder: Path) -> Listed:
         signature = signature_at(os.fsencode(folder / _LISTING))
         known = self._read.pop(folder, None)
         if signature is None:
-            return NOTHING_LISTED, frozenset()
+            return NOTHING_LISTED
         if known is None or known[0] != signature:
             known = signature, read_listing(folder)
         self._read[folder] = known
@@ -131,11 +143,14 @@ class Listings:
         return known[1]
 
 
-def write_listing(folder: Path, listing: Listing, left: Iterable[bytes]) -> None:
+def write_listing(
+    folder: Path, listing: Listing, left: Iterable[bytes], excluded: Mapping[bytes, int]
+) -> None:
     data = {
         "format": _FORMAT,
         "directories": {path_text(path): seen for path, seen in listing.items()},
         "left": sorted(path_text(path) for path in left),
+        "excluded": {path_text(path): count for path, count in excluded.items()},
     }
     text = json.dumps(data).encode("ascii")
     _write(folder / _LISTING, zlib.compress(text, _QUICK_COMPRESSION))

@@ -13,6 +13,7 @@ from holdfast.model.checkpoint import (
     Captured,
     Change,
     Checkpoint,
+    Excluded,
     Lines,
     Preview,
     Project,
@@ -28,6 +29,7 @@ from holdfast.ports import Bounding
 from holdfast.stores.shadowgit import (
     adopting,
     diffing,
+    excluding,
     listing,
     marking,
     overview,
@@ -39,6 +41,7 @@ from holdfast.stores.shadowgit.base import content_of
 from holdfast.stores.shadowgit.comparing import captured, changes
 from holdfast.stores.shadowgit.dropping import rotate
 from holdfast.stores.shadowgit.founding import prepare
+from holdfast.stores.shadowgit.git import Git
 from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.legacy import LegacyShelf, set_aside
 from holdfast.stores.shadowgit.lines import git_lines
@@ -83,7 +86,9 @@ class ShadowGitStore:
     `user_home` is a place that is too broad for a checkpoint. `max_file_size` is in bytes, None for
     no limit. `excludes` are ignore rules on top of the standing ones. `max_snapshots` is how many
     checkpoints of a project are listed when a new one is taken, 0 for all. `max_bytes` is the cap
-    on what the store takes on the disk; `bounding` gets it back below that.
+    on what the store takes on the disk; `bounding` gets it back below that. With `hash_all` every
+    file is read, whatever its times say: a write through a shared memory map changes them late or
+    never.
     """
 
     def __init__(
@@ -96,6 +101,7 @@ class ShadowGitStore:
         max_snapshots: int = 0,
         max_bytes: int | None = None,
         bounding: Bounding | None = None,
+        hash_all: bool = False,
     ) -> None:
         self.layout = Layout(folder=folder)
         self._max_snapshots = max_snapshots
@@ -104,6 +110,7 @@ class ShadowGitStore:
         self._user_home = user_home
         self._limit = max_file_size
         self._excludes = tuple(excludes)
+        self._hash_all = hash_all
         self._listings = Listings()
 
     def take(
@@ -198,6 +205,19 @@ class ShadowGitStore:
                     f" store, which is at twice its cap of {format_bytes(limit or 0)}.",
                     hint="Run `holdfast checkpoints prune`, or raise max_total_size_mb.",
                 ) from None
+
+    def excluded(self, workdir: Path) -> Sequence[Excluded]:
+        place = Path(os.path.realpath(workdir))
+        project = project_of(place)
+        why = self._why_not(place, project)
+        if why is not None:
+            raise UsageError(f"Cannot look at {place}: {why}.")
+        self.prepare()
+        with used(self.layout), project_lock(self.layout, project, str(place)):
+            folder = self.layout.private(project)
+            git = Git(store=self.layout.store, folder=folder, work_tree=place)
+            found = excluding.excluded(git, os.fsencode(place))
+            return sorted(found, key=lambda each: each.path)
 
     def reading(self) -> AbstractContextManager[None]:
         """Meanwhile nobody removes an object. Each call does this for itself; whoever makes several
@@ -319,7 +339,9 @@ class ShadowGitStore:
         return marking.rename(self.layout, checkpoint, name)
 
     def _taker(self, project: str, place: Path, room: Limited | None) -> Taker:
-        return Taker(self.layout, project, place, self._limit, self._listings, room)
+        return Taker(
+            self.layout, project, place, self._limit, self._listings, room, hash_all=self._hash_all
+        )
 
     def _why_not(self, place: Path, project: str) -> str | None:
         reason = unreachable(place, projects.read_record(self.layout, project))

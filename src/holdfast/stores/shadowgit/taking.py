@@ -39,7 +39,7 @@ from holdfast.stores.shadowgit.recording import modes_changed
 from holdfast.stores.shadowgit.references import NewReference
 from holdfast.stores.shadowgit.repository import Layout, opened
 from holdfast.stores.shadowgit.seen import Order, Seen
-from holdfast.stores.shadowgit.state import Listing, Listings, State
+from holdfast.stores.shadowgit.state import Listed, Listings, State
 from holdfast.stores.shadowgit.storing import write_root
 from holdfast.stores.shadowgit.trees import EMPTY, TREE, Node, Trees
 from holdfast.stores.shadowgit.walking import parent, standing_digest
@@ -60,6 +60,8 @@ class Taker:
         limit: int | None,
         listings: Listings,
         room: Limited | None = None,
+        *,
+        hash_all: bool = False,
     ) -> None:
         self._layout = layout
         self._project = project
@@ -67,6 +69,7 @@ class Taker:
         self._limit = limit
         self._folder = layout.private(project)
         self._listings = listings
+        self._hash_all = hash_all
         objects = opened(layout)
         self._objects = Pack(layout.packs, objects.stored, room)
         self._trees = Trees(objects, self._objects)
@@ -86,6 +89,7 @@ class Taker:
                 id=seen.base.commit,
                 reason="nothing changed since the last checkpoint",
                 not_captured=seen.not_captured,
+                excluded=seen.excluded,
             )
         commit = self._commit(order, seen)
         self._keep(seen)
@@ -94,13 +98,14 @@ class Taker:
             id=commit,
             reason=order.reason,
             not_captured=seen.not_captured,
+            excluded=seen.excluded,
         )
 
     def look(self, paths: Sequence[bytes] | None) -> Sight:
         with self._objects:
             seen = self._seen(paths)
             self._objects.flush()
-        return Sight(tree=seen.root.hex(), not_captured=seen.not_captured)
+        return Sight(tree=seen.root.hex(), not_captured=seen.not_captured, rules=seen.standing)
 
     def _seen(self, paths: Sequence[bytes] | None) -> Seen:
         self._index.unlock()
@@ -116,19 +121,19 @@ class Taker:
 
     def _look(self, base: Base | None, state: State, paths: Sequence[bytes] | None) -> Seen:
         if base is None:
-            state, listing = State(), states.NOTHING_LISTED
+            state, listed = State(), states.NOTHING_LISTED
             self._index.remove()
         else:
-            listing, left = self._listings.read(self._folder)
+            listed = self._listings.read(self._folder)
             state = self._in_step(state, base)
-            state = replace(state, left=dict.fromkeys(left, "") | dict(state.left))
-        seeing = self._seeing(base, state, listing)
+            state = replace(state, left=dict.fromkeys(listed.left, "") | dict(state.left))
+        seeing = self._seeing(base, state, listed)
         found = find_known(seeing, paths) if base is not None and paths is not None else None
         if found is None:
             found = self._found(seeing, base)
         return self._stored(seeing, found, base)
 
-    def _seeing(self, base: Base | None, state: State, listing: Listing) -> Seeing:
+    def _seeing(self, base: Base | None, state: State, listed: Listed) -> Seeing:
         files = EMPTY if base is None else base.content.files
         excludes = read_file(self._layout.store / EXCLUDES)
         return Seeing(
@@ -137,12 +142,14 @@ class Taker:
             base=files,
             index=self._index,
             state=state,
-            listing=listing,
+            listing=listed.directories,
+            excluded=listed.excluded,
             standing=standing_digest(excludes),
             limit=self._limit,
             # The kernel's clock, as files have it: the lock was written when it was taken.
             moment=(self._folder / "lock").stat().st_mtime_ns,
             indexing=base is None,
+            hash_all=self._hash_all,
         )
 
     def _in_step(self, state: State, base: Base) -> State:
@@ -185,6 +192,8 @@ class Taker:
             base=base,
             state=seeing.state,
             listing=seeing.listing,
+            standing=seeing.standing,
+            excluded=sum((looked.walked.excluded if looked.whole else seeing.excluded).values()),
             looked=looked,
             root=root,
             files=files,
@@ -206,6 +215,7 @@ class Taker:
             insertions=None if lines is None else lines.insertions,
             deletions=None if lines is None else lines.deletions,
             not_captured=seen.not_captured,
+            rules=seen.standing,
         )
         last = "" if seen.base is None else seen.base.ref
         with storage_errors("write a checkpoint"):
@@ -254,7 +264,9 @@ class Taker:
         if looked.whole and (
             looked.walked.listing != seen.listing or state.left.keys() != seen.state.left.keys()
         ):
-            states.write_listing(self._folder, looked.walked.listing, state.left)
+            states.write_listing(
+                self._folder, looked.walked.listing, state.left, looked.walked.excluded
+            )
         if seen.base is None:
             self._index.write(_entries(looked))
             state = replace(state, ahead=frozenset())

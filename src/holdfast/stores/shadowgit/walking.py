@@ -29,7 +29,8 @@ _DIGEST_BYTES = 8
 @dataclass(slots=True, kw_only=True)
 class Walked:
     """What a walk found. `fresh` are the directories whose names or rules changed, with the names
-    in them that the rules do not leave out; `directories` all of them, with their permissions."""
+    in them that the rules do not leave out; `directories` all of them, with their permissions.
+    `excluded` counts, by directory, the names in it that default excludes leave out."""
 
     directories: dict[bytes, int] = field(default_factory=dict)
     listing: dict[bytes, Seen] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class Walked:
     new: set[bytes] = field(default_factory=set)
     gone: set[bytes] = field(default_factory=set)
     left: dict[bytes, str] = field(default_factory=dict)
+    excluded: dict[bytes, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class Walk:
     trees: Trees
     base: bytes
     known: Listing
+    counted: Mapping[bytes, int]
     ignoring: Ignoring
     walked: Walked = field(default_factory=Walked)
 
@@ -92,6 +95,8 @@ class Walk:
             self.walked.listing[folder] = seen
             before = self.known.get(folder)
             if before == seen:
+                if count := self.counted.get(folder):
+                    self.walked.excluded[folder] = count
                 deeper = [name for name in names.folders if join(folder, name) in self.known]
             else:
                 deeper = self._changed(folder, names, before is not None and before[1] == here)
@@ -110,6 +115,8 @@ class Walk:
         held = self.trees.folder(self.base, folder)
         asked = self._unsure(folder, names, held) if same_rules else names.all()
         ignored = self.ignoring.ask([join(folder, name) for name in asked])
+        if count := len(ignored & self.ignoring.standing.keys()):
+            self.walked.excluded[folder] = count
         kept = {name for name in names.all() if join(folder, name) not in ignored}
         unfit = {name for name in kept if name.lower() == GIT}
         kept -= unfit
