@@ -9,14 +9,14 @@ from pathlib import Path
 
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.units import format_count
+from holdfast.stores.files import OTHERS
 
-_OTHERS = 0o077
-_FOLDERS = ("sessions", "archive", "operations", "trash")
+_FOLDERS = ("sessions", "archive", "operations", "trash", "checkpoints")
 
 
 def check(root: Path, database: str) -> Finding:
     """Whether anybody but the owner can read or enter something of a home."""
-    open_to_others = [path for path, mode in _entries(root, database) if mode & _OTHERS]
+    open_to_others = [path for path, mode in _entries(root, database) if mode & OTHERS]
     if not open_to_others:
         return Finding(check="permissions")
     others = format_count(len(open_to_others), "file or folder", "files and folders")
@@ -33,7 +33,7 @@ def check(root: Path, database: str) -> Finding:
 
 def is_private(folder: Path) -> bool:
     """Whether nobody but its owner can look into a folder; also of one that is not there."""
-    return not any(mode & _OTHERS for _, mode in _entry(folder))
+    return not any(mode & OTHERS for _, mode in _entry(folder))
 
 
 def tighten(root: Path, database: str) -> tuple[int, list[str]]:
@@ -44,9 +44,9 @@ def tighten(root: Path, database: str) -> tuple[int, list[str]]:
     changed = 0
     refused = []
     for path, mode in _entries(root, database):
-        if mode & _OTHERS:
+        if mode & OTHERS:
             try:
-                path.chmod(mode & ~_OTHERS)
+                path.chmod(mode & ~OTHERS)
             except OSError as error:
                 refused.append(f"{path}: {error.strerror}")
             else:

@@ -13,6 +13,8 @@ from holdfast.errors import StorageError
 
 PRIVATE_DIR = 0o700
 PRIVATE_FILE = 0o600
+#: The rights of everybody but the owner.
+OTHERS = 0o077
 _NOT_REGULAR = "is not a regular file"
 
 
@@ -154,5 +156,7 @@ _HINTS = {
     errno.EROFS: "The file system is mounted read-only. Mount it writable, or copy the home.",
     errno.EACCES: "Check who owns the folder and its permissions.",
     errno.EPERM: "Check who owns the folder and its permissions.",
+    errno.EMFILE: "Too many files are open in this process. Raise the limit (`ulimit -n`).",
+    errno.ENFILE: "Too many files are open on this machine. End some programs and try again.",
     errno.EIO: "The disk reports an error. Check it before you change anything on it.",
 }

@@ -51,7 +51,7 @@ class HermesLayout:
         return Layout(folder=self.folder)
 
     def git(self) -> Git:
-        return Git(store=self.store)
+        return Git(store=self.store, private=False)
 
     def exists(self) -> bool:
         return (self.store / "HEAD").is_file() and (self.store / "objects").is_dir()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import DamageError
-from holdfast.stores.files import PRIVATE_DIR
+from holdfast.stores.files import make_private_dir
 from holdfast.stores.shadowgit.git_object import Kind
 from holdfast.stores.shadowgit.listed_references import listed, locked, unlist
 from holdfast.stores.shadowgit.repository import REFS, TRASH_REFS, Layout
@@ -135,7 +135,7 @@ def _hide(layout: Layout, ref: Ref) -> bool:
     new = layout.store / ref.hidden(ROTATED).path
     # What git is about to change stays as it is.
     with contextlib.suppress(OSError), locked(layout.store / ref.path):
-        new.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
+        make_private_dir(new.parent)
         (layout.store / ref.path).replace(new)
         return True
     return False

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.stores.files import (
+    OTHERS,
     PRIVATE_DIR,
     make_private_dir,
     replace,
@@ -39,6 +40,7 @@ def prepare(layout: Layout, rules: Sequence[str] = ()) -> None:
             if not layout.exists():
                 found(layout)
     check(layout)
+    _close_to_others(layout)
     text = excludes_text(tuple(rules)).encode("utf-8", "surrogateescape")
     excludes = layout.store / EXCLUDES
     with storage_errors(f"write {excludes}"):
@@ -48,6 +50,22 @@ def prepare(layout: Layout, rules: Sequence[str] = ()) -> None:
         if not kept.exists():  # a checkpoint says under which rules it was taken, by this name
             kept.parent.mkdir(mode=PRIVATE_DIR, exist_ok=True)
             replace(kept, text)
+
+
+def _close_to_others(layout: Layout) -> None:
+    """Earlier versions let the umask decide who may read what git makes. One look tells whether
+    everything has been seen to: the folder that others are kept out of last."""
+    with storage_errors(f"make {layout.folder} private"):
+        if not layout.store.joinpath("objects").lstat().st_mode & OTHERS:
+            return
+        for place, folders, names in os.walk(layout.folder):
+            for name in (*folders, *names):
+                path = Path(place, name)
+                mode = path.lstat().st_mode
+                known = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+                if known and mode & OTHERS and path != layout.store / "objects":
+                    path.chmod(stat.S_IMODE(mode) & ~OTHERS)
+        layout.store.joinpath("objects").chmod(PRIVATE_DIR)
 
 
 def found(layout: Layout) -> None:

@@ -20,6 +20,9 @@ OLDEST = (2, 32)
 
 EXCLUDES = "excludes"
 
+#: With this umask git makes files and folders that only their owner can read.
+_PRIVATE = 0o077
+
 _CONFIG = {
     "core.bare": "false",
     "core.autocrlf": "false",
@@ -90,6 +93,8 @@ class Git:
     store: Path
     folder: Path | None = None
     work_tree: Path | None = None
+    #: What it makes is for its owner alone. In another agent's store that is for the user to say.
+    private: bool = True
 
     def run(
         self,
@@ -127,6 +132,7 @@ class Git:
                 stderr=subprocess.PIPE,
                 # If we are killed it goes on for a while: nobody else may begin meanwhile.
                 pass_fds=lock.held(),
+                umask=_PRIVATE if self.private else -1,
             )
         except OSError as error:
             raise StorageError(f"Cannot run git on {self.store}: {error.strerror}") from error

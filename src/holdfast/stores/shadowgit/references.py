@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, storage_errors, write_all
+from holdfast.stores.files import PRIVATE_FILE, make_private_dir, storage_errors, write_all
 from holdfast.stores.shadowgit.flushing import flush_folders
 
 #: Git may remove it again each time, though hardly ever twice.
@@ -44,7 +44,7 @@ class NewReference:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         for _ in range(_TRIES):
             if not self._path.parent.is_dir():
-                self._path.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
+                make_private_dir(self._path.parent)
                 self._new_folder = True
             try:
                 return os.open(self._lock, flags, PRIVATE_FILE)

@@ -40,6 +40,8 @@ _OF_ONE_PATH = {
     *NO_WAY,
 }
 
+_TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
+
 Blob = Callable[[str], bytes]
 
 #: What one thread writes at a time. Fewer files than that need no second thread.
@@ -66,6 +68,8 @@ class RestoreRun:
         self._stopped = False
         self._made: set[str] = set()
         self._staying: set[str] = set()
+        #: The files that this run wrote or deleted so far.
+        self.done: set[str] = set()
         self._kept: dict[str, str] = {}
 
     def perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
@@ -138,6 +142,7 @@ class RestoreRun:
             return  # done already: gone, or a directory in its place
         if seen.is_like(change.old):
             self._tree.unlink(path, seen)
+            self.done.add(change.path)
         else:
             self._keep(change, seen)
 
@@ -148,9 +153,16 @@ class RestoreRun:
         if len(some) <= 1:
             self._write_some(self._tree, changes)
             return
-        with ThreadPoolExecutor(_THREADS) as pool:
-            for _ in pool.map(self._write_beside, some):
-                continue
+        try:
+            with ThreadPoolExecutor(_THREADS) as pool:
+                for _ in pool.map(self._write_beside, some):
+                    continue
+        except OSError as error:
+            if error.errno not in _TOO_MANY_OPEN:
+                raise
+            # One at a time needs few descriptors. What is through already costs a look.
+            self._stopped = False
+            self._write_some(self._tree, changes)
 
     def _write_beside(self, changes: Sequence[Change]) -> None:
         """In a thread of its own. After an error that ends the run nothing more is begun."""
@@ -174,16 +186,16 @@ class RestoreRun:
             return
         path, content = path_bytes(change.path), self._blob(entry.oid)
         seen = tree.look(path, size=len(content) if change.old is None else None)
-        if seen is None:
-            tree.put(path, entry, content, None)
-        elif seen.is_like(entry):
+        if seen is not None and seen.is_like(entry):
             return
-        elif not seen.is_like(change.old):
+        if seen is not None and not seen.is_like(change.old):
             self._keep(change, seen)
-        elif not entry.is_link and seen.oid == entry.oid:
+            return
+        if seen is not None and not entry.is_link and seen.oid == entry.oid:
             tree.set_mode(path, entry.permissions)
         else:
             tree.put(path, entry, content, seen)
+        self.done.add(change.path)
 
     def _set_mode(self, path: str, modes: Modes) -> None:
         seen = self._tree.look(path_bytes(path), size=-1)

@@ -35,6 +35,7 @@ from holdfast.model.checkpoint import (
     Rollback,
     Sight,
 )
+from holdfast.model.units import format_count
 from holdfast.stores.files import storage_errors
 from holdfast.stores.shadowgit import restore_record
 from holdfast.stores.shadowgit.base import Content, content_of
@@ -179,7 +180,7 @@ class Restorer:
                 asked = replace(asked, fresh=tuple(sorted({*asked.fresh, *made})))
             # Write-order rule: the record is there before the first change, and until the last.
             restore_record.begin(self._folder, asked)
-            with _half_way(target):
+            with _half_way(target, run):
                 kept = run.perform(todo)
                 tree.flush()
         restore_record.end(self._folder)
@@ -289,12 +290,14 @@ class Restorer:
 
 
 @contextlib.contextmanager
-def _half_way(target: Checkpoint) -> Iterator[None]:
-    """An error in the middle of the work: the record stays, and there are two ways out."""
+def _half_way(target: Checkpoint, run: RestoreRun) -> Iterator[None]:
+    """An error in the middle of the work: it says how far that came, the record stays, and there
+    are two ways out."""
     try:
         with storage_errors(f"restore {target.workdir} to checkpoint {target.id} whole"):
             yield
     except HoldfastError as error:
+        error.message = f"{error.message} ({format_count(len(run.done), 'file')} done)"
         way_out = "The same restore again finishes it, `holdfast undo` takes it back."
         error.hint = way_out if error.hint is None else f"{error.hint} {way_out}"
         raise
