@@ -50,8 +50,8 @@ def work(machine: Machine, project: Path) -> None:
         for day in range(1, 5)
     ]
     machine.run("sessions", "import", "-", stdin="".join(f"{json.dumps(x)}\n" for x in lines))
-    machine.ok("sessions", "archive", lines[0]["id"], "--yes")
-    machine.ok("sessions", "delete", lines[1]["id"], "--yes")
+    machine.ok("sessions", "archive", str(lines[0]["id"]), "--yes")
+    machine.ok("sessions", "delete", str(lines[1]["id"]), "--yes")
     machine.ok("sessions", "prune", "--yes")
     machine.ok("undo")
     machine.ok("checkpoints", "prune", "--keep-last", "2", "--yes")

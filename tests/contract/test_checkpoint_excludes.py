@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.stores.shadowgit import excludes, founding, taking
+from holdfast.stores.shadowgit.commits import Details
 from holdfast.stores.shadowgit.store import ShadowGitStore
 from tests.contract.restore_bench import NOW, restore, take
 from tests.trees import everything
@@ -79,8 +80,7 @@ def test_pictures_survive_a_restore_of_a_checkpoint_of_an_earlier_version(
     with monkeypatch.context() as earlier:
         rules = excludes.excludes_text
         earlier.setattr(founding, "excludes_text", lambda m: excludes.earlier_text(rules(m)))
-        details = taking.Details
-        earlier.setattr(taking, "Details", lambda **some: details(**{**some, "rules": None}))
+        earlier.setattr(taking, "Details", lambda **some: Details(**{**some, "rules": None}))
         target = take(checkpoint_store(root), project)
     store = checkpoint_store(root)
     assert store.get(target).rules is None

@@ -21,7 +21,12 @@ def git(where: Path, *arguments: str) -> None:
     environment = {**os.environ, **identity, "GIT_CONFIG_GLOBAL": os.devnull}
     allowed = ["-c", "protocol.file.allow=always"]
     done = subprocess.run(
-        ["git", *allowed, *arguments], cwd=where, env=environment, capture_output=True, text=True
+        ["git", *allowed, *arguments],
+        check=False,
+        cwd=where,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
 

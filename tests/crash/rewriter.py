@@ -1,6 +1,6 @@
 """Rewrites the files of a folder over and over, until it is told to stop.
 
-`python -m tests.crash.rewriter FOLDER`. A line on stdin stops it. It then prints, as JSON, what each
+`python -m tests.crash.rewriter FOLDER`. A line on stdin stops it. It then says, as JSON, what each
 file held last.
 """
 
@@ -16,7 +16,8 @@ from pathlib import Path
 def main(folder: Path) -> None:
     names = sorted(path.name for path in folder.iterdir())
     last: dict[str, str] = {}
-    print("ready", flush=True)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     for number in itertools.count():
         path = folder / names[number % len(names)]
         text = f"{path.name} {number}\n"
@@ -29,7 +30,7 @@ def main(folder: Path) -> None:
         last[path.name] = text
         if number % 16 == 0 and select.select([sys.stdin], [], [], 0)[0]:
             break
-    print(json.dumps(last), flush=True)
+    sys.stdout.write(json.dumps(last))
 
 
 if __name__ == "__main__":

@@ -106,9 +106,9 @@ CHECKPOINT_KEYS: tuple[Key, ...] = (
         kind=Flag(),
         default=False,
         about=(
-            "Whether every file is read whenever a checkpoint is taken, compared or restored. Without",
-            "it a file counts as unchanged while its size and times are: right but for programs that",
-            "write through a shared memory map. Costs as much as reading the whole project.",
+            "Whether every file is read when a checkpoint is taken, compared or restored. Without",
+            "it a file counts as unchanged while its size and times are: right, but for programs",
+            "that write through a shared memory map. It costs as much as reading the project.",
         ),
     ),
 )

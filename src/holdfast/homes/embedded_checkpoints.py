@@ -26,10 +26,10 @@ def open_checkpoints(
 ) -> Recorder:
     """A recorder of checkpoints in a home, which is made when there is none.
 
-    What the home's config.toml says under [checkpoints] holds; `enabled` and `hash_all` outrank that.
+    What the home's config.toml says under [checkpoints] holds; `enabled` and `hash_all` outrank it.
     With `hash_all` every file is read each time, so that a write through a shared memory map is
-    seen, too. Its `store` lists and compares them; `rollback` restores one. `user_home` is a place that is too broad for a
-    checkpoint: by default, the home directory of whoever runs this.
+    seen, too. Its `store` lists and compares them; `rollback` restores one. `user_home` is a place
+    that is too broad for a checkpoint: by default, the home directory of whoever runs this.
     """
     root = named_place(home)
     create_home(root)

@@ -138,7 +138,7 @@ def _converted(
             for each in (folder, tree):
                 each.mkdir(mode=PRIVATE_DIR)
             (folder / "HEAD").write_text("ref: refs/heads/none\n")
-            git = Git(store=repository, folder=folder, work_tree=tree)
+            git = Git(store=repository, folder=folder, work_tree=tree, attributes=True)
             git.run("read-tree", old.tree)
             git.run("checkout-index", "--all", "--quiet", "--force")
             found = {}

@@ -9,7 +9,7 @@ from holdfast.model.checkpoint import Excluded
 from holdfast.stores.shadowgit.beside import path_text
 from holdfast.stores.shadowgit.git import Git
 from holdfast.stores.shadowgit.ignoring import Ignoring
-from holdfast.stores.shadowgit.walking import GIT, join, place
+from holdfast.stores.shadowgit.walking import GIT, has_unreadable_rules, join, place
 from holdfast.stores.shadowgit.worktrees import is_worktree
 
 
@@ -20,9 +20,10 @@ def excluded(git: Git, root: bytes) -> Iterator[Excluded]:
         stack = [b""]
         while stack:
             folder = stack.pop()
-            if folder and is_worktree(place(root, folder)):
+            here = place(root, folder)
+            if has_unreadable_rules(here) or (folder and is_worktree(here)):
                 continue
-            names = _names(place(root, folder))
+            names = _names(here)
             ignored = ignoring.ask([join(folder, name) for name in names])
             for name, is_directory in names.items():
                 path = join(folder, name)

@@ -20,6 +20,9 @@ OLDEST = (2, 32)
 
 EXCLUDES = "excludes"
 
+#: Attributes come from it, where git knows how (2.41): in the project a pipe may have their name.
+#: In an older git those of the store outrank the project's all the same.
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 #: With this umask git makes files and folders that only their owner can read.
 _PRIVATE = 0o077
 
@@ -95,6 +98,8 @@ class Git:
     work_tree: Path | None = None
     #: What it makes is for its owner alone. In another agent's store that is for the user to say.
     private: bool = True
+    #: Whether .gitattributes of the work tree count; git reads those as soon as it reads a file.
+    attributes: bool = False
 
     def run(
         self,
@@ -119,6 +124,8 @@ class Git:
         self._check_first()
         # Its own folder is enough of a PATH: git finds its other programs by itself.
         environment = {"PATH": str(Path(program).parent), **_ENVIRONMENT, **self._place()}
+        if not self.attributes:
+            environment["GIT_ATTR_SOURCE"] = _EMPTY_TREE
         if literal:
             environment["GIT_LITERAL_PATHSPECS"] = "1"
         environment |= _as_environment(self._config() | dict(config or {}))

@@ -7,6 +7,7 @@ checkpoint has, and the file's times only if git finds that content in the file.
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from holdfast.stores.shadowgit.git import Git, Said
 from holdfast.stores.shadowgit.index_file import index_bytes
 from holdfast.stores.shadowgit.resting import forget, is_at_rest, wake
 from holdfast.stores.shadowgit.trees import Node, Trees
+from holdfast.stores.shadowgit.walking import ATTRIBUTES, is_special
 
 _NO_OBJECT = "0" * 40
 
@@ -90,6 +92,8 @@ class PrivateIndex:
 
         When it did not the index is behind, as it was, and the next look is slower.
         """
+        if self._would_wait():
+            return False
         try:
             self.git.run("update-index", "-z", "--index-info", stdin=_index_info(nodes))
             self._refresh()
@@ -98,11 +102,28 @@ class PrivateIndex:
             return False
         return True
 
+    def _would_wait(self) -> bool:
+        """Whether a pipe stands where git reads attributes: then the times stay old, and the next
+        look reads more."""
+        if self.git.work_tree is None:
+            return False
+        root = os.fsencode(self.git.work_tree)
+        folders = {path.rpartition(b"/")[0] for path in self.known()}
+        above = {folder[:end] for folder in folders for end in _ends(folder)}
+        return any(is_special(b"/".join((root, each, ATTRIBUTES))) for each in above)
+
     def _refresh(self) -> None:
+        if self._would_wait():
+            return
         # 1: some files are not what the index says, which is none of our business here.
         with contextlib.suppress(StorageError):
             self.git.run("update-index", "-q", "--refresh", ok=(0, 1))
         self.unlock()
+
+
+def _ends(folder: bytes) -> list[int]:
+    """Where the names of a folder, and of those above it, end; the root's is 0."""
+    return [0, *(place for place, sign in enumerate(folder) if sign == ord("/")), len(folder)]
 
 
 def _index_info(nodes: Mapping[bytes, Node | None]) -> bytes:

@@ -28,10 +28,14 @@ from holdfast.stores.shadowgit.reading import (
 from holdfast.stores.shadowgit.state import Listing, State
 from holdfast.stores.shadowgit.trees import LINK, TREE, Node, Trees
 from holdfast.stores.shadowgit.walking import (
+    ATTRIBUTES,
     GIT,
     RULES,
+    UNREADABLE_RULES,
     Walk,
     Walked,
+    has_unreadable_rules,
+    is_special,
     join,
     parent,
     place,
@@ -101,17 +105,35 @@ def find_all(seeing: Seeing) -> Found:
             cleanup.enter_context(process)
         ignoring = cleanup.enter_context(Ignoring(seeing.index.git))
         walked = _walk(seeing, ignoring).below(b"", seeing.standing)
+        if walked.left.get(b"") == UNREADABLE_RULES:
+            raise StorageError(
+                f"Cannot look at {os.fsdecode(seeing.root)}: its .gitignore is a pipe, a socket or"
+                " a device, so nobody knows what to leave out.",
+                hint="Move it away and try again.",
+            )
         if b"" not in walked.directories:
             raise StorageError(
                 f"Cannot look at {os.fsdecode(seeing.root)}: it went away, or cannot be read."
             )
-        dirty = seeing.index.finish_look(process) if process is not None else set()
+        dirty: set[bytes] = set()
+        if process is not None and _has_pipe_for_attributes(seeing, walked):
+            process.kill()  # git waits for ever to read it
+            dirty = seeing.index.known()
+        elif process is not None:
+            dirty = seeing.index.finish_look(process)
         paths = dirty | walked.new | seeing.state.ahead | seeing.state.left.keys()
         paths |= _grown(seeing)
         if seeing.hash_all:
             paths |= {path for path, _ in seeing.trees.files(seeing.base)}
         paths -= ignoring.ask(_unsure(seeing, walked, paths))
     return Found(walked=walked, paths=frozenset(paths), whole=True)
+
+
+def _has_pipe_for_attributes(seeing: Seeing, walked: Walked) -> bool:
+    return any(
+        path.rpartition(b"/")[2] == ATTRIBUTES and is_special(place(seeing.root, path))
+        for path in (*walked.left, *seeing.state.left)
+    )
 
 
 def _grown(seeing: Seeing) -> set[bytes]:
@@ -235,8 +257,8 @@ def _walk(seeing: Seeing, ignoring: Ignoring) -> Walk:
 
 
 def _real(seeing: Seeing, given: Iterable[bytes]) -> list[bytes]:
-    """The given paths; where a link, nothing, or another worktree is on the way to one, that place
-    instead."""
+    """The given paths; where a link, nothing, another worktree or a directory whose rules cannot be
+    read is on the way to one, that place instead."""
     real: dict[bytes, None] = {}
     for path in given:
         names = path.split(b"/")
@@ -247,7 +269,8 @@ def _real(seeing: Seeing, given: Iterable[bytes]) -> list[bytes]:
             mode = _mode(place(seeing.root, so_far))
             if mode is None or not stat.S_ISDIR(mode):
                 break
-            if so_far and is_worktree(place(seeing.root, so_far)):
+            here = place(seeing.root, so_far)
+            if has_unreadable_rules(here) or (so_far and is_worktree(here)):
                 break
             so_far = join(so_far, name)
         real[so_far] = None

@@ -337,7 +337,7 @@ def _held(todo: Steps, shown: Preview) -> Mapping[str, str]:
 
 
 def _out_of_reach(tree: WorkingTree, todo: Steps, shown: Preview) -> Iterator[NotCaptured]:
-    """What was to be deleted, is still there, and is no longer captured: ignored by now, perhaps."""
+    """What was to be deleted, is still there, and is no longer captured: perhaps ignored by now."""
     known = {*seen(todo), *(each.path for each in todo.spared)}
     for path in shown.deleted:
         if path not in known and tree.look(path_bytes(path), size=-1) is not None:

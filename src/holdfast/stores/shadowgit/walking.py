@@ -21,6 +21,8 @@ from holdfast.stores.shadowgit.worktrees import WORKTREE, is_worktree
 
 GIT = b".git"
 RULES = b".gitignore"
+ATTRIBUTES = b".gitattributes"
+UNREADABLE_RULES = "a directory whose .gitignore is no file"
 #: The digest of a directory that could not be listed: no listing is equal to it.
 _UNLISTED: Seen = ("", "")
 _DIGEST_BYTES = 8
@@ -88,6 +90,9 @@ class Walk:
                 continue
             if names.nested and folder and is_worktree(place(self.root, folder)):
                 self._leave(folder, WORKTREE)
+                continue
+            if RULES in names.specials:
+                self._leave(folder, UNREADABLE_RULES)
                 continue
             here = self._rules(folder, names, rules)
             self.walked.directories[folder] = names.permissions
@@ -164,6 +169,21 @@ class Walk:
         self.walked.gone.add(folder)
         self.walked.listing[folder] = _UNLISTED
         self.walked.left[folder] = reason
+
+
+def has_unreadable_rules(folder: bytes) -> bool:
+    """Whether a pipe or a device stands where the rules of a directory should: git would wait for
+    ever to read it, and without the rules nobody knows what the project wants left out."""
+    return is_special(folder + b"/" + RULES)
+
+
+def is_special(path: bytes) -> bool:
+    """Whether something stands there that is no file, link or directory."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode))
 
 
 def _list(folder: bytes) -> _Names:

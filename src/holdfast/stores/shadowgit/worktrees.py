@@ -54,6 +54,6 @@ def _gitdir(path: bytes, inside: int | None) -> bytes | None:
 
 
 def _reads_like_one(gitdir: bytes) -> bool:
-    """`…/worktrees/NAME`; but a submodule may be called `worktrees/NAME`: `…/modules/worktrees/NAME`."""
+    """`…/worktrees/NAME`; `…/modules/worktrees/NAME` is a submodule called `worktrees/NAME`."""
     parts = [part for part in gitdir.split(b"/") if part]
     return parts[-2:-1] == [b"worktrees"] and parts[-3:-2] != [b"modules"]
