@@ -16,6 +16,7 @@ from holdfast.stores.files import (
     OTHERS,
     PRIVATE_DIR,
     make_private_dir,
+    read_file,
     replace,
     storage_errors,
     sync_dir,
@@ -44,7 +45,7 @@ def prepare(layout: Layout, rules: Sequence[str] = ()) -> None:
     text = excludes_text(tuple(rules)).encode("utf-8", "surrogateescape")
     excludes = layout.store / EXCLUDES
     with storage_errors(f"write {excludes}"):
-        if not excludes.exists() or excludes.read_bytes() != text:
+        if not excludes.exists() or read_file(excludes) != text:
             replace(excludes, text)
         kept = layout.rules(standing_digest(text))
         if not kept.exists():  # a checkpoint says under which rules it was taken, by this name

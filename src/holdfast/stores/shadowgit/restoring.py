@@ -36,7 +36,7 @@ from holdfast.model.checkpoint import (
     Sight,
 )
 from holdfast.model.units import format_count
-from holdfast.stores.files import storage_errors
+from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.shadowgit import restore_record
 from holdfast.stores.shadowgit.base import Content, content_of
 from holdfast.stores.shadowgit.beside import path_bytes, path_text
@@ -215,13 +215,13 @@ class Restorer:
 
     def _excludes(self, side: Checkpoint | Sight) -> bytes:
         """The default excludes that a checkpoint was taken under."""
-        now = (self._layout.store / EXCLUDES).read_bytes()
+        now = read_file(self._layout.store / EXCLUDES)
         if side.rules is None:
             text = earlier_text(now.decode("utf-8", "surrogateescape"))
             return text.encode("utf-8", "surrogateescape")
         if _DIGEST.fullmatch(side.rules):
             with contextlib.suppress(FileNotFoundError):
-                return self._layout.rules(side.rules).read_bytes()
+                return read_file(self._layout.rules(side.rules))
         return now
 
     def _beside_worktrees(self, tree: WorkingTree, todo: Steps, present: Sight) -> Steps:
