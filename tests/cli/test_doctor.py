@@ -28,6 +28,7 @@ CHECKS = [
     "totals",
     "search index",
     "write-ahead log",
+    "archive",
     "operation log",
     "trash",
     "operations",

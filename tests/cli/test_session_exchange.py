@@ -240,6 +240,7 @@ def test_out_and_in_and_out_again(stored: Machine) -> None:
         "messages": 8,
         "stopped": False,
         "replaced_kept_in": None,
+        "operation": None,
     }
     assert stored.ok(*other, "sessions", "export", "--all").out == first
     assert stored.json(*other, "sessions", "search", "已滿")["hits"][0]["session"] == CJK
@@ -303,14 +304,25 @@ def test_what_is_there_is_skipped_unless_replaced(stored: Machine) -> None:
     old = export(stored, DISK)
     document = take_in(stored, newer, "--replace")
     assert (document["imported"], document["replaced"]) == (0, 1)
-    kept = Path(document["replaced_kept_in"])
-    assert kept.parent == stored.home / "archive"
-    assert kept.read_text() == old, "nothing is lost silently, and it can be imported again"
-    assert kept.stat().st_mode & 0o777 == 0o600
+    assert Path(document["replaced_kept_in"]) == stored.home / "archive"
+    assert [each["id"] for each in archived_in(stored)] == [DISK]
     [hit] = stored.json("sessions", "search", "another")["hits"]
     assert (hit["session"], hit["source"]) == (DISK, "signal")
     assert stored.json("sessions", "search", "checkpoints")["hits"] == []
     assert stored.json("sessions", "show", CJK)["session"]["parent_id"] == DISK
+    refused = stored.run("sessions", "restore", DISK)
+    assert (refused.code, "delete the one in the store" in refused.words) == (1, True)
+    stored.ok("sessions", "end", DISK)
+    stored.ok("sessions", "delete", DISK, "--yes")
+    stored.ok("sessions", "restore", DISK)
+    assert export(stored, DISK) == old, "nothing is lost"
+    assert stored.json("sessions", "show", CJK)["session"]["parent_id"] == DISK
+    assert archived_in(stored) == []
+
+
+def archived_in(machine: Machine) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = machine.json("sessions", "list", "--archived")["sessions"]
+    return found
 
 
 def test_a_session_in_use_is_not_replaced(stored: Machine) -> None:
