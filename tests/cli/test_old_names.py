@@ -80,6 +80,8 @@ def test_a_key_from_elsewhere(tmp_path: Path, table: str, old: str, new: str) ->
     ("one", "other"),
     [
         ("--include-files", "--no-files"),
+        ("--inclde-files", "--no-files"),
+        ("--and-files", "--no-files"),
         ("--files", "--no-files"),
         ("--only-files", "--no-files"),
         ("--delete-orphans", "--keep-orphans"),
@@ -93,9 +95,19 @@ def test_opposites(one: str, other: str) -> None:
     assert are_opposites(other, one)
 
 
-@pytest.mark.parametrize("one", ["--no-files", "--keep-last", "--older-than", "undo"])
-def test_a_name_is_not_its_own_opposite(one: str) -> None:
-    assert not are_opposites(one, one)
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("--no-fles", "--no-files"),
+        ("--kep-daily", "--keep-daily"),
+        ("--last", "--keep-last"),
+        ("--older-then", "--older-than"),
+        ("udo", "undo"),
+    ],
+)
+def test_what_is_only_mistyped_is_no_opposite(typed: str, meant: str) -> None:
+    assert not are_opposites(typed, meant)
+    assert not are_opposites(meant, meant)
 
 
 @given(

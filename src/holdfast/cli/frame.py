@@ -94,8 +94,9 @@ def _store(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
 def _check_number(value: object, param: click.Parameter, ctx: click.Context) -> None:
     """A store counts in 64 bits. Infinity and "not a number" pass every test of a range."""
     if isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
-        what = "is not a number" if value != value else "is too large"  # noqa: PLR0124 - NaN
-        raise click.BadParameter(f"this {what}; at most {_LARGEST:,}.", ctx, param)
+        too_large = f"this is too large; at most {_LARGEST:,}."
+        is_nan = value != value  # noqa: PLR0124
+        raise click.BadParameter("this is not a number." if is_nan else too_large, ctx, param)
 
 
 class _Framed(click.Command):

@@ -10,8 +10,10 @@ import click
 
 from holdfast.config import old_names
 
-_FOR = ("include-", "with-", "only-", "delete-", "remove-", "drop-", "prune-")
-_AGAINST = ("no-", "not-", "non-", "without-", "skip-", "exclude-", "keep-", "un")
+_NOT = ("no-", "not-", "non-", "without-", "skip-", "exclude-")
+_REMOVE = ("delete-", "remove-", "drop-", "prune-")
+_KEEP = "keep-"
+_UN = "un"
 _SAME = 0.8
 
 
@@ -34,21 +36,25 @@ def command_error(name: str, known: Collection[str], ctx: click.Context) -> clic
 
 
 def are_opposites(one: str, other: str) -> bool:
-    """Whether two names differ in that one says no to what the other says yes to."""
-    (sign, stem), (other_sign, other_stem) = _parted(one), _parted(other)
-    return sign != other_sign and SequenceMatcher(None, stem, other_stem).ratio() >= _SAME
+    """Whether one of two names says no to what the other says yes to."""
+    bare, other_bare = (name.lstrip("-").replace("_", "-") for name in (one, other))
+    return _denies(bare, other_bare) or _denies(other_bare, bare)
 
 
-def _parted(name: str) -> tuple[bool, str]:
-    """Whether a name is for something, and for what."""
-    bare = name.lstrip("-").replace("_", "-")
-    for prefix in _FOR:
-        if bare.startswith(prefix):
-            return True, bare.removeprefix(prefix)
-    for prefix in _AGAINST:
-        if bare.startswith(prefix) and len(bare) > len(prefix) + 1:
-            return False, bare.removeprefix(prefix)
-    return True, bare
+def _denies(no: str, yes: str) -> bool:
+    if no == _UN + yes:
+        return True
+    if no.startswith(_KEEP):
+        return yes.startswith(_REMOVE) and _ends_alike(yes, no.removeprefix(_KEEP))
+    prefix = next((each for each in _NOT if no.startswith(each)), None)
+    if prefix is None or yes.startswith(_NOT):
+        return False
+    return _ends_alike(yes, no.removeprefix(prefix))
+
+
+def _ends_alike(name: str, stem: str) -> bool:
+    """By its end: what stands before it may be a word for yes that nobody knows, or mistyped."""
+    return SequenceMatcher(None, name[-len(stem) :], stem).ratio() >= _SAME
 
 
 def _without_opposites(name: str, known: Iterable[str]) -> list[str]:

@@ -94,7 +94,6 @@ OPTIONS: dict[str, dict[str, str]] = {
     "checkpoints prune": {
         "--days": "--retention-days",
         "--older-than": "--retention-days",
-        "--max-size-mb": "--max-total-size 500MB",
         "--max-total-size-mb": "--max-total-size 500MB",
         "--max-checkpoints": "--max-snapshots",
         "--no-delete-orphans": "--keep-orphans",
