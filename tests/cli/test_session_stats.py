@@ -94,21 +94,22 @@ def removed_sessions(document: Any) -> tuple[int, int]:
     return len(going), sum(item["bytes"] for item in going)
 
 
+TITLED_STAY = "[sessions]\nkeep_titled = true\n"
+
+
 @pytest.mark.parametrize(
     ("settings", "command", "count"),
     [
         ("", "gc", 2),
-        ("[sessions]\nkeep_titled = true", "gc", 1),
+        (TITLED_STAY, "gc", 1),
         ("[sessions]\nretention_days = 20", "prune", 2),
         (
-            "[sessions]\nkeep_titled = true\nretention_days = 20\n"
-            "[sessions.source.cron]\nretention_days = 90",
+            f"{TITLED_STAY}retention_days = 20\n[sessions.source.cron]\nretention_days = 90",
             "prune",
             1,
         ),
         (
-            "[sessions]\nkeep_titled = true\nretention_days = 90\n"
-            "[sessions.source.cron]\nretention_days = 20",
+            f"{TITLED_STAY}retention_days = 90\n[sessions.source.cron]\nretention_days = 20",
             "prune",
             1,
         ),
