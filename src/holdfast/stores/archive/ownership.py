@@ -25,6 +25,7 @@ MEMORY = "archive-folders.json"
 OWNER = "owner.json"
 _MISSING = "Is its disk mounted? Then check `folder` of [archive] in config.toml."
 _ARCHIVED = b'"action":"archive"'
+_DONE = b'"result":"removed"'
 
 
 class Ownership:
@@ -99,7 +100,8 @@ class Ownership:
         if _has_archive(self._state / USUAL_FOLDER):
             return False
         journals = (self._state / "operations").glob("*.jsonl")
-        return any(_ARCHIVED in read_file(path) for path in journals)
+        # An intent alone is no archived session: a first try that failed must not bar the next.
+        return any(_ARCHIVED in said and _DONE in said for said in map(read_file, journals))
 
     def _is_mine(self, owner: dict[str, Any]) -> bool:
         """A home that was moved keeps its id; of one that was copied, the original has the folder.
