@@ -1,0 +1,140 @@
+"""The plain model: what was ever made, and where it must be now.
+
+It knows nothing of how Holdfast works. A session, a file or a checkpoint that was made is in one
+place until a command that may do so moves it, and nothing but an explicit discard makes it `GONE`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.trees import Everything
+
+STORE = "store"
+ARCHIVE = "archive"
+GONE = "gone"
+#: Where files lie while they are in their place.
+SESSIONS = "sessions"
+#: In front of the operation that put it there: from the store, and from the archive.
+TRASH = "trash "
+BIN = "archive trash "
+
+AGENT = "agent"
+DEAD = "dead"
+RELEASED = "released"
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Session:
+    """One session as it was made. An id that is used again is another one of these.
+
+    `line` is its line of an export without its parent, `row` what only the list says of it.
+    `parent` is the session it came from, wherever that is now. `holder` says who has a lease.
+    """
+
+    id: str
+    line: dict[str, Any]
+    row: dict[str, Any]
+    parent: Session | None = None
+    key: str | None = None
+    holder: str | None = None
+    place: str = STORE
+    removed_at: float = 0.0
+    #: Which operation moved it last, and which ones may have given it its end.
+    operation: str = ""
+    ended_by: tuple[str, ...] = ()
+
+    @property
+    def here(self) -> bool:
+        return self.place == STORE
+
+    @property
+    def ended(self) -> bool:
+        return self.line["ended_at"] is not None
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.line["messages"]
+        return found
+
+    @property
+    def last_activity(self) -> float:
+        """The latest of start, last message and end."""
+        said = [each.get("timestamp") or 0.0 for each in self.messages]
+        return max(self.line["started_at"], self.line["ended_at"] or 0.0, *said, 0.0)
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.place})"
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class File:
+    """One session file. `session` is the id in its name; `packed_with` the session whose bundle
+    holds it while it is in the archive."""
+
+    name: str
+    session: str
+    content: bytes
+    touched: float
+    place: str = SESSIONS
+    packed_with: Session | None = None
+    removed_at: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.place})"
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Checkpoint:
+    id: str
+    project: str
+    tree: Everything
+    place: str = STORE
+    removed_at: float = 0.0
+
+    def __str__(self) -> str:
+        return f"checkpoint {self.id[:12]} ({self.place})"
+
+
+@dataclass(kw_only=True, slots=True)
+class Rollback:
+    """What undoing a restore needs to know: how the project was before, and right after."""
+
+    project: str
+    before: Everything
+    after: Everything
+
+
+@dataclass(slots=True)
+class Model:
+    sessions: list[Session] = field(default_factory=list)
+    files: list[File] = field(default_factory=list)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    rollbacks: dict[str, Rollback] = field(default_factory=dict)
+    #: Lines that were exported, to be imported again.
+    exports: list[list[dict[str, Any]]] = field(default_factory=list)
+    operations: set[str] = field(default_factory=set)
+    made: int = 0
+
+    def here(self) -> list[Session]:
+        return [each for each in self.sessions if each.here]
+
+    def archived(self) -> list[Session]:
+        return [each for each in self.sessions if each.place == ARCHIVE]
+
+    def stored(self, name: str) -> Session | None:
+        return next((each for each in self.here() if each.id == name), None)
+
+    def files_of(self, session: Session) -> list[File]:
+        """Those in `sessions/` that carry its id."""
+        return [f for f in self.files if f.place == SESSIONS and f.session == session.id]
+
+    def loose(self) -> list[File]:
+        """Files in their place whose session is not in the store."""
+        ids = {each.id for each in self.here()}
+        return [f for f in self.files if f.place == SESSIONS and f.session not in ids]
+
+    def next_id(self) -> str:
+        self.made += 1
+        return f"20330518_033320_{self.made:06x}"

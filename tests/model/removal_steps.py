@@ -1,0 +1,120 @@
+"""What takes sessions and files out of the store: by rules, and by name."""
+
+from __future__ import annotations
+
+from tests.model.judge import Step
+from tests.model.kept import AGENT, GONE, TRASH, Session
+from tests.model.run import DAY, SOURCES, TRIVIAL, Run, Steps, pick
+
+
+def remove(run: Run, step: Step, session: Session, place: str, *, must: bool = True) -> None:
+    """A session may go, and its files with it."""
+    step.move(session, place, must=must)
+    for each in run.model.files_of(session):
+        step.move(each, place, must=False)
+        step.after[each] = session
+
+
+def removable(session: Session) -> bool:
+    return session.here and session.ended and not session.row["pinned"] and session.holder != AGENT
+
+
+def with_delegates(run: Run, step: Step, place: str) -> None:
+    """A trivial delegate may go with the session that sent it."""
+    for each in run.model.here():
+        sent = each.line["relation"] == "delegate" and each.parent in step.moves
+        small = removable(each) and len(each.messages) <= TRIVIAL
+        if sent and small and each not in step.moves:
+            remove(run, step, each, place, must=False)
+
+
+def _wanted(run: Run, number: int) -> list[str]:
+    return ["--source", SOURCES[number % 4]] if number % 5 == 0 else []
+
+
+def prune(run: Run, a: int, b: int, c: int) -> Step | None:
+    days = (1, 8, 30, 100)[a % 4]
+    source = _wanted(run, b)
+    scope = ("", "", "", "--files-only", "--no-files")[c % 5]
+    now = ["--now"] if b % 7 == 1 else []
+    place = GONE if now else TRASH
+    before = run.now - days * DAY
+    step = Step(faulty=run.fault is not None)
+    going = [
+        each
+        for each in run.model.here()
+        if removable(each)
+        and each.last_activity < before
+        and (not source or each.line["source"] == source[1])
+    ]
+    for each in going:
+        if scope == "--files-only":
+            for file in run.model.files_of(each):
+                step.move(file, place)
+        elif scope == "--no-files":
+            step.move(each, place)
+        else:
+            remove(run, step, each, place)
+    if scope != "--files-only":
+        with_delegates(run, step, place)
+    if scope != "--no-files":
+        loose(run, step, before, place, must=not source)
+    flags = [flag for flag in (*source, *now, scope) if flag]
+    run.command("sessions", "prune", "--older-than", f"{days}d", *flags, "--yes")
+    return step
+
+
+def loose(run: Run, step: Step, before: float, place: str, *, must: bool) -> None:
+    """Files without a session, old enough and untouched for a day."""
+    for each in run.model.loose():
+        if each.touched < min(before, run.now - DAY):
+            step.move(each, place, must=must)
+
+
+def trivial(run: Run, session: Session) -> bool:
+    idle = run.now - session.last_activity
+    said = len(session.messages)
+    return (said == 0 and idle > DAY) or (said <= TRIVIAL and idle > 7 * DAY)
+
+
+def gc(run: Run, a: int, b: int, _: int) -> Step | None:
+    source = _wanted(run, a)
+    now = ["--now"] if b % 7 == 1 else []
+    place = GONE if now else TRASH
+    step = Step(faulty=run.fault is not None)
+    going = [
+        each
+        for each in run.model.here()
+        if removable(each)
+        and trivial(run, each)
+        and (not source or each.line["source"] == source[1])
+    ]
+    for each in going:
+        remove(run, step, each, place)
+    with_delegates(run, step, place)
+    run.command("sessions", "gc", *source, *now, "--yes")
+    return step
+
+
+def delete(run: Run, a: int, b: int, c: int) -> Step | None:
+    here = run.model.here()
+    if not here:
+        return None
+    named = {pick(here, a), pick(here, b)} if c % 3 == 0 else {pick(here, a)}
+    now = ["--now"] if c % 7 == 1 else []
+    place = GONE if now else TRASH
+    step = Step(faulty=run.fault is not None)
+    going = [each for each in named if each is not None and each.ended and each.holder != AGENT]
+    for each in going:
+        remove(run, step, each, place)
+    with_delegates(run, step, place)
+    ids = sorted(each.id for each in named if each is not None)
+    run.command("sessions", "delete", *ids, *now, "--yes", codes=(0,) if going else (0, 1, 2))
+    return step
+
+
+STEPS: Steps = {
+    "prune": (5, prune),
+    "gc": (3, gc),
+    "delete": (4, delete),
+}

@@ -1,0 +1,279 @@
+"""What packs away, brings back and discards: archive, restore, export, import, undo, trash."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tests.model.judge import ANY, Step
+from tests.model.kept import (
+    AGENT,
+    ARCHIVE,
+    BIN,
+    DEAD,
+    GONE,
+    RELEASED,
+    SESSIONS,
+    STORE,
+    TRASH,
+    File,
+    Session,
+)
+from tests.model.removal_steps import loose, remove, removable, trivial, with_delegates
+from tests.model.run import DAY, Run, Steps, pick, totals
+
+
+def archive(run: Run, a: int, b: int, _: int) -> Step | None:
+    """By name, or what is old enough."""
+    step = Step(faulty=run.fault is not None)
+    if b % 2:
+        session = pick(run.model.here(), a)
+        if session is None:
+            return None
+        going = [session] if session.ended and session.holder != AGENT else []
+        flags, codes = [session.id], (0,) if going else (0, 1, 2)
+    else:
+        days = (1, 8, 30, 100)[a % 4]
+        before = run.now - days * DAY
+        here = run.model.here()
+        going = [each for each in here if removable(each) and each.last_activity < before]
+        flags, codes = ["--older-than", f"{days}d"], (0,)
+    for each in going:
+        remove(run, step, each, ARCHIVE)
+    run.command("sessions", "archive", *flags, "--yes", codes=codes)
+    return step
+
+
+def restore(run: Run, a: int, b: int, _: int) -> Step | None:
+    archived = run.model.archived()
+    session = pick(archived, a)
+    if session is None:
+        return None
+    step = Step(faulty=run.fault is not None)
+    ids = {each.id for each in archived} if b % 4 == 0 else {session.id}
+    for name in ids:
+        bring(run, step, [each for each in archived if each.id == name])
+    flags = ["--all"] if b % 4 == 0 else [session.id]
+    run.command("sessions", "restore", *flags, codes=(0, 1, 2))
+    return step
+
+
+def bring(run: Run, step: Step, archived: Sequence[Session]) -> None:
+    """Bundles of one id: one of them comes back, unless a session with that id is there."""
+    if run.model.stored(archived[0].id) is not None:
+        return
+    for session in archived:
+        step.move(session, STORE, must=len(archived) == 1)
+        for each in packed(run, session):
+            step.move(each, SESSIONS, must=False)
+
+
+def packed(run: Run, session: Session) -> list[File]:
+    return [f for f in run.model.files if f.place == ARCHIVE and f.packed_with is session]
+
+
+def prune_archive(run: Run, a: int, b: int, _: int) -> Step | None:
+    days = (1, 8, 30)[a % 3]
+    now = ["--now"] if b % 3 == 0 else []
+    step = Step(faulty=run.fault is not None)
+    for session in run.model.archived():
+        if session.removed_at < run.now - days * DAY:
+            step.move(session, GONE if now else BIN, must=False)
+            for each in packed(run, session):
+                if now:
+                    step.move(each, GONE, must=False)
+    run.command("sessions", "prune", "--archived", "--older-than", f"{days}d", *now, "--yes")
+    return step
+
+
+def export(run: Run, a: int, b: int, _: int) -> Step | None:
+    here = run.model.here()
+    if not here:
+        return None
+    path = run.world.root / f"export-{len(run.model.exports)}.jsonl"
+    chosen = {pick(here, a), pick(here, b)}
+    ids = sorted(each.id for each in chosen if each is not None)
+    said = run.command("sessions", "export", *ids, "--output", str(path))
+    if said.code != 0:
+        assert not path.exists(), "an export that failed left a file"
+        return Step(faulty=True)
+    run.model.exports.append([json.loads(line) for line in path.read_text().splitlines()])
+    return Step()
+
+
+def bring_in(run: Run, a: int, b: int, _: int) -> Step | None:
+    """Import what was exported before, over what is there or beside it."""
+    if not run.model.exports:
+        return None
+    number = a % len(run.model.exports)
+    replace = b % 2 == 0
+    step = Step(faulty=run.fault is not None)
+    made: dict[str, Session] = {}
+    for line in run.model.exports[number]:
+        old = run.model.stored(line["id"])
+        if old is not None and (not replace or old.holder in (AGENT, DEAD)):
+            continue
+        if old is not None:
+            # The copy that was replaced is kept; its files stay with the id.
+            step.move(old, ARCHIVE, TRASH)
+        made[line["id"]] = _imported(run, line, made)
+        step.move(made[line["id"]], STORE)
+    path = run.world.root / f"export-{number}.jsonl"
+    flags = ["--replace"] if replace else []
+    run.command("sessions", "import", *flags, str(path), codes=(0, 1))
+    return step
+
+
+def _imported(run: Run, line: dict[str, Any], made: dict[str, Session]) -> Session:
+    kept = {name: value for name, value in line.items() if name not in _ASIDE}
+    session = Session(
+        id=line["id"],
+        line=kept,
+        row=totals(kept["messages"]) | {"pinned": line.get("pinned", False)},
+        place=GONE,
+    )
+    parent = line["parent_id"]
+    session.parent = made.get(parent) or run.model.stored(parent) if parent else None
+    key = line.get("routing_key")
+    taken = any(each.key == key for each in run.model.here() if each.id != session.id)
+    session.key = None if key is None or taken else key
+    run.model.sessions.append(session)
+    return session
+
+
+_ASIDE = ("parent_id", "routing_key", "pinned")
+
+
+def undo(run: Run, a: int, _b: int, _c: int) -> Step | None:
+    """Any operation that left something behind, not only the latest; now and then another."""
+    waiting = sorted({_operation(t.place) for t in _in_trash(run)} | _archivings(run), key=int)
+    known = sorted(run.model.operations, key=int)
+    operation = pick(waiting, a // 5) if a % 5 and waiting else pick(known, a)
+    if operation is None or operation in run.model.rollbacks:
+        return None
+    step = Step(faulty=run.fault is not None)
+    come = _bring_back(run, step, operation)
+    run.command("undo", operation, codes=(0,) if come else (0, 1, 2, 5))
+    return step
+
+
+def _in_trash(run: Run) -> list[Any]:
+    things = [*run.model.sessions, *run.model.files, *run.model.checkpoints]
+    return [each for each in things if each.place.startswith((TRASH, BIN))]
+
+
+def _operation(place: str) -> str:
+    return place.rpartition(" ")[2]
+
+
+def _archivings(run: Run) -> set[str]:
+    return {each.operation for each in run.model.archived() if each.operation}
+
+
+def _bring_back(run: Run, step: Step, operation: str) -> bool:
+    """Everything that the operation took comes back, where its place is free. Whether something
+    must."""
+    here = {each.id for each in run.model.here()}
+    names = {each.name for each in run.model.files if each.place == SESSIONS}
+    blocked = False
+    for session in run.model.sessions:
+        if session.place == TRASH + operation:
+            blocked |= session.id in here
+            step.move(session, STORE, must=session.id not in here)
+        elif session.place == BIN + operation:
+            step.move(session, ARCHIVE)
+        elif session.place == ARCHIVE and session.operation == operation:
+            blocked |= session.id in here
+            step.move(session, STORE, must=session.id not in here)
+            for each in packed(run, session):
+                step.move(each, SESSIONS, must=False)
+    for each in run.model.files:
+        if each.place == TRASH + operation:
+            step.move(each, SESSIONS, must=each.name not in names and not blocked)
+    for checkpoint in run.model.checkpoints:
+        if checkpoint.place == TRASH + operation:
+            step.move(checkpoint, STORE)
+    for session in run.model.here():
+        if operation in session.ended_by:
+            step.changes[session] = [{"ended_at": None, "end_reason": None}, None]
+    return bool(step.must)
+
+
+def empty(run: Run, a: int, b: int, _: int) -> Step | None:
+    """All of the trash, that of one operation, or what is old."""
+    things = _in_trash(run)
+    step = Step(faulty=run.fault is not None)
+    flags: list[str] = []
+    if b % 3 == 0 and things:
+        operation = _operation(things[a % len(things)].place)
+        flags = [operation]
+        things = [each for each in things if _operation(each.place) == operation]
+    elif b % 3 == 1:
+        flags = ["--older-than", "2d"]
+        things = [each for each in things if each.removed_at < run.now - 2 * DAY]
+    for each in things:
+        discard(run, step, each)
+    run.command("trash", "empty", *flags, "--yes")
+    return step
+
+
+def discard(run: Run, step: Step, thing: Any) -> None:
+    """It is gone for good, and so are the files in its bundle."""
+    step.move(thing, GONE)
+    if isinstance(thing, Session):
+        for each in packed(run, thing):
+            step.move(each, GONE)
+
+
+def maintain(run: Run, _a: int, _b: int, _c: int) -> Step | None:
+    step = Step(faulty=run.fault is not None)
+    expired = run.now - run.options.trash_days * DAY
+    for each in _in_trash(run):
+        if each.removed_at < expired:
+            discard(run, step, each)
+    _abandoned(run, step)
+    here = [each for each in run.model.here() if removable(each)]
+    for each in here:
+        old = run.options.auto_prune and each.last_activity < run.now - 90 * DAY
+        if old or (run.options.auto_gc and trivial(run, each)):
+            remove(run, step, each, TRASH)
+    with_delegates(run, step, TRASH)
+    if run.options.auto_prune:
+        loose(run, step, run.now - 90 * DAY, TRASH, must=True)
+    for checkpoint in run.model.checkpoints:
+        if checkpoint.place == STORE:
+            step.move(checkpoint, TRASH, must=False)
+    run.command("maintain", "--force")
+    return step
+
+
+def abandoned(run: Run, _a: int, _b: int, _c: int) -> Step | None:
+    """The agent itself ends what others left behind."""
+    step = Step()
+    _abandoned(run, step)
+    answer = run.ask("end_abandoned")
+    step.faulty = run.fault is not None and not isinstance(answer, list)
+    return step
+
+
+def _abandoned(run: Run, step: Step) -> None:
+    """Ended when the holder is provably gone and it was idle for a day; never removed with it."""
+    for each in run.model.here():
+        idle = run.now - each.last_activity > DAY
+        if not each.ended and idle and each.holder in (DEAD, RELEASED):
+            ended = {"ended_at": ANY, "end_reason": "abandoned", "ended_by": ANY}
+            step.changes[each] = [ended] if each.holder == DEAD else [ended, None]
+
+
+STEPS: Steps = {
+    "archive": (4, archive),
+    "restore": (4, restore),
+    "prune_archive": (1, prune_archive),
+    "export": (2, export),
+    "bring_in": (2, bring_in),
+    "undo": (8, undo),
+    "empty": (1, empty),
+    "maintain": (3, maintain),
+    "abandoned": (1, abandoned),
+}
