@@ -43,7 +43,7 @@ def _everything_comes_back(run: Run, copy: World, chance: random.Random) -> None
         if turn == 0:
             _check_lineage(run, seen, sessions)
         sessions = [each for each in sessions if not _is_back(each, seen)]
-        files = [each for each in files if seen.files.get(each.name) != each.content]
+        files = [e for e in files if seen.files.get(e.name) != (e.content, e.touched)]
         checkpoints = [each for each in checkpoints if not _is_whole(each, copy, seen)]
         if not (sessions or files or checkpoints):
             return
@@ -87,19 +87,13 @@ def _is_whole(checkpoint: Checkpoint, copy: World, seen: Seen) -> bool:
         return False
     shown = copy.holdfast("checkpoints", "show", checkpoint.id).document["captured"]
     wanted = {
-        name: (_git_mode(mode), _git_id(content))
+        name: (f"{mode:o}", _git_id(content))
         for name, (mode, content) in checkpoint.tree.items()
         if not stat.S_ISDIR(mode)
     }
     found = {each["path"]: (each["mode"], each["oid"]) for each in shown}
     assert found == wanted, f"{checkpoint} has {found}, and should have {wanted}"
     return True
-
-
-def _git_mode(mode: int) -> str:
-    if stat.S_ISLNK(mode):
-        return "120000"
-    return "100755" if mode & stat.S_IXUSR else "100644"
 
 
 def _git_id(content: bytes) -> str:

@@ -24,7 +24,7 @@ from tests.model.kept import (
     Model,
     Session,
 )
-from tests.model.look import Seen, SeenSession
+from tests.model.look import Seen, SeenFile, SeenSession
 
 Thing = Session | File | Checkpoint
 One = TypeVar("One", Session, Checkpoint, File)
@@ -200,24 +200,31 @@ def _files(model: Model, step: Step, seen: Seen, fresh: Sequence[str]) -> None:
         found.update([SESSIONS] if name in seen.files else [])
         may_grow = any(name.startswith(start) for start in step.grown)
         for chosen in _assignments(mine, step, found, fresh, _OUT_OF_SIGHT):
-            if _bytes_fit(mine, chosen, seen.files.get(name, b""), may_grow=may_grow):
+            if _bytes_fit(mine, chosen, seen.files.get(name), may_grow=may_grow):
                 for each, place in zip(mine, chosen, strict=True):
                     each.place = place
                     if place == SESSIONS:
-                        each.content = seen.files[name]
+                        each.content, each.touched = seen.files[name]
                 break
         else:
             new = may_grow and name in seen.files and SESSIONS not in [e.place for e in mine]
             assert new, _lost_file(name, mine, found, step, seen)
             owner = max((s.id for s in model.sessions if s.id in name), key=len)
-            model.files.append(File(name=name, session=owner, content=seen.files[name], touched=0))
+            content, touched = seen.files[name]
+            made = File(name=name, session=owner, content=content, touched=touched)
+            model.files.append(made)
 
 
 def _bytes_fit(
-    mine: Sequence[File], chosen: Sequence[str], found: bytes, *, may_grow: bool
+    mine: Sequence[File], chosen: Sequence[str], found: SeenFile | None, *, may_grow: bool
 ) -> bool:
+    """What was written is as it was, with its time; what is being written has only grown."""
     return all(
-        each.content == found or (may_grow and found.startswith(each.content))
+        found is not None
+        and (
+            (each.content, each.touched) == found
+            or (may_grow and found.content.startswith(each.content))
+        )
         for each, place in zip(mine, chosen, strict=True)
         if place == SESSIONS
     )
@@ -228,7 +235,7 @@ def _lost_file(name: str, mine: Sequence[File], found: Counter[str], step: Step,
     for each in mine:
         lines.append(f"  it was in {each.place} and may go to {step.moves.get(each, 'no place')}")
         if name in seen.files:
-            lines.append(f"  it had {each.content!r} and has {seen.files[name]!r}")
+            lines.append(f"  it had {each.content!r}, {each.touched}; it has {seen.files[name]}")
     return "\n".join(lines)
 
 

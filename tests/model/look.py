@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.model.kept import ARCHIVE, BIN, STORE, TRASH
 from tests.model.world import World
@@ -22,6 +23,11 @@ class SeenSession:
     key: str | None
 
 
+class SeenFile(NamedTuple):
+    content: bytes
+    touched: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """`places` and `checkpoints` count, for each id, where it was found; `trash` does it for the
@@ -29,22 +35,33 @@ class Seen:
 
     store: dict[str, SeenSession]
     places: dict[str, Counter[str]]
-    files: dict[str, bytes]
+    files: dict[str, SeenFile]
     trash: dict[str, Counter[str]]
     checkpoints: dict[str, Counter[str]]
     operations: dict[str, dict[str, Any]]
 
 
 def look(world: World) -> Seen:
-    store = _store(world)
+    reads = [
+        ("sessions", "export", "--all"),
+        ("--json", "sessions", "list"),
+        ("--json", "sessions", "list", "--archived"),
+        ("--json", "trash", "list"),
+        ("--json", "log", "--limit", "1000"),
+    ]
+    if (world.home / "checkpoints").exists():
+        reads.append(("--json", "checkpoints", "list", "--all-projects"))
+    exported, *told = world.read(*reads)
+    listed, archived, trashed, log, *taken = map(json.loads, told)
+    store = _store(exported, listed["sessions"])
     places: dict[str, Counter[str]] = {name: Counter([STORE]) for name in store}
-    for each in _told(world, "sessions", "list", "--archived")["sessions"]:
+    for each in archived["sessions"]:
         places.setdefault(each["id"], Counter())[ARCHIVE] += 1
     checkpoints: dict[str, Counter[str]] = {}
-    for each in _checkpoints(world):
+    for each in taken[0]["checkpoints"] if taken else ():
         checkpoints.setdefault(each["id"], Counter())[STORE] += 1
     trash: dict[str, Counter[str]] = {}
-    for each in _told(world, "trash", "list")["trash"]:
+    for each in trashed["trash"]:
         where = (BIN if each["kind"] == "archived_session" else TRASH) + each["operation"]
         if each["kind"] == "checkpoint":
             checkpoints.setdefault(each["id"], Counter())[where] += 1
@@ -52,31 +69,24 @@ def look(world: World) -> Seen:
             places.setdefault(each["id"], Counter())[where] += 1
         else:
             trash.setdefault(each["id"].removeprefix("sessions/"), Counter())[where] += 1
-    files = {path.name: path.read_bytes() for path in world.files.glob("*") if path.is_file()}
-    log = _told(world, "log", "--limit", "1000")
     assert not log["problems"], f"the log has problems: {log['problems']}"
-    operations = {each["id"]: each for each in log["operations"]}
     return Seen(
         store=store,
         places=places,
-        files=files,
+        files={
+            path.name: SeenFile(path.read_bytes(), path.stat().st_mtime)
+            for path in world.files.glob("*")
+            if path.is_file()
+        },
         trash=trash,
         checkpoints=checkpoints,
-        operations=operations,
+        operations={each["id"]: each for each in log["operations"]},
     )
 
 
-def _told(world: World, *args: str) -> Any:
-    said = world.holdfast(*args)
-    assert said.code == 0, f"{' '.join(args)} ended with {said.code}: {said.err}"
-    return said.document
-
-
-def _store(world: World) -> dict[str, SeenSession]:
-    rows = {each["id"]: each for each in _told(world, "sessions", "list")["sessions"]}
-    said = world.holdfast("sessions", "export", "--all", json_out=False)
-    assert said.code == 0, f"export ended with {said.code}: {said.err}"
-    lines = {line["id"]: line for line in map(json.loads, said.out.splitlines())}
+def _store(exported: str, listed: Sequence[dict[str, Any]]) -> dict[str, SeenSession]:
+    rows = {each["id"]: each for each in listed}
+    lines = {line["id"]: line for line in map(json.loads, exported.splitlines())}
     assert lines.keys() == rows.keys(), "list and export differ"
     return {name: _seen(lines[name], row) for name, row in rows.items()}
 
@@ -87,12 +97,3 @@ def _seen(line: dict[str, Any], row: dict[str, Any]) -> SeenSession:
     line.pop("pinned", None)
     kept = {name: row[name] for name in _OF_THE_LIST}
     return SeenSession(line=line, row=kept, parent_id=parent, key=key)
-
-
-def _checkpoints(world: World) -> list[dict[str, Any]]:
-    if not (world.home / "checkpoints").exists():
-        return []
-    found: list[dict[str, Any]] = _told(world, "checkpoints", "list", "--all-projects")[
-        "checkpoints"
-    ]
-    return found

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.model.judge import Step
-from tests.model.kept import AGENT, GONE, TRASH, Session
+from tests.model.kept import AGENT, ARCHIVE, BIN, GONE, TRASH, File, Session
 from tests.model.run import DAY, SOURCES, TRIVIAL, Run, Steps, pick
 
 
@@ -26,6 +28,30 @@ def with_delegates(run: Run, step: Step, place: str) -> None:
         small = removable(each) and len(each.messages) <= TRIVIAL
         if sent and small and each not in step.moves:
             remove(run, step, each, place, must=False)
+
+
+def packed(run: Run, session: Session) -> list[File]:
+    return [f for f in run.model.files if f.place == ARCHIVE and f.packed_with is session]
+
+
+def in_trash(run: Run) -> list[Any]:
+    things = [*run.model.sessions, *run.model.files, *run.model.checkpoints]
+    return [each for each in things if each.place.startswith((TRASH, BIN))]
+
+
+def discard(run: Run, step: Step, thing: Any, *, must: bool = True) -> None:
+    """It is gone for good, and so are the files in its bundle."""
+    step.move(thing, GONE, must=must)
+    if isinstance(thing, Session):
+        for each in packed(run, thing):
+            step.move(each, GONE, must=False)
+
+
+def expire(run: Run, step: Step, *, must: bool) -> None:
+    """What has been in the trash for too long goes with the next prune or maintenance."""
+    for each in in_trash(run):
+        if each.removed_at < run.now - run.options.trash_days * DAY:
+            discard(run, step, each, must=must)
 
 
 def _wanted(run: Run, number: int) -> list[str]:
@@ -59,6 +85,7 @@ def prune(run: Run, a: int, b: int, c: int) -> Step | None:
         with_delegates(run, step, place)
     if scope != "--no-files":
         loose(run, step, before, place, must=not source)
+    expire(run, step, must=False)
     flags = [flag for flag in (*source, *now, scope) if flag]
     run.command("sessions", "prune", "--older-than", f"{days}d", *flags, "--yes")
     return step
@@ -92,6 +119,7 @@ def gc(run: Run, a: int, b: int, _: int) -> Step | None:
     for each in going:
         remove(run, step, each, place)
     with_delegates(run, step, place)
+    expire(run, step, must=False)
     run.command("sessions", "gc", *source, *now, "--yes")
     return step
 
@@ -109,7 +137,7 @@ def delete(run: Run, a: int, b: int, c: int) -> Step | None:
         remove(run, step, each, place)
     with_delegates(run, step, place)
     ids = sorted(each.id for each in named if each is not None)
-    run.command("sessions", "delete", *ids, *now, "--yes", codes=(0,) if going else (0, 1, 2))
+    run.command("sessions", "delete", *ids, *now, "--yes", codes=(0,) if len(going) == len(named) else (0, 1, 2))
     return step
 
 

@@ -20,7 +20,17 @@ from tests.model.kept import (
     File,
     Session,
 )
-from tests.model.removal_steps import loose, remove, removable, trivial, with_delegates
+from tests.model.removal_steps import (
+    discard,
+    expire,
+    in_trash,
+    loose,
+    packed,
+    remove,
+    removable,
+    trivial,
+    with_delegates,
+)
 from tests.model.run import DAY, Run, Steps, pick, totals
 
 
@@ -67,10 +77,6 @@ def bring(run: Run, step: Step, archived: Sequence[Session]) -> None:
         step.move(session, STORE, must=len(archived) == 1)
         for each in packed(run, session):
             step.move(each, SESSIONS, must=False)
-
-
-def packed(run: Run, session: Session) -> list[File]:
-    return [f for f in run.model.files if f.place == ARCHIVE and f.packed_with is session]
 
 
 def prune_archive(run: Run, a: int, b: int, _: int) -> Step | None:
@@ -147,7 +153,7 @@ _ASIDE = ("parent_id", "routing_key", "pinned")
 
 def undo(run: Run, a: int, _b: int, _c: int) -> Step | None:
     """Any operation that left something behind, not only the latest; now and then another."""
-    waiting = sorted({_operation(t.place) for t in _in_trash(run)} | _archivings(run), key=int)
+    waiting = sorted({_operation(t.place) for t in in_trash(run)} | _archivings(run), key=int)
     known = sorted(run.model.operations, key=int)
     operation = pick(waiting, a // 5) if a % 5 and waiting else pick(known, a)
     if operation is None or operation in run.model.rollbacks:
@@ -156,11 +162,6 @@ def undo(run: Run, a: int, _b: int, _c: int) -> Step | None:
     come = _bring_back(run, step, operation)
     run.command("undo", operation, codes=(0,) if come else (0, 1, 2, 5))
     return step
-
-
-def _in_trash(run: Run) -> list[Any]:
-    things = [*run.model.sessions, *run.model.files, *run.model.checkpoints]
-    return [each for each in things if each.place.startswith((TRASH, BIN))]
 
 
 def _operation(place: str) -> str:
@@ -202,7 +203,7 @@ def _bring_back(run: Run, step: Step, operation: str) -> bool:
 
 def empty(run: Run, a: int, b: int, _: int) -> Step | None:
     """All of the trash, that of one operation, or what is old."""
-    things = _in_trash(run)
+    things = in_trash(run)
     step = Step(faulty=run.fault is not None)
     flags: list[str] = []
     if b % 3 == 0 and things:
@@ -218,20 +219,9 @@ def empty(run: Run, a: int, b: int, _: int) -> Step | None:
     return step
 
 
-def discard(run: Run, step: Step, thing: Any) -> None:
-    """It is gone for good, and so are the files in its bundle."""
-    step.move(thing, GONE)
-    if isinstance(thing, Session):
-        for each in packed(run, thing):
-            step.move(each, GONE)
-
-
 def maintain(run: Run, _a: int, _b: int, _c: int) -> Step | None:
     step = Step(faulty=run.fault is not None)
-    expired = run.now - run.options.trash_days * DAY
-    for each in _in_trash(run):
-        if each.removed_at < expired:
-            discard(run, step, each)
+    expire(run, step, must=True)
     _abandoned(run, step)
     here = [each for each in run.model.here() if removable(each)]
     for each in here:

@@ -8,6 +8,7 @@ inherits a connection. Run it in a program that has one thread.
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 import pkgutil
@@ -15,7 +16,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -85,6 +86,14 @@ class World:
         assert "Traceback" not in said.err + said.out, (args, said.err)
         assert "Internal error" not in said.err + said.out, (args, said.err)
         return said
+
+    def read(self, *commands: Sequence[str]) -> list[str]:
+        """What commands that only read say, all in one child. Each of them must succeed."""
+        where = ["--home", str(self.home)]
+        code, out, err = _in_child(lambda: _all([[*where, *c] for c in commands], self.now), None)
+        assert code == 0, f"looking at the home ended with {code}: {err}"
+        told: list[str] = json.loads(out)
+        return told
 
     def call(self, name: str, /, *args: Any, fault: Fault | None = None, **kwargs: Any) -> Any:
         """Have the agent call a method of its `Sessions`. Its answer, an `AgentError` when it
@@ -185,6 +194,19 @@ def _command(args: list[str], now: float) -> int:
     invocation.time = Still  # type: ignore[assignment]
     sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115 - for the rest of this process
     return main.run(args)
+
+
+def _all(commands: Sequence[list[str]], now: float) -> int:
+    told, out = [], sys.stdout
+    for args in commands:
+        sys.stdout = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+        code = _command(args, now)
+        if code != 0:
+            return code
+        told.append(sys.stdout.buffer.getvalue().decode())
+    out.write(json.dumps(told))
+    out.flush()
+    return 0
 
 
 def preload() -> None:
