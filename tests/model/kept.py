@@ -131,8 +131,9 @@ class Model:
         return [f for f in self.files if f.place == SESSIONS and f.session == session.id]
 
     def loose(self) -> list[File]:
-        """Files in their place whose session is not in the store."""
-        ids = {each.id for each in self.here()}
+        """Files in their place whose session is not in the store. One that is of no session at all
+        is none of them."""
+        ids = {each.id for each in self.here()} | {""}
         return [f for f in self.files if f.place == SESSIONS and f.session not in ids]
 
     def next_id(self) -> str:

@@ -1,6 +1,6 @@
 """Runs random sequences of everything that can happen: `python -m tests.model.sequence`.
 
-    python -m tests.model.sequence SEED [SEEDS] [STEPS] [--faults]
+    python -m tests.model.sequence SEED [SEEDS] [STEPS] [--faults] [--hermes] [--real]
 
 A program of its own, because it forks. Each sequence follows from its seed alone. The first that
 breaks a promise is made as short as it can be, and told with its seed; the exit code is 1 then.
@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.model import agent_steps, checkpoint_steps, removal_steps, return_steps
+from tests.model import agent_steps, checkpoint_steps, hermes, removal_steps, return_steps
 from tests.model.account import account
 from tests.model.faults import FILES, KILL, SIZE, Fault
 from tests.model.judge import Step, judge
@@ -64,7 +64,18 @@ class Failure:
     done: int
 
 
-def planned(seed: int, steps: int, *, faults: bool) -> tuple[Options, list[Planned]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What sequences are like: how long, with faults or not, in which home, and whether commands
+    are started as a shell does it."""
+
+    steps: int = 40
+    faults: bool = False
+    hermes: bool = False
+    real: bool = False
+
+
+def planned(seed: int, kind: Kind) -> tuple[Options, list[Planned]]:
     chance = random.Random(seed)
     options = Options(
         on_reset=chance.choice(("archive", "archive", "delete", "keep")),
@@ -74,15 +85,16 @@ def planned(seed: int, steps: int, *, faults: bool) -> tuple[Options, list[Plann
         remove_delivered=chance.random() < 0.5,
         max_snapshots=chance.choice((3, 20)),
     )
-    weights = [weight for weight, _ in STEPS.values()]
+    possible = hermes.STEPS if kind.hermes else tuple(STEPS)
+    weights = [STEPS[name][0] for name in possible]
     # First there must be something to do all this to.
-    first = chance.choices(_FIRST, k=steps // 4)
-    names = [*first, *chance.choices(list(STEPS), weights, k=steps - len(first))]
+    first = [] if kind.hermes else chance.choices(_FIRST, k=kind.steps // 4)
+    names = [*first, *chance.choices(possible, weights, k=kind.steps - len(first))]
     return options, [
         Planned(
             name,
             (chance.randrange(10_000), chance.randrange(10_000), chance.randrange(10_000)),
-            _a_fault(chance) if faults and chance.random() < 0.25 else None,
+            _a_fault(chance) if kind.faults and chance.random() < 0.25 else None,
         )
         for name in names
     ]
@@ -97,14 +109,18 @@ def _a_fault(chance: random.Random) -> Fault:
     )
 
 
-def failure_of(options: Options, steps: Sequence[Planned], seed: int) -> Failure | None:
+def failure_of(
+    seed: int, kind: Kind, options: Options, steps: Sequence[Planned]
+) -> Failure | None:
     """What is wrong with a sequence; None when everything was kept."""
     root = Path(tempfile.mkdtemp(prefix="holdfast-model-"))
-    world = World(root, options.toml())
+    name = "agent" if kind.hermes else "home"
+    world = World(root, options.toml(), real=kind.real, name=name)
     run = Run(world, Model(), options)
     done = 0
     try:
-        _begin(world)
+        os.environ["HOME"] = str(root)  # never that of the machine
+        run.model = hermes.begin(world) if kind.hermes else _begin(world)
         for done, each in enumerate(steps):  # noqa: B007 - told when it fails
             _go(run, each)
         done = len(steps)
@@ -117,11 +133,11 @@ def failure_of(options: Options, steps: Sequence[Planned], seed: int) -> Failure
     return None
 
 
-def _begin(world: World) -> None:
+def _begin(world: World) -> Model:
     world.home.mkdir(mode=0o700)
     (world.home / "config.toml").write_text(world.config)
-    os.environ["HOME"] = str(world.root)  # never that of the machine
     world.call("find")  # makes the store
+    return Model()
 
 
 def _go(run: Run, each: Planned) -> None:
@@ -197,23 +213,31 @@ def main() -> int:
     parser.add_argument("seed", type=int)
     parser.add_argument("seeds", type=int, nargs="?", default=1)
     parser.add_argument("steps", type=int, nargs="?", default=40)
-    parser.add_argument("--faults", action="store_true")
-    parser.add_argument("--only", type=lambda text: text.split(","), help="these steps alone")
+    for name in ("faults", "hermes", "real"):
+        parser.add_argument(f"--{name}", action="store_true")
     wanted = parser.parse_args()
+    kind = Kind(
+        steps=wanted.steps, faults=wanted.faults, hermes=wanted.hermes, real=wanted.real
+    )
     preload()
     for seed in range(wanted.seed, wanted.seed + wanted.seeds):
-        options, steps = planned(seed, wanted.steps, faults=wanted.faults)
-        failure = failure_of(options, steps, seed)
-        if failure is None:
-            continue
-        steps = shortest(
-            steps[: failure.done + 1],
-            lambda fewer: _alike(failure_of(options, fewer, seed), failure),
-        )
-        tell(seed, options, steps, failure_of(options, steps, seed) or failure)
-        return 1
+        options, steps = planned(seed, kind)
+        failure = failure_of(seed, kind, options, steps)
+        if failure is not None:
+            _explain(seed, kind, options, steps, failure)
+            return 1
     sys.stdout.write(json.dumps(COUNTS) + "\n")
     return 0
+
+
+def _explain(
+    seed: int, kind: Kind, options: Options, steps: list[Planned], failure: Failure
+) -> None:
+    short = shortest(
+        steps[: failure.done + 1],
+        lambda fewer: _alike(failure_of(seed, kind, options, fewer), failure),
+    )
+    tell(seed, options, short, failure_of(seed, kind, options, short) or failure)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ import os
 import pkgutil
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -27,7 +28,7 @@ from tests.model.faults import Fault, suffering
 START = 2_000_000_000.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Said:
     """What a command said. `code` is negative when a signal ended it."""
 
@@ -65,11 +66,13 @@ class World:
     config: str
     now: float = START
     agent: Agent | None = None
-    journal: list[str] = field(default_factory=list)
+    #: Whether commands that change something are started anew, rather than forked.
+    real: bool = False
+    name: str = "home"
 
     @property
     def home(self) -> Path:
-        return self.root / "home"
+        return self.root / self.name
 
     @property
     def files(self) -> Path:
@@ -81,8 +84,11 @@ class World:
     def holdfast(self, *args: str, fault: Fault | None = None, json_out: bool = True) -> Said:
         """Run a command on the home, at the time that the world has."""
         flags = ["--home", str(self.home), *(["--json"] if json_out else []), *args]
-        code, out, err = _in_child(lambda: _command(flags, self.now), fault)
-        said = Said(code=code, out=out, err=err)
+        said = (
+            _started(flags, self.now)
+            if self.real and fault is None
+            else Said(*_in_child(lambda: _command(flags, self.now), fault))
+        )
         assert "Traceback" not in said.err + said.out, (args, said.err)
         assert "Internal error" not in said.err + said.out, (args, said.err)
         return said
@@ -139,7 +145,7 @@ class World:
         """The same world a second time, to try things out in it."""
         root = Path(tempfile.mkdtemp(prefix="holdfast-model-"))
         shutil.copytree(self.root, root, symlinks=True, dirs_exist_ok=True)
-        return World(root, self.config, now=self.now)
+        return World(root, self.config, now=self.now, name=self.name)
 
     def remove(self) -> None:
         self.kill_agent()
@@ -179,6 +185,15 @@ def _on(pipe: int, number: int) -> TextIO:
     """A standard stream anew: the one that was inherited remembers what it was."""
     os.dup2(pipe, number)
     return os.fdopen(number, "w", closefd=False)
+
+
+def _started(args: Sequence[str], now: float) -> Said:
+    """A command as a shell starts it; only its clock is ours."""
+    told = f"import sys; from tests.model.world import _command; sys.exit(_command(sys.argv[1:], {now}))"
+    done = subprocess.run(
+        [sys.executable, "-c", told, *args], check=False, capture_output=True, text=True
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
 
 
 def _command(args: list[str], now: float) -> int:
