@@ -12,8 +12,7 @@ import hashlib
 import random
 import stat
 
-from tests.model.judge import Step, judge
-from tests.model.kept import ARCHIVE, GONE, SESSIONS, STORE, Checkpoint, File, Session
+from tests.model.kept import GONE, STORE, Checkpoint, Session
 from tests.model.look import Seen, look
 from tests.model.run import Run
 from tests.model.world import World
@@ -83,7 +82,7 @@ def _check_lineage(run: Run, seen: Seen, sessions: list[Session]) -> None:
 
 def _is_whole(checkpoint: Checkpoint, copy: World, seen: Seen) -> bool:
     """Every file of the tree is in it with its mode and content, and no other."""
-    if not seen.checkpoints.get(checkpoint.id, {}).get(STORE):
+    if checkpoint.id not in seen.checkpoints or not seen.checkpoints[checkpoint.id][STORE]:
         return False
     shown = copy.holdfast("checkpoints", "show", checkpoint.id).document["captured"]
     wanted = {

@@ -31,9 +31,7 @@ def create(run: Run, a: int, b: int, c: int) -> Step | None:
     parent = pick(run.model.here(), b) if a % 3 else None
     relation = RELATIONS[c % 3] if parent else None
     title = f"Title {c}" if c % 4 == 0 else None
-    made = a_session(
-        run.model.next_id(), SOURCES[a % 4], run.now, relation=relation, title=title
-    )
+    made = a_session(run.model.next_id(), SOURCES[a % 4], run.now, relation=relation, title=title)
     made.parent = parent
     run.model.sessions.append(made)
     answer = run.ask(
@@ -99,7 +97,8 @@ def end(run: Run, a: int, b: int, _: int) -> Step | None:
 def _end_by_command(run: Run, session: Session) -> Step:
     """One that a process holds is left alone."""
     held = session.holder == AGENT
-    run.command("sessions", "end", session.id, codes=(0, 1, 2, 4) if held or session.ended else (0,))
+    codes = (0, 1, 2, 4) if held or session.ended else (0,)
+    run.command("sessions", "end", session.id, codes=codes)
     step = Step(faulty=run.fault is not None)
     if not held and not session.ended:
         step.changes[session] = [{"ended_at": run.now, "end_reason": "ended"}]

@@ -23,10 +23,10 @@ from tests.model.kept import (
     File,
     Model,
     Session,
+    Thing,
 )
 from tests.model.look import Seen, SeenFile, SeenSession
 
-Thing = Session | File | Checkpoint
 One = TypeVar("One", Session, Checkpoint, File)
 #: The value of a changed field that the model cannot foresee.
 ANY = object()
@@ -56,7 +56,7 @@ class Step:
 
 
 def judge(model: Model, step: Step, seen: Seen, now: float) -> None:
-    before = {each: each.place for each in (*model.sessions, *model.files, *model.checkpoints)}
+    before = {each: each.place for each in model.things()}
     fresh = sorted(seen.operations.keys() - model.operations, key=int)
     _sessions(model, step, seen, fresh)
     _files(model, step, seen, fresh)
@@ -86,9 +86,7 @@ def _sessions(model: Model, step: Step, seen: Seen, fresh: Sequence[str]) -> Non
             model.sessions.append(adopted)
 
 
-def _grouped(
-    things: Iterable[One], step: Step, name: Callable[[One], str]
-) -> dict[str, list[One]]:
+def _grouped(things: Iterable[One], step: Step, name: Callable[[One], str]) -> dict[str, list[One]]:
     grouped: dict[str, list[One]] = {}
     for each in things:
         if each.place != GONE or each in step.moves:
@@ -121,9 +119,7 @@ def _options(thing: Thing, step: Step, fresh: Sequence[str]) -> list[str]:
     return options
 
 
-def _contents_fit(
-    mine: Sequence[Session], chosen: Sequence[str], step: Step, seen: Seen
-) -> bool:
+def _contents_fit(mine: Sequence[Session], chosen: Sequence[str], step: Step, seen: Seen) -> bool:
     return all(
         _change_that_fits(session, step, seen) is not None
         for session, place in zip(mine, chosen, strict=True)
@@ -176,8 +172,8 @@ def _misplaced(
     lines = [f"session {name} is found in {dict(found) or 'no place'}"]
     for each in mine:
         allowed = step.moves.get(each, set())
-        must = " must" if each in step.must else " may"
-        lines.append(f"  it was in {each.place}" + (f" and{must} go to {allowed}" if allowed else ""))
+        how = "must" if each in step.must else "may"
+        lines.append(f"  it was in {each.place}, and {how} go to {allowed or 'no other place'}")
         if name in seen.store:
             lines += _differences(each, step.changes.get(each, [None])[0] or {}, seen.store[name])
     return "\n".join(lines if mine else [*lines, "  and nobody made it"])
@@ -270,7 +266,7 @@ def _lineage(model: Model, seen: Seen) -> None:
     for each in here.values():
         shown, parent = seen.store[each.id].parent_id, each.parent
         if parent is None or parent.id not in here:
-            assert shown is None, f"{each} has the parent {shown}, which it never had or is not here"
+            assert shown is None, f"{each} shows a parent that is not its own: {shown}"
         elif here[parent.id] is parent:
             assert shown == parent.id, f"{each} has lost its parent {parent}: it shows {shown}"
         else:
@@ -287,8 +283,8 @@ def _key(session: Session, shown: str | None, here: Iterable[Session]) -> None:
 
 def _log(model: Model, seen: Seen) -> None:
     """What lies in the trash of an operation can be undone, and the log says so."""
-    things: list[Thing] = [*model.sessions, *model.files, *model.checkpoints]
-    waiting = Counter(each.place for each in things if each.place.startswith((TRASH, BIN)))
+    places = [each.place for each in model.things()]
+    waiting = Counter(place for place in places if place.startswith((TRASH, BIN)))
     for place, count in waiting.items():
         operation = seen.operations[place.rpartition(" ")[2]]
         told = operation["can_bring_back"]

@@ -61,8 +61,8 @@ class Session:
     @property
     def last_activity(self) -> float:
         """The latest of start, last message and end."""
-        said = [each.get("timestamp") or 0.0 for each in self.messages]
-        return max(self.line["started_at"], self.line["ended_at"] or 0.0, *said, 0.0)
+        said = [float(each.get("timestamp") or 0.0) for each in self.messages]
+        return max(float(self.line["started_at"]), float(self.line["ended_at"] or 0.0), *said)
 
     def __str__(self) -> str:
         return f"{self.id} ({self.place})"
@@ -97,6 +97,9 @@ class Checkpoint:
         return f"checkpoint {self.id[:12]} ({self.place})"
 
 
+Thing = Session | File | Checkpoint
+
+
 @dataclass(kw_only=True, slots=True)
 class Rollback:
     """What undoing a restore needs to know: how the project was before, and right after."""
@@ -116,6 +119,9 @@ class Model:
     exports: list[list[dict[str, Any]]] = field(default_factory=list)
     operations: set[str] = field(default_factory=set)
     made: int = 0
+
+    def things(self) -> list[Thing]:
+        return [*self.sessions, *self.files, *self.checkpoints]
 
     def here(self) -> list[Session]:
         return [each for each in self.sessions if each.here]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.model.judge import Step
-from tests.model.kept import AGENT, ARCHIVE, BIN, GONE, TRASH, File, Session
+from tests.model.kept import AGENT, ARCHIVE, BIN, GONE, TRASH, File, Session, Thing
 from tests.model.run import DAY, SOURCES, TRIVIAL, Run, Steps, pick
 
 
@@ -34,12 +32,11 @@ def packed(run: Run, session: Session) -> list[File]:
     return [f for f in run.model.files if f.place == ARCHIVE and f.packed_with is session]
 
 
-def in_trash(run: Run) -> list[Any]:
-    things = [*run.model.sessions, *run.model.files, *run.model.checkpoints]
-    return [each for each in things if each.place.startswith((TRASH, BIN))]
+def in_trash(run: Run) -> list[Thing]:
+    return [each for each in run.model.things() if each.place.startswith((TRASH, BIN))]
 
 
-def discard(run: Run, step: Step, thing: Any, *, must: bool = True) -> None:
+def discard(run: Run, step: Step, thing: Thing, *, must: bool = True) -> None:
     """It is gone for good, and so are the files in its bundle."""
     step.move(thing, GONE, must=must)
     if isinstance(thing, Session):
@@ -137,7 +134,8 @@ def delete(run: Run, a: int, b: int, c: int) -> Step | None:
         remove(run, step, each, place)
     with_delegates(run, step, place)
     ids = sorted(each.id for each in named if each is not None)
-    run.command("sessions", "delete", *ids, *now, "--yes", codes=(0,) if len(going) == len(named) else (0, 1, 2))
+    codes = (0,) if len(going) == len(named) else (0, 1, 2)
+    run.command("sessions", "delete", *ids, *now, "--yes", codes=codes)
     return step
 
 

@@ -17,6 +17,7 @@ from tests.model.kept import (
     SESSIONS,
     STORE,
     TRASH,
+    Checkpoint,
     File,
     Session,
 )
@@ -26,8 +27,8 @@ from tests.model.removal_steps import (
     in_trash,
     loose,
     packed,
-    remove,
     removable,
+    remove,
     trivial,
     with_delegates,
 )
@@ -177,28 +178,28 @@ def _bring_back(run: Run, step: Step, operation: str) -> bool:
     must."""
     here = {each.id for each in run.model.here()}
     names = {each.name for each in run.model.files if each.place == SESSIONS}
-    blocked = False
-    for session in run.model.sessions:
-        if session.place == TRASH + operation:
-            blocked |= session.id in here
-            step.move(session, STORE, must=session.id not in here)
-        elif session.place == BIN + operation:
-            step.move(session, ARCHIVE)
-        elif session.place == ARCHIVE and session.operation == operation:
-            blocked |= session.id in here
-            step.move(session, STORE, must=session.id not in here)
-            for each in packed(run, session):
-                step.move(each, SESSIONS, must=False)
-    for each in run.model.files:
-        if each.place == TRASH + operation:
-            step.move(each, SESSIONS, must=each.name not in names and not blocked)
-    for checkpoint in run.model.checkpoints:
-        if checkpoint.place == TRASH + operation:
-            step.move(checkpoint, STORE)
+    mine = [each for each in run.model.sessions if _taken_by(each, operation)]
+    blocked = any(each.id in here for each in mine)
+    for session in mine:
+        step.move(session, STORE, must=session.id not in here)
+        for each in packed(run, session):
+            step.move(each, SESSIONS, must=False)
+    for thing in run.model.things():
+        if thing.place == BIN + operation:
+            step.move(thing, ARCHIVE)
+        elif thing.place == TRASH + operation and isinstance(thing, Checkpoint):
+            step.move(thing, STORE)
+        elif thing.place == TRASH + operation and isinstance(thing, File):
+            step.move(thing, SESSIONS, must=thing.name not in names and not blocked)
     for session in run.model.here():
         if operation in session.ended_by:
             step.changes[session] = [{"ended_at": None, "end_reason": None}, None]
     return bool(step.must)
+
+
+def _taken_by(session: Session, operation: str) -> bool:
+    archived = session.place == ARCHIVE and session.operation == operation
+    return archived or session.place == TRASH + operation
 
 
 def empty(run: Run, a: int, b: int, _: int) -> Step | None:

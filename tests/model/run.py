@@ -95,7 +95,7 @@ def agent_gone(model: Model, how: str) -> None:
 
 
 def a_session(name: str, source: str, now: float, **line: Any) -> Session:
-    made = {
+    made: dict[str, Any] = {
         "id": name,
         "source": source,
         "relation": None,

@@ -104,14 +104,14 @@ def _a_fault(chance: random.Random) -> Fault:
     kind = chance.choice((KILL, KILL, KILL, SIZE, FILES))
     if kind == KILL:
         return Fault(KILL, int(2 ** chance.uniform(0, 8)))
-    return Fault(SIZE, chance.choice((0, 512, 4096, 65_536))) if kind == SIZE else Fault(
-        FILES, chance.randrange(6, 24)
+    return (
+        Fault(SIZE, chance.choice((0, 512, 4096, 65_536)))
+        if kind == SIZE
+        else Fault(FILES, chance.randrange(6, 24))
     )
 
 
-def failure_of(
-    seed: int, kind: Kind, options: Options, steps: Sequence[Planned]
-) -> Failure | None:
+def failure_of(seed: int, kind: Kind, options: Options, steps: Sequence[Planned]) -> Failure | None:
     """What is wrong with a sequence; None when everything was kept."""
     root = Path(tempfile.mkdtemp(prefix="holdfast-model-"))
     name = "agent" if kind.hermes else "home"
@@ -216,9 +216,7 @@ def main() -> int:
     for name in ("faults", "hermes", "real"):
         parser.add_argument(f"--{name}", action="store_true")
     wanted = parser.parse_args()
-    kind = Kind(
-        steps=wanted.steps, faults=wanted.faults, hermes=wanted.hermes, real=wanted.real
-    )
+    kind = Kind(steps=wanted.steps, faults=wanted.faults, hermes=wanted.hermes, real=wanted.real)
     preload()
     for seed in range(wanted.seed, wanted.seed + wanted.seeds):
         options, steps = planned(seed, kind)

@@ -87,7 +87,7 @@ class World:
         said = (
             _started(flags, self.now)
             if self.real and fault is None
-            else Said(*_in_child(lambda: _command(flags, self.now), fault))
+            else Said(*_in_child(lambda: command(flags, self.now), fault))
         )
         assert "Traceback" not in said.err + said.out, (args, said.err)
         assert "Internal error" not in said.err + said.out, (args, said.err)
@@ -189,15 +189,16 @@ def _on(pipe: int, number: int) -> TextIO:
 
 def _started(args: Sequence[str], now: float) -> Said:
     """A command as a shell starts it; only its clock is ours."""
-    told = f"import sys; from tests.model.world import _command; sys.exit(_command(sys.argv[1:], {now}))"
-    done = subprocess.run(
-        [sys.executable, "-c", told, *args], check=False, capture_output=True, text=True
+    told = (
+        f"import sys; from tests.model import world; sys.exit(world.command({list(args)}, {now}))"
     )
+    done = subprocess.run([sys.executable, "-c", told], check=False, capture_output=True, text=True)
     return Said(done.returncode, done.stdout, done.stderr)
 
 
-def _command(args: list[str], now: float) -> int:
-    from holdfast.cli import invocation, main
+def command(args: list[str], now: float) -> int:
+    import holdfast.cli.invocation
+    from holdfast.cli import main
 
     class Still:
         """The time of the world, where the command asks for the time."""
@@ -206,7 +207,7 @@ def _command(args: list[str], now: float) -> int:
         def time() -> float:
             return now
 
-    invocation.time = Still  # type: ignore[assignment]
+    vars(holdfast.cli.invocation)["time"] = Still
     sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115 - for the rest of this process
     return main.run(args)
 
@@ -215,7 +216,7 @@ def _all(commands: Sequence[list[str]], now: float) -> int:
     told, out = [], sys.stdout
     for args in commands:
         sys.stdout = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
-        code = _command(args, now)
+        code = command(args, now)
         if code != 0:
             return code
         told.append(sys.stdout.buffer.getvalue().decode())
