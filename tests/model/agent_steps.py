@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.model.judge import Step
-from tests.model.kept import AGENT, ARCHIVE, DEAD, RELEASED, STORE, TRASH, Session
+from tests.model.kept import AGENT, ARCHIVE, DEAD, RELEASED, STORE, TRASH, Bundle, Session
 from tests.model.look import SeenSession
 from tests.model.removal_steps import remove
 from tests.model.run import (
@@ -183,11 +183,13 @@ def _reset(run: Run, old: Session, key: str) -> Step:
     if not old.ended:
         change |= {"ended_at": run.now, "end_reason": "session_reset"}
     step.changes[old] = [change]
-    for each in run.model.files_of(old):
-        if run.options.on_reset == "delete":
-            step.move(each, TRASH)
-        elif run.options.on_reset == "archive":
-            step.move(each, ARCHIVE, TRASH)
+    files = run.model.files_of(old)
+    for each in files if run.options.on_reset != "keep" else ():
+        step.move(each, TRASH if run.options.on_reset == "delete" else ARCHIVE)
+    if files and run.options.on_reset == "archive":
+        bundle = Bundle(id=old.id, session=old, files=files)
+        run.model.bundles.append(bundle)
+        step.move(bundle, ARCHIVE)
     return step
 
 

@@ -19,6 +19,7 @@ from tests.model.kept import (
     SESSIONS,
     STORE,
     TRASH,
+    Bundle,
     Checkpoint,
     File,
     Model,
@@ -27,7 +28,7 @@ from tests.model.kept import (
 )
 from tests.model.look import Seen, SeenFile, SeenSession
 
-One = TypeVar("One", Session, Checkpoint, File)
+One = TypeVar("One", Session, Checkpoint, File, Bundle)
 #: The value of a changed field that the model cannot foresee.
 ANY = object()
 #: Not seen by looking: inside a bundle, or nowhere.
@@ -47,6 +48,8 @@ class Step:
     after: dict[File, Session] = field(default_factory=dict)
     adopt: Callable[[SeenSession], Session | None] = lambda _: None
     adopt_checkpoint: Callable[[str], Checkpoint | None] = lambda _: None
+    #: Whether what leaves the archive here is discarded, and not unpacked.
+    discards: bool = False
     faulty: bool = False
 
     def move(self, thing: Thing, *places: str, must: bool = True) -> None:
@@ -61,11 +64,13 @@ def judge(model: Model, step: Step, seen: Seen, now: float) -> None:
     _sessions(model, step, seen, fresh)
     _files(model, step, seen, fresh)
     _checkpoints(model, step, seen, fresh)
+    _bundles(model, step, seen, fresh)
     _followed(step, before)
+    _packed(model, step, before)
     for thing, place in before.items():
         if thing.place != place:
             thing.removed_at = now
-            if isinstance(thing, Session):
+            if isinstance(thing, Session | Bundle):
                 thing.operation = fresh[-1] if fresh else ""
     _lineage(model, seen)
     _log(model, seen)
@@ -248,6 +253,31 @@ def _checkpoints(model: Model, step: Step, seen: Seen, fresh: Sequence[str]) -> 
             was = [f"{each} may go to {step.moves.get(each, 'no place')}" for each in mine]
             assert adopted is not None, f"checkpoint {name} is found in {dict(found)}; {was}"
             model.checkpoints.append(adopted)
+
+
+def _bundles(model: Model, step: Step, seen: Seen, fresh: Sequence[str]) -> None:
+    kept = _grouped(model.bundles, step, lambda each: each.id)
+    for name in sorted(kept.keys() | seen.bundles.keys()):
+        found, mine = seen.bundles.get(name, Counter()), kept.get(name, [])
+        chosen = next(iter(_assignments(mine, step, found, fresh, ())), None)
+        was = [f"{each} may go to {step.moves.get(each, 'no place')}" for each in mine]
+        assert chosen is not None, f"files of {name} are archived in {dict(found)}; {was}"
+        for each, place in zip(mine, chosen, strict=True):
+            each.place = place
+
+
+def _packed(model: Model, step: Step, before: dict[Thing, str]) -> None:
+    """A file is in the archive with its bundle, and comes out of it when that is unpacked."""
+    for bundle in model.bundles:
+        out = bundle.place == GONE and before.get(bundle, GONE) != GONE
+        for each in bundle.files:
+            if out and each.place == ARCHIVE:
+                assert step.discards, f"{each} was in {bundle}, which is not there any more"
+                each.place = GONE
+    inside = {each for bundle in model.bundles if bundle.place != GONE for each in bundle.files}
+    for each in model.files:
+        loose = each.place == ARCHIVE and each.packed_with is None and each not in inside
+        assert not loose, f"{each} left its place, and is in no bundle"
 
 
 def _followed(step: Step, before: dict[Thing, str]) -> None:

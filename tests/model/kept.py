@@ -41,6 +41,8 @@ class Session:
     holder: str | None = None
     place: str = STORE
     removed_at: float = 0.0
+    #: Whether an import put another in its place.
+    replaced: bool = False
     #: Which operation moved it last, and which ones may have given it its end.
     operation: str = ""
     ended_by: tuple[str, ...] = ()
@@ -97,7 +99,22 @@ class Checkpoint:
         return f"checkpoint {self.id[:12]} ({self.place})"
 
 
-Thing = Session | File | Checkpoint
+@dataclass(eq=False, kw_only=True, slots=True)
+class Bundle:
+    """The files that a reset put away together. It is gone when they are back in their places."""
+
+    id: str
+    session: Session
+    files: list[File]
+    place: str = GONE
+    removed_at: float = 0.0
+    operation: str = ""
+
+    def __str__(self) -> str:
+        return f"the files of {self.id} ({self.place})"
+
+
+Thing = Session | File | Checkpoint | Bundle
 
 
 @dataclass(kw_only=True, slots=True)
@@ -114,6 +131,7 @@ class Model:
     sessions: list[Session] = field(default_factory=list)
     files: list[File] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
+    bundles: list[Bundle] = field(default_factory=list)
     rollbacks: dict[str, Rollback] = field(default_factory=dict)
     #: Lines that were exported, to be imported again.
     exports: list[list[dict[str, Any]]] = field(default_factory=list)
@@ -121,7 +139,7 @@ class Model:
     made: int = 0
 
     def things(self) -> list[Thing]:
-        return [*self.sessions, *self.files, *self.checkpoints]
+        return [*self.sessions, *self.files, *self.checkpoints, *self.bundles]
 
     def here(self) -> list[Session]:
         return [each for each in self.sessions if each.here]

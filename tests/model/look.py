@@ -30,13 +30,14 @@ class SeenFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """`places` and `checkpoints` count, for each id, where it was found; `trash` does it for the
-    names of files."""
+    """`places`, `checkpoints` and `bundles` (of files alone) count where each id was found, `trash`
+    where the name of each file was."""
 
     store: dict[str, SeenSession]
     places: dict[str, Counter[str]]
     files: dict[str, SeenFile]
     trash: dict[str, Counter[str]]
+    bundles: dict[str, Counter[str]]
     checkpoints: dict[str, Counter[str]]
     operations: dict[str, dict[str, Any]]
 
@@ -55,20 +56,23 @@ def look(world: World) -> Seen:
     listed, archived, trashed, log, *taken = map(json.loads, told)
     store = _store(exported, listed["sessions"])
     places: dict[str, Counter[str]] = {name: Counter([STORE]) for name in store}
-    for each in archived["sessions"]:
-        places.setdefault(each["id"], Counter())[ARCHIVE] += 1
     checkpoints: dict[str, Counter[str]] = {}
+    trash: dict[str, Counter[str]] = {}
+    bundles: dict[str, Counter[str]] = {}
+    for each in archived["sessions"]:
+        kind = bundles if each.get("holds") == "files" else places
+        kind.setdefault(each["id"], Counter())[ARCHIVE] += 1
     for each in taken[0]["checkpoints"] if taken else ():
         checkpoints.setdefault(each["id"], Counter())[STORE] += 1
-    trash: dict[str, Counter[str]] = {}
+    kinds = {"checkpoint": checkpoints, "session": places, "archived_session": places}
+    kinds["archived_files"] = bundles
     for each in trashed["trash"]:
-        where = (BIN if each["kind"] == "archived_session" else TRASH) + each["operation"]
-        if each["kind"] == "checkpoint":
-            checkpoints.setdefault(each["id"], Counter())[where] += 1
-        elif each["kind"] in ("session", "archived_session"):
-            places.setdefault(each["id"], Counter())[where] += 1
-        else:
-            trash.setdefault(each["id"].removeprefix("sessions/"), Counter())[where] += 1
+        where = (BIN if each["kind"].startswith("archived_") else TRASH) + each["operation"]
+        kind = kinds.get(each["kind"], trash)
+        name = each["id"].removeprefix("sessions/")
+        if kind is not trash and kind is not checkpoints:
+            name = name.partition(".")[0]  # a bundle is named by its file
+        kind.setdefault(name, Counter())[where] += 1
     assert not log["problems"], f"the log has problems: {log['problems']}"
     return Seen(
         store=store,
@@ -79,6 +83,7 @@ def look(world: World) -> Seen:
             if path.is_file()
         },
         trash=trash,
+        bundles=bundles,
         checkpoints=checkpoints,
         operations={each["id"]: each for each in log["operations"]},
     )

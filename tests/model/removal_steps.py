@@ -13,6 +13,16 @@ def remove(run: Run, step: Step, session: Session, place: str, *, must: bool = T
     for each in run.model.files_of(session):
         step.move(each, place, must=False)
         step.after[each] = session
+    if place == ARCHIVE:
+        return
+    # What the archive has of it goes along.
+    step.discards |= place == GONE
+    for bundle in run.model.bundles:
+        if bundle.session.id == session.id and bundle.place == ARCHIVE:
+            step.move(bundle, GONE if place == GONE else BIN, must=False)
+    for older in run.model.archived():
+        if older.replaced and older.id == session.id:
+            step.move(older, GONE if place == GONE else BIN, must=False)
 
 
 def removable(session: Session) -> bool:
@@ -39,6 +49,7 @@ def in_trash(run: Run) -> list[Thing]:
 def discard(run: Run, step: Step, thing: Thing, *, must: bool = True) -> None:
     """It is gone for good, and so are the files in its bundle."""
     step.move(thing, GONE, must=must)
+    step.discards = True
     if isinstance(thing, Session):
         for each in packed(run, thing):
             step.move(each, GONE, must=False)

@@ -17,6 +17,7 @@ from tests.model.kept import (
     SESSIONS,
     STORE,
     TRASH,
+    Bundle,
     Checkpoint,
     File,
     Session,
@@ -58,14 +59,18 @@ def archive(run: Run, a: int, b: int, _: int) -> Step | None:
 
 def restore(run: Run, a: int, b: int, _: int) -> Step | None:
     archived = run.model.archived()
-    session = pick(archived, a)
-    if session is None:
+    away = [each for each in run.model.bundles if each.place == ARCHIVE]
+    name = pick([each.id for each in (*archived, *away)], a)
+    if name is None:
         return None
     step = Step(faulty=run.fault is not None)
-    ids = {each.id for each in archived} if b % 4 == 0 else {session.id}
-    for name in ids:
-        bring(run, step, [each for each in archived if each.id == name])
-    flags = ["--all"] if b % 4 == 0 else [session.id]
+    ids = {each.id for each in archived} if b % 4 == 0 else {name}
+    for wanted in ids & {each.id for each in archived}:
+        bring(run, step, [each for each in archived if each.id == wanted])
+    for bundle in run.model.bundles:
+        if bundle.place == ARCHIVE and (b % 4 == 0 or bundle.id in ids):
+            unpack(step, bundle)
+    flags = ["--all"] if b % 4 == 0 else [name]
     run.command("sessions", "restore", *flags, codes=(0, 1, 2))
     return step
 
@@ -80,10 +85,21 @@ def bring(run: Run, step: Step, archived: Sequence[Session]) -> None:
             step.move(each, SESSIONS, must=False)
 
 
+def unpack(step: Step, bundle: Bundle) -> None:
+    """What a reset put away may come back, all of it or nothing."""
+    step.move(bundle, GONE, must=False)
+    for each in bundle.files:
+        if each.place == ARCHIVE:
+            step.move(each, SESSIONS, must=False)
+
+
 def prune_archive(run: Run, a: int, b: int, _: int) -> Step | None:
     days = (1, 8, 30)[a % 3]
     now = ["--now"] if b % 3 == 0 else []
-    step = Step(faulty=run.fault is not None)
+    step = Step(faulty=run.fault is not None, discards=bool(now))
+    for bundle in run.model.bundles:
+        if bundle.place == ARCHIVE and bundle.removed_at < run.now - days * DAY:
+            step.move(bundle, GONE if now else BIN, must=False)
     for session in run.model.archived():
         if session.removed_at < run.now - days * DAY:
             step.move(session, GONE if now else BIN, must=False)
@@ -124,6 +140,7 @@ def bring_in(run: Run, a: int, b: int, _: int) -> Step | None:
         if old is not None:
             # The copy that was replaced is kept; its files stay with the id.
             step.move(old, ARCHIVE, TRASH)
+            old.replaced = True
         made[line["id"]] = _imported(run, line, made)
         step.move(made[line["id"]], STORE)
     path = run.world.root / f"export-{number}.jsonl"
@@ -170,7 +187,9 @@ def _operation(place: str) -> str:
 
 
 def _archivings(run: Run) -> set[str]:
-    return {each.operation for each in run.model.archived() if each.operation}
+    away = [each for each in run.model.bundles if each.place == ARCHIVE]
+    ended = [operation for each in run.model.here() for operation in each.ended_by]
+    return {each.operation for each in (*run.model.archived(), *away) if each.operation} | {*ended}
 
 
 def _bring_back(run: Run, step: Step, operation: str) -> bool:
@@ -184,6 +203,9 @@ def _bring_back(run: Run, step: Step, operation: str) -> bool:
         step.move(session, STORE, must=session.id not in here)
         for each in packed(run, session):
             step.move(each, SESSIONS, must=False)
+    for bundle in run.model.bundles:
+        if bundle.place == ARCHIVE and bundle.operation == operation:
+            unpack(step, bundle)
     for thing in run.model.things():
         if thing.place == BIN + operation:
             step.move(thing, ARCHIVE)
@@ -191,10 +213,15 @@ def _bring_back(run: Run, step: Step, operation: str) -> bool:
             step.move(thing, STORE)
         elif thing.place == TRASH + operation and isinstance(thing, File):
             step.move(thing, SESSIONS, must=thing.name not in names and not blocked)
+    _reopen(run, step, operation)
+    return bool(step.must)
+
+
+def _reopen(run: Run, step: Step, operation: str) -> None:
+    """What the operation ended as abandoned may go on."""
     for session in run.model.here():
         if operation in session.ended_by:
             step.changes[session] = [{"ended_at": None, "end_reason": None}, None]
-    return bool(step.must)
 
 
 def _taken_by(session: Session, operation: str) -> bool:
