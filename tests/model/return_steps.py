@@ -59,8 +59,8 @@ def archive(run: Run, a: int, b: int, _: int) -> Step | None:
 
 def restore(run: Run, a: int, b: int, _: int) -> Step | None:
     archived = run.model.archived()
-    away = [each for each in run.model.bundles if each.place == ARCHIVE]
-    name = pick([each.id for each in (*archived, *away)], a)
+    away = [each.id for each in run.model.bundles if each.place == ARCHIVE]
+    name = pick([*(each.id for each in archived), *away], a)
     if name is None:
         return None
     step = Step(faulty=run.fault is not None)
@@ -187,9 +187,9 @@ def _operation(place: str) -> str:
 
 
 def _archivings(run: Run) -> set[str]:
-    away = [each for each in run.model.bundles if each.place == ARCHIVE]
-    ended = [operation for each in run.model.here() for operation in each.ended_by]
-    return {each.operation for each in (*run.model.archived(), *away) if each.operation} | {*ended}
+    away = {each.operation for each in run.model.bundles if each.place == ARCHIVE}
+    ended = {operation for each in run.model.here() for operation in each.ended_by}
+    return (away | ended | {each.operation for each in run.model.archived()}) - {""}
 
 
 def _bring_back(run: Run, step: Step, operation: str) -> bool:
