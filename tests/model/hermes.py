@@ -12,7 +12,7 @@ from tests.model.world import World
 #: What agents do is Hermes's own business there.
 STEPS = (
     *("wait", "prune", "gc", "delete", "archive", "restore", "prune_archive", "undo", "empty"),
-    *("maintain", "pin", "rename"),
+    "maintain",
 )
 
 

@@ -149,6 +149,8 @@ def _changed(
     session: Session, change: dict[str, Any], found: SeenSession
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     line, row = dict(session.line), dict(session.row)
+    if "hermes" in line:  # there a relation is known while the parent is there
+        line["relation"] = found.line["relation"]
     for name, value in change.items():
         if name in ("holder", "key", "ended_by"):
             continue
@@ -180,11 +182,11 @@ def _misplaced(
         how = "must" if each in step.must else "may"
         lines.append(f"  it was in {each.place}, and {how} go to {allowed or 'no other place'}")
         if name in seen.store:
-            lines += _differences(each, step.changes.get(each, [None])[0] or {}, seen.store[name])
+            lines += differences(each, step.changes.get(each, [None])[0] or {}, seen.store[name])
     return "\n".join(lines if mine else [*lines, "  and nobody made it"])
 
 
-def _differences(session: Session, change: dict[str, Any], found: SeenSession) -> list[str]:
+def differences(session: Session, change: dict[str, Any], found: SeenSession) -> list[str]:
     line, row = _changed(session, change, found)
     return [
         f"  its {name} is {there.get(name)!r}, and should be {here.get(name)!r}"

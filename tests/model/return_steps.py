@@ -158,7 +158,9 @@ def _imported(run: Run, line: dict[str, Any], made: dict[str, Session]) -> Sessi
         place=GONE,
     )
     parent = line["parent_id"]
-    session.parent = made.get(parent) or run.model.stored(parent) if parent else None
+    if parent is not None:
+        known = [each for each in run.model.sessions if each.id == parent]
+        session.parent = made.get(parent) or run.model.stored(parent) or pick(known, -1)
     key = line.get("routing_key")
     taken = any(each.key == key for each in run.model.here() if each.id != session.id)
     session.key = None if key is None or taken else key

@@ -7,6 +7,7 @@ inherits a connection. Run it in a program that has one thread.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import json
@@ -166,6 +167,7 @@ def _in_child(action: Callable[[], int], fault: Fault | None) -> tuple[int, str,
     if pid == 0:
         code = 99
         try:
+            sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115 - for the rest of this process
             sys.stdout, sys.stderr = _on(out[1], 1), _on(err[1], 2)
             with suffering(fault):
                 code = action()
@@ -208,7 +210,6 @@ def command(args: list[str], now: float) -> int:
             return now
 
     vars(holdfast.cli.invocation)["time"] = Still
-    sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115 - for the rest of this process
     return main.run(args)
 
 
@@ -230,8 +231,9 @@ def preload() -> None:
     import holdfast
 
     for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
-        if not module.name.endswith(("__main__", "watching_fsevents")):  # that one is for macOS
-            importlib.import_module(module.name)
+        with contextlib.suppress(ImportError):  # what is for another system, or optional
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
 
 
 def _start_agent(home: Path) -> Agent:

@@ -93,6 +93,11 @@ class Sessions:
     def close(self) -> None:
         """Give the leases back and close the store. Open sessions stay open, and the leases on
         record: while this process lives, they show that it may come back to its sessions."""
+        if self._held:
+            self._release_all()
+        self._store.close()
+
+    def _release_all(self) -> None:
         here = self._processes.this_process()
         mine = [session_id for session_id, holder in self._held if holder == here]
         if mine:
@@ -100,7 +105,6 @@ class Sessions:
                 for session_id in mine:
                     self._store.release(session_id, here)
         self._held.clear()
-        self._store.close()
 
     def create(  # noqa: PLR0913 - all but one are optional, and named
         self,

@@ -8,6 +8,7 @@ differently: process numbers belong to a pid namespace, start times to a time na
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
@@ -15,6 +16,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from holdfast.errors import StorageError
 from holdfast.model.lease import Holder
 
 _PROC = Path("/proc")
@@ -34,11 +36,21 @@ def this_process() -> Holder:
 
 @cache
 def _this(process: int) -> Holder:
+    full = _no_descriptor_left()
+    if full is not None:
+        # An identity without its start or its boot would be kept from here on: nobody could ever
+        # prove that this holder is gone. Having no descriptor passes, so the call may be repeated.
+        raise StorageError(
+            f"Cannot tell which process this is: {full.strerror}.",
+            hint="Close some files, or raise the limit (`ulimit -n`), and try again.",
+        ) from full
     return Holder(host=_host(), boot=_boot(), process=process, started=_began())
 
 
 def is_dead(holder: Holder) -> bool:
     """True only when it can be proved. Another host is never declared dead from here."""
+    if _no_descriptor_left() is not None:
+        return False  # nothing can be looked at; and what cannot be read now must not be remembered
     if not holder.started or not holder.host or holder.host != _host() or holder.process <= 0:
         return False
     boot = _boot()
@@ -51,6 +63,15 @@ def is_dead(holder: Holder) -> bool:
     if not exists(holder.process):
         return True
     return same_start and _is_another(holder.process, holder.started)
+
+
+def _no_descriptor_left() -> OSError | None:
+    """Why nothing below /proc can be opened just now; None when it can."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return error if error.errno in (errno.EMFILE, errno.ENFILE) else None
+    return None
 
 
 def exists(process: int) -> bool:
