@@ -91,7 +91,7 @@ def _is_whole(checkpoint: Checkpoint, copy: World, seen: Seen) -> bool:
         for name, (mode, content) in checkpoint.tree.items()
         if not stat.S_ISDIR(mode)
     }
-    found = {each["path"]: (each["mode"], each["oid"]) for each in shown}
+    found = {each["path"]: (each["mode"], each["oid"]) for each in shown if each["oid"]}
     assert found == wanted, f"{checkpoint} has {found}, and should have {wanted}"
     return True
 

@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 from tests.model.judge import Step
-from tests.model.kept import AGENT, ARCHIVE, BIN, GONE, TRASH, File, Session, Thing
+from tests.model.kept import (
+    AGENT,
+    ARCHIVE,
+    BIN,
+    DEAD,
+    GONE,
+    RELEASED,
+    SESSIONS,
+    STORE,
+    TRASH,
+    Checkpoint,
+    File,
+    Session,
+    Thing,
+)
 from tests.model.run import DAY, SOURCES, TRIVIAL, Run, Steps
 
 
@@ -144,14 +158,28 @@ def delete(run: Run, a: int, b: int, c: int) -> Step | None:
     for each in going:
         remove(run, step, each, place)
     for each in named:
-        # Nobody can end a session of Hermes, so one that is named and idle may go without an end.
-        if "hermes" in each.line and not each.ended:
+        # One that is named may go without an end, if its process is provably gone; and in a home of
+        # Hermes, where nobody else can end it.
+        lost = each.holder in (DEAD, RELEASED) and run.now - each.last_activity > DAY
+        if not each.ended and (lost or "hermes" in each.line):
             remove(run, step, each, place, must=False)
     with_delegates(run, step, place)
+    if now:
+        _everywhere(run, step)
     ids = sorted(each.id for each in named)
     codes = (0,) if len(going) == len(named) else (0, 1, 2)
     run.command("sessions", "delete", *ids, *now, "--yes", codes=codes)
     return step
+
+
+def _everywhere(run: Run, step: Step) -> None:
+    """What is deleted for good is gone from the archive and the trash, too."""
+    ids = {each.id for each in step.moves if isinstance(each, Session)}
+    for each in run.model.things():
+        if each.place in (STORE, SESSIONS, GONE) or isinstance(each, Checkpoint):
+            continue
+        if (each.session if isinstance(each, File) else each.id) in ids:
+            step.move(each, GONE, must=False)
 
 
 STEPS: Steps = {

@@ -180,7 +180,8 @@ def undo(run: Run, a: int, _b: int, _c: int) -> Step | None:
         return None
     step = Step(faulty=run.fault is not None)
     come = _bring_back(run, step, operation)
-    run.command("undo", operation, codes=(0,) if come else (0, 1, 2, 5))
+    taken = come and len(step.must) < len(step.moves)
+    run.command("undo", operation, codes=(0, 1) if taken else (0,) if come else (0, 1, 2, 5))
     return step
 
 
