@@ -29,7 +29,7 @@ STEPS = (
     "checkpoints diff --stat",
     "checkpoints restore ID --yes",
 )
-TWO_SCREENS = 160
+TWO_SCREENS = 170
 _ID = re.compile(r"\d{8}_\d{6}_\w{6}|\b[0-9a-f]{12}\b")
 WORDS = ("removed", "brought back")
 
