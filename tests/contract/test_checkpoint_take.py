@@ -96,7 +96,7 @@ def test_ignore_rules_decide_even_about_what_was_captured_before(bench: Bench) -
         ".env",
         "keys/server.pem",
         "app.log",
-        "PHOTO.JPG",
+        "PHOTO.TIFF",
         "pkg/__pycache__/m.cpython-311.pyc",
         "dist.zip",
         ".hg/store",
