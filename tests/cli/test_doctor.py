@@ -29,6 +29,7 @@ CHECKS = [
     "search index",
     "write-ahead log",
     "archive",
+    "checkpoint store",
     "operation log",
     "trash",
     "operations",
