@@ -7,6 +7,7 @@ lock, so nothing that was taken meanwhile is missed; killed, the next take start
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import logging
@@ -244,5 +245,14 @@ class _Children:
     @classmethod
     def add(cls, child: subprocess.Popen[bytes]) -> None:
         with cls._lock:
+            if not cls._running:
+                atexit.register(cls._let_go)
             cls._running[:] = [each for each in cls._running if each.poll() is None]
             cls._running.append(child)
+
+    @classmethod
+    def _let_go(cls) -> None:
+        """They outlive this process on purpose; Python would warn that they still run."""
+        for each in cls._running:
+            if each.poll() is None:
+                each.returncode = 0
