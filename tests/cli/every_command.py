@@ -40,6 +40,7 @@ SENSIBLE: dict[str, tuple[str, ...]] = {
     "checkpoints status": ("--all",),
     "checkpoints list": ("{project}", "--all-projects"),
     "checkpoints take": ("{project} --all", "{changed} --all"),
+    "checkpoints excluded": ("{project} --all",),
     "checkpoints show": ("{checkpoint} --all",),
     "checkpoints diff": ("{checkpoint} --stat",),
     "checkpoints restore": ("{checkpoint} --dry-run --all", "{checkpoint} --yes --all"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -124,7 +125,8 @@ class Sessions:
         now = self._clock()
         if (parent_id is None) != (relation is None):
             raise UsageError("A session has a parent and a relation to it, or neither.")
-        texts = {"An id": id, "A job": job, "A title": title, "A folder": cwd, "A model": model}
+        folder = os.fspath(cwd) if isinstance(cwd, os.PathLike) else cwd
+        texts = {"An id": id, "A job": job, "A title": title, "A folder": folder, "A model": model}
         for what, value in texts.items():
             if value is not None:
                 given.instance(value, str, what)
@@ -138,7 +140,7 @@ class Sessions:
             started_at=now,
             last_active_at=now,
             title=title,
-            cwd=None if cwd is None else without_tilde(cwd),
+            cwd=None if folder is None else without_tilde(folder),
             model=model,
             parent_id=parent_id,
             relation=None if relation is None else _relation(relation),
