@@ -80,8 +80,9 @@ def append(run: Run, a: int, b: int, c: int) -> Step | None:
     return sure(run, step, answer)
 
 
-def end(run: Run, a: int, b: int, _: int) -> Step | None:
-    session = pick(run.model.here(), a)
+def end(run: Run, a: int, b: int, c: int) -> Step | None:
+    here = run.model.here()
+    session = pick([each for each in here if not each.ended or c % 5 == 0], a)
     if session is None:
         return None
     if b % 3 == 0:
@@ -254,7 +255,7 @@ STEPS: Steps = {
     "end": (8, end),
     "reopen": (2, reopen),
     "rename": (2, rename),
-    "pin": (2, pin),
+    "pin": (3, pin),
     "dump": (3, dump),
     "talk": (3, talk),
     "reset": (3, reset),

@@ -31,8 +31,10 @@ def suffering(fault: Fault | None) -> Iterator[None]:
         yield
     elif fault.kind == KILL:
         disarm = die_at(fault.at)
-        yield
-        disarm()
+        try:
+            yield
+        finally:
+            disarm()
     else:
         # Past the limit a write fails; without this the signal would end the process first.
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -147,7 +147,7 @@ def gc(run: Run, a: int, b: int, _: int) -> Step | None:
 
 
 def delete(run: Run, a: int, b: int, c: int) -> Step | None:
-    here = run.model.here()
+    here = [each for each in run.model.here() if each.ended or c % 4 == 0]
     if not here:
         return None
     named = {here[a % len(here)], *([here[b % len(here)]] if c % 3 == 0 else [])}

@@ -40,7 +40,7 @@ def archive(run: Run, a: int, b: int, _: int) -> Step | None:
     """By name, or what is old enough."""
     step = Step(faulty=run.fault is not None)
     if b % 2:
-        session = pick(run.model.here(), a)
+        session = pick([each for each in run.model.here() if each.ended or b % 4 == 1], a)
         if session is None:
             return None
         going = [session] if session.ended and session.holder != AGENT else []

@@ -45,12 +45,12 @@ def go_through(seed: int, seeds: int, steps: int, *flags: str) -> dict[str, int]
 
 
 def test_sequences_lose_nothing() -> None:
-    counts = go_through(1, 2, 40)
-    assert len(counts) > 10
+    counts = go_through(1, 3, 35)
+    assert len(counts) > 15
 
 
 def test_sequences_with_faults_lose_nothing() -> None:
-    assert go_through(101, 1, 40, "--faults")
+    assert go_through(101, 1, 35, "--faults")
 
 
 def test_a_sequence_of_started_commands_loses_nothing() -> None:
