@@ -185,5 +185,5 @@ def _everywhere(run: Run, step: Step) -> None:
 STEPS: Steps = {
     "prune": (5, prune),
     "gc": (3, gc),
-    "delete": (4, delete),
+    "delete": (6, delete),
 }

@@ -289,11 +289,11 @@ def _abandoned(run: Run, step: Step) -> None:
 
 STEPS: Steps = {
     "archive": (4, archive),
-    "restore": (4, restore),
+    "restore": (6, restore),
     "prune_archive": (1, prune_archive),
     "export": (2, export),
     "bring_in": (2, bring_in),
-    "undo": (8, undo),
+    "undo": (12, undo),
     "empty": (1, empty),
     "maintain": (3, maintain),
     "abandoned": (1, abandoned),

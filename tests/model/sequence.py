@@ -38,7 +38,7 @@ STEPS: Steps = {
 }
 #: Meets nothing, so that it settles what a killed command left and does nothing else.
 SETTLE = ("trash", "empty", "--older-than", "9999d", "--yes")
-_FIRST = ("create", "create", "append", "append", "end", "talk", "dump")
+_FIRST = ("create", "create", "append", "append", "end", "end", "talk", "dump")
 #: Between two steps: everything has a time of its own.
 _TICK = 7.0
 
