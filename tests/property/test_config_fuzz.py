@@ -19,9 +19,12 @@ from tests import tally
 FLAGS = (
     "sessions.auto_prune",
     "sessions.auto_gc",
+    "sessions.auto_archive",
     "sessions.keep_titled",
     "checkpoints.enabled",
+    "checkpoints.delete_orphans",
     "checkpoints.auto_prune",
+    "checkpoints.hash_all",
 )
 KNOWN = [*(key.name for key in KEYS), *TABLES, "source"]
 NAMES = st.one_of(st.sampled_from(KNOWN), st.text(max_size=70))
