@@ -165,13 +165,10 @@ def prune(run: Run, a: int, b: int, _c: int) -> Step | None:
     for name in PROJECTS:
         mine = [each for each in there if each.project == name]
         lost = not run.world.project(name).exists()
+        # Those that undoing the latest restore needs stay, so none of the others must go.
         for each in mine if lost else mine[:-keep]:
             step.move(each, GONE if now else TRASH, must=False)
-        if not lost:
-            for each in mine[:-keep]:
-                step.must.add(each)
     flags = ["--keep-last", str(keep), "--retention-days", "0", *(["--now"] if now else [])]
-    _no_longer_undoable(run, step)
     run.command("checkpoints", "prune", *flags, "--yes")
     return step
 
@@ -186,17 +183,6 @@ def clear(run: Run, a: int, b: int, _c: int) -> Step | None:
         step.move(each, GONE if now else TRASH)
     run.command("checkpoints", "clear", *(["--now"] if now else []), "--yes")
     return step
-
-
-def _no_longer_undoable(run: Run, step: Step) -> None:
-    """What undoing the latest restore needs stays, so the rules may keep a checkpoint more."""
-    step.must.clear()
-
-
-def whole(run: Run) -> None:
-    """What the store itself says of every checkpoint."""
-    if (run.world.home / "checkpoints").exists():
-        run.command("checkpoints", "verify")
 
 
 STEPS: Steps = {

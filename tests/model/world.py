@@ -41,16 +41,6 @@ class Said:
     def document(self) -> Any:
         return json.loads(self.out)
 
-    @property
-    def report(self) -> dict[str, Any] | None:
-        """What it did, if it did anything and lived to tell."""
-        try:
-            document = json.loads(self.out)
-        except ValueError:
-            return None
-        found: dict[str, Any] | None = document.get("report")
-        return found
-
 
 @dataclass(slots=True)
 class Agent:
