@@ -167,7 +167,8 @@ def _settle(
         if place == STORE:
             change = _change_that_fits(session, step, seen) or {}
             session.holder = change.get("holder", session.holder)
-            session.key = change.get("key", session.key)
+            if "key" in change and not (step.faulty and seen.store[session.id].key == session.key):
+                session.key = change["key"]
             if "ended_by" in change:
                 session.ended_by = tuple(fresh)
             session.line, session.row = seen.store[session.id].line, seen.store[session.id].row

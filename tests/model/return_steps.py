@@ -137,12 +137,14 @@ def bring_in(run: Run, a: int, b: int, _: int) -> Step | None:
         old = run.model.stored(line["id"])
         if old is not None and (not replace or old.holder in (AGENT, DEAD)):
             continue
+        # An old one is refused while anybody who ever held it did not give it back.
+        must = old is None
         if old is not None:
             # The copy that was replaced is kept; its files stay with the id.
-            step.move(old, ARCHIVE, TRASH)
+            step.move(old, ARCHIVE, TRASH, must=must)
             old.replaced = True
         made[line["id"]] = _imported(run, line, made)
-        step.move(made[line["id"]], STORE)
+        step.move(made[line["id"]], STORE, must=must)
     path = run.world.root / f"export-{number}.jsonl"
     flags = ["--replace"] if replace else []
     run.command("sessions", "import", *flags, str(path), codes=(0, 1))
