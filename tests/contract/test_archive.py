@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import pytest
 from holdfast.errors import (
     CannotUndoError,
     DamageError,
+    HoldfastError,
     StorageError,
     UnknownSessionError,
     UsageError,
@@ -33,6 +36,7 @@ from holdfast.model.session import Hit, Json, Message, Session, SessionFilter, S
 from holdfast.policy.decision import plan_item
 from holdfast.policy.retention import plan_all
 from holdfast.services.apply import apply
+from holdfast.services.settle import settle_if_needed
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import processes
@@ -286,6 +290,43 @@ def test_a_session_that_a_process_holds_is_no_part_of_it(home: HoldfastHome) -> 
     report = carried_out(replace(plan, items=(item,)), home)
     assert outcomes(report) == [("leaf", "skipped", "in use: a process holds it")]
     assert archived(home) == []
+
+
+@contextmanager
+def files_no_longer_than(limit: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def with_room(root: Path) -> int:
+    """How long the catalogue is when nothing fails."""
+    home = opened(root)
+    fill(home, messages=1)
+    archive(home, *IDS)
+    return (root / "archive" / CATALOGUE).stat().st_size
+
+
+@pytest.mark.parametrize("more", [-1_500, -600, -1, 0, 1, 50, 400, 3_000, 100_000])
+def test_whatever_fails_a_session_is_in_the_store_or_in_the_archive(
+    tmp_path: Path, more: int
+) -> None:
+    """Files that may not grow stand for a full disk: any write may be the one that fails, that of
+    the line which says that a bundle is gone again included."""
+    limit = with_room(tmp_path / "other") + more
+    home = opened(tmp_path / "home")
+    fill(home, messages=1)
+    store_of(home).database.truncate_log()
+    plan = planned(home, *IDS)
+    with files_no_longer_than(limit), suppress(HoldfastError, OSError):
+        carried_out(plan, home)
+    settle_if_needed(home, clock=clock)
+    kept = sorted([*everything(home), *(each.session.id for each in home.archive.find(ANY))])
+    assert kept == sorted(IDS)
+    assert not folder_of(home).look().problems
 
 
 def nested(depth: int) -> Json:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -70,7 +70,11 @@ class Catalogue:
         gone = [file for file in files if file in known]
         if not gone:
             return
-        self._append([{"gone": file, "operation": operation} for file in gone])
+        try:
+            self._append([{"gone": file, "operation": operation} for file in gone])
+        except OSError:
+            # No room for a line more: what was just added must not stay for want of it.
+            self._cut_out(frozenset(gone))
         content = self._read()
         if content.lines > 2 * len(content.entries):
             self._rewrite(content)
@@ -99,6 +103,20 @@ class Catalogue:
         for line in encoded:
             content.lines += 1
             _take(content, line)
+
+    def _cut_out(self, gone: Collection[str]) -> None:
+        """Drop the lines of bundles in place, which needs no room: the file is cut where the first
+        of them begins, and gets back the lines behind it that stay. Those that a kill in between
+        costs are made again from their bundles."""
+        with os.fdopen(open_regular(self._path, os.O_RDWR | os.O_NOFOLLOW), "r+b") as file:
+            start, behind = 0, list(_lines(file))
+            while behind and _bundle_of(behind[0]) not in gone:
+                start += len(behind.pop(0))
+            file.truncate(start)
+            file.seek(start)
+            file.write(b"".join(line for line in behind if _bundle_of(line) not in gone))
+            file.flush()
+            os.fsync(file.fileno())
 
     def _rewrite(self, content: _Content) -> None:
         lines = (_encoded(each.to_json()) for each in content.entries.values())
@@ -155,6 +173,16 @@ def _take(content: _Content, line: bytes) -> None:
         raise DamageError(f"{entry.file!r} is not the name of a bundle")
     content.entries.pop(entry.file, None)  # the order is that of the latest lines
     content.entries[entry.file] = entry
+
+
+def _bundle_of(line: bytes) -> str | None:
+    """Which bundle a line tells of; None when it cannot be read."""
+    try:
+        value = json.loads(line)
+        named = value.get("file") or value.get("gone")
+    except (ValueError, RecursionError, AttributeError):
+        return None
+    return named if isinstance(named, str) else None
 
 
 def _stamp(status: os.stat_result) -> _Stamp:
