@@ -276,3 +276,10 @@ def test_what_default_excludes_leave_out_is_counted_and_listed(
         {"path": "app.log", "rule": "*.log", "directory": False},
         {"path": "node_modules", "rule": "node_modules/", "directory": True},
     ]
+
+
+def test_looking_at_what_is_left_out_creates_nothing(machine: Machine, project: Path) -> None:
+    (project / "node_modules").mkdir()
+    (project / "node_modules" / "x.js").write_text("x")
+    assert "node_modules/" in ok(machine, "excluded", str(project)).out
+    assert not machine.home.exists()

@@ -28,6 +28,7 @@ def world_once(tmp_path_factory: pytest.TempPathFactory) -> World:
 def world(tmp_path: Path, world_once: World, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("HOLDFAST_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)  # a file name that a command is given means one here
     return hostile.copy(world_once, tmp_path)
 
 

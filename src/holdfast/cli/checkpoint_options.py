@@ -80,18 +80,21 @@ def project_names(home: Home) -> dict[str, str]:
     return {} if store is None else {each.id: each.workdir for each in store.projects()}
 
 
-def create_store(invocation: Invocation, *, hash_all: bool = False) -> ShadowGitStore:
-    """The store that Holdfast takes checkpoints into; home and store are made when there are none.
+def create_store(
+    invocation: Invocation, *, hash_all: bool = False, create: bool = True
+) -> ShadowGitStore:
+    """The store that Holdfast takes checkpoints into. Home and store are made when there are none;
+    with `create=False` nothing is made, for a command that only looks.
 
     In the home of another agent it lies in the folder there that is ours.
     """
     from holdfast.homes.checkpoints import checkpoint_store
-    from holdfast.homes.registry import create_state
+    from holdfast.homes.registry import create_state, state_folder
 
     settings = invocation.settings(invocation.home_path)
     how = _capturing(invocation, settings, hash_all=hash_all)
     return checkpoint_store(
-        create_state(invocation.home_path).resolve(),
+        (create_state if create else state_folder)(invocation.home_path).resolve(),
         user_home=how.user_home,
         max_file_size=how.max_file_size,
         max_snapshots=how.max_snapshots,

@@ -26,7 +26,7 @@ def command(invocation: Invocation, /, directory: str | None, *, all_items: bool
     all, put `!name` into the project's .gitignore or into `exclude`.
     """
     workdir = resolved(directory)
-    found = create_store(invocation).excluded(workdir)
+    found = create_store(invocation, create=False).excluded(workdir)
     if invocation.json:
         from holdfast.cli.output import print_json
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from holdfast.errors import StorageError, UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import (
@@ -212,12 +213,27 @@ class ShadowGitStore:
         why = self._why_not(place, project)
         if why is not None:
             raise UsageError(f"Cannot look at {place}: {why}.")
-        self.prepare()
-        with used(self.layout), project_lock(self.layout, project, str(place)):
-            folder = self.layout.private(project)
-            git = Git(store=self.layout.store, folder=folder, work_tree=place)
+        with (
+            self._with_rules() as layout,
+            used(layout),
+            project_lock(layout, project, str(place)),
+        ):
+            git = Git(store=layout.store, folder=layout.private(project), work_tree=place)
             found = excluding.excluded(git, os.fsencode(place))
             return sorted(found, key=lambda each: each.path)
+
+    @contextmanager
+    def _with_rules(self) -> Iterator[Layout]:
+        """A store that git can ask for the excludes. Where there is none yet, looking makes none:
+        an empty one that goes again answers as well."""
+        if self.layout.exists():
+            self.prepare()
+            yield self.layout
+            return
+        with TemporaryDirectory(prefix="holdfast-") as folder:
+            layout = Layout(folder=Path(folder) / self.layout.folder.name)
+            prepare(layout, self._excludes)
+            yield layout
 
     def reading(self) -> AbstractContextManager[None]:
         """Meanwhile nobody removes an object. Each call does this for itself; whoever makes several
