@@ -99,6 +99,10 @@ class StorageError(HoldfastError):
     kind = "storage"
 
 
+class FullDiskError(StorageError):
+    """There is no room left. What is on the disk is whole."""
+
+
 class CannotUndoError(HoldfastError):
     """The operation is known, but there is nothing left to bring back."""
 

@@ -16,6 +16,7 @@ import pytest
 from tests.cli.machine import Entry, Machine, entries
 from tests.cli.privileges import mounts_of_its_own
 from tests.cli.runner import COMMAND, PATIENCE, Result
+from tests.cli.session_bench import DISK
 
 pytestmark = pytest.mark.usefixtures("bad_day")
 
@@ -125,6 +126,25 @@ def test_a_full_home_can_be_looked_at(half: Machine, out: Path) -> None:
     commands = ["status", "log", "trash list", "sessions prune --dry-run"]
     small = Small(half, out, ["full", *commands])
     assert [small.result(n).code for n in range(1, len(commands) + 1)] == [0] * len(commands)
+
+
+def test_the_sessions_of_a_full_home_can_be_read(stored: Machine, out: Path) -> None:
+    """SQLite wants room for what processes share; whoever wants to know what fills the disk has
+    none to give."""
+    commands = [
+        "status",
+        "sessions list",
+        f"sessions show {DISK}",
+        "sessions search disk",
+        "sessions stats",
+        "sessions export --all",
+        "sessions prune --dry-run",
+        "doctor",
+    ]
+    small = Small(stored, out, ["full", *commands])
+    for number, command in enumerate(commands, start=1):
+        assert small.result(number).code == 0, (command, small.result(number))
+    assert DISK in small.result(2).out
 
 
 def test_undo_on_a_full_home(used: Machine, out: Path) -> None:

@@ -151,7 +151,7 @@ def storage_errors(doing: str) -> Iterator[None]:
 
 
 _HINTS = {
-    errno.ENOSPC: "The disk is full. Free a little space elsewhere (1 MB is enough) and try again.",
+    errno.ENOSPC: "The disk is full. Free a few MB elsewhere and try again.",
     errno.EDQUOT: "Your disk quota is used up. Free a little space elsewhere and try again.",
     errno.EROFS: "The file system is mounted read-only. Mount it writable, or copy the home.",
     errno.EACCES: "Check who owns the folder and its permissions.",

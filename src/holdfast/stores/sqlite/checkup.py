@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from holdfast.errors import BusyError, DamageError, HoldfastError
+from holdfast.errors import BusyError, DamageError, FullDiskError, HoldfastError
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.units import format_bytes, format_count
 from holdfast.ports import Progress
@@ -93,7 +93,7 @@ def _carefully(
         with sqlite_errors(path):
             db.execute("BEGIN")
             return tuple(look(db, path, progress))
-    except (BusyError, NewerSchemaError) as error:
+    except (BusyError, FullDiskError, NewerSchemaError) as error:
         return (_warning(name, error.message, error.hint or ""),)
     except DamageError as error:
         return (_damage(name, error.message),)

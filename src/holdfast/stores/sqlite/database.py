@@ -17,7 +17,14 @@ import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from holdfast.errors import BusyError, DamageError, SchemaError, StorageError, UsageError
+from holdfast.errors import (
+    BusyError,
+    DamageError,
+    FullDiskError,
+    SchemaError,
+    StorageError,
+    UsageError,
+)
 from holdfast.stores.files import (
     PRIVATE_FILE,
     check_regular,
@@ -42,6 +49,7 @@ class Database:
 
     def __init__(self, path: Path, *, create: bool, busy_seconds: float = BUSY_SECONDS) -> None:
         self._closed = False
+        self._alone = False
         self.path = path
         self._busy_seconds = busy_seconds
         self._local = threading.local()
@@ -58,14 +66,27 @@ class Database:
             with sqlite_errors(path):
                 self._inode = path.stat().st_ino
                 check_regular(path)
-                self._accept()
+                self._accept_in_any_room()
         except BaseException:
             self.close()
             raise
 
+    def _accept_in_any_room(self) -> None:
+        """On a disk without a free block SQLite cannot make the small file through which processes
+        share a store. A store that nobody else has open does without it: so it can still be read,
+        by the person who wants to see what fills the disk."""
+        try:
+            self._accept()
+        except (sqlite3.OperationalError, StorageError) as error:
+            if not _lacks_shared_memory(error):
+                raise
+            _close_all(self._all, self._guard)
+            self._local, self._alone = threading.local(), True
+            self._accept()
+
     def _accept(self) -> None:
         """Look whether the file is ours before it is touched, and bring it to our shape."""
-        migrations.check(self.path)
+        migrations.check(self.path, alone=self._alone)
         _patiently(lambda: migrations.migrate(self.connection()), self._busy_seconds)
 
     def connection(self) -> sqlite3.Connection:
@@ -195,6 +216,8 @@ class Database:
             check_same_thread=False,
         )
         try:
+            if self._alone:
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._configure(connection)
         except BaseException:
             connection.close()
@@ -276,6 +299,13 @@ def _code(error: sqlite3.Error) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
+def _lacks_shared_memory(error: Exception) -> bool:
+    """Whether SQLite could not make room for what processes share; also as the cause of an error
+    in our words."""
+    codes = (getattr(each, "sqlite_errorcode", 0) for each in (error, error.__cause__))
+    return sqlite3.SQLITE_IOERR_SHMSIZE in codes
+
+
 def _patiently(work: Callable[[], None], seconds: float) -> None:
     """Try until nobody else has the lock, asking often at first.
 
@@ -307,8 +337,8 @@ def sqlite_errors(path: Path) -> Iterator[None]:
             raise BusyError(
                 f"{path} is being written by another process.", hint="Try again in a moment."
             ) from error
-        if code == sqlite3.SQLITE_FULL:
-            raise StorageError(
+        if code == sqlite3.SQLITE_FULL or _lacks_shared_memory(error):
+            raise FullDiskError(
                 f"The disk is full; nothing of this was written to {path}.",
                 hint="Free some space and try again. What was stored before is whole.",
             ) from error

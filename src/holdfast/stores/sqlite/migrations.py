@@ -15,11 +15,18 @@ APPLICATION_ID = 0x486F6C64
 LATEST = 3
 
 
-def check(path: Path) -> None:
-    """Raise unless the file is empty or ours and not newer. Looks without being able to write."""
+def check(path: Path, *, alone: bool = False) -> None:
+    """Raise unless the file is empty or ours and not newer. Looks without being able to write.
+
+    `alone` is for a disk without room for what processes share: nobody else can open it meanwhile.
+    """
+    mode = "rw" if alone else "ro"
     with contextlib.closing(
-        sqlite3.connect(path.absolute().as_uri() + "?mode=ro", uri=True, timeout=5.0)
+        sqlite3.connect(path.absolute().as_uri() + f"?mode={mode}", uri=True, timeout=5.0)
     ) as looking:
+        if alone:
+            looking.execute("PRAGMA locking_mode = EXCLUSIVE")
+            looking.execute("PRAGMA query_only = ON")
         application, version = _identity(looking)
         is_empty = not looking.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
     if is_empty and version == 0:
