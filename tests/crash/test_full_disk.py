@@ -45,3 +45,25 @@ def test_a_full_disk_refuses_the_message_and_keeps_the_store(tmp_path: Path) -> 
     assert before == stored
     assert integrity == "ok"
     assert count == after == stored + 1
+
+
+READING = """
+import sys
+from pathlib import Path
+from holdfast.model.session import SessionFilter
+from tests.compat.hermes_sessions import opened, recorded
+
+disk = Path(sys.argv[1])
+home = opened(recorded(disk))
+try:
+    with (disk / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(4096))
+except OSError:
+    pass
+print(len(list(home.session_store().find(SessionFilter()))))
+"""
+
+
+def test_the_sessions_of_hermes_can_be_read_on_a_full_disk(tmp_path: Path) -> None:
+    assert int(with_a_disk(tmp_path, READING, megabytes=4)) > 10

@@ -21,6 +21,7 @@ from holdfast.errors import (
     BusyError,
     DamageError,
     FullDiskError,
+    HoldfastError,
     SchemaError,
     StorageError,
     UsageError,
@@ -77,7 +78,7 @@ class Database:
         by the person who wants to see what fills the disk."""
         try:
             self._accept()
-        except (sqlite3.OperationalError, StorageError) as error:
+        except (sqlite3.OperationalError, HoldfastError) as error:
             if not _lacks_shared_memory(error):
                 raise
             _close_all(self._all, self._guard)
