@@ -193,3 +193,25 @@ def test_a_saved_plan_archives(kept: Machine) -> None:
     assert listed(kept) == [OLD, OLDER, OPEN]
     kept.ok("apply", str(plan), "--yes")
     assert listed(kept, "--archived") == [OLD]
+
+
+def test_bundles_in_a_folder_that_is_no_longer_used_are_told(kept: Machine, tmp_path: Path) -> None:
+    kept.ok("sessions", "archive", OLD, "--yes")
+    kept.configure(f'[archive]\nfolder = "{tmp_path / "other"}"\n')
+    told = f"holds 1 bundle that nothing reads since `folder` of [archive] names {tmp_path}"
+    assert told in kept.ok("sessions", "list", "--archived").words
+    assert told.split(" since", maxsplit=1)[0] in kept.run("doctor").words
+    (tmp_path / "other").mkdir()
+    for path in (kept.home / "archive").iterdir():
+        path.rename(tmp_path / "other" / path.name)
+    assert listed(kept, "--archived") == [OLD]
+    assert "nothing reads" not in kept.run("doctor").words
+
+
+def test_undo_passes_over_an_archive_that_came_back_piece_by_piece(kept: Machine) -> None:
+    """Its files went for good with the bundles, which is nothing that anybody misses now."""
+    kept.ok("sessions", "delete", OLDER, "--yes")
+    kept.ok("sessions", "archive", OLD, "--yes")
+    kept.ok("sessions", "restore", OLD)
+    assert "Undoing operation 1" in kept.ok("undo").words
+    assert OLDER in listed(kept)

@@ -236,8 +236,10 @@ def test_it_goes_and_comes_back_with_its_session(root: Path, way: str) -> None:
 def test_what_is_deleted_now_is_gone_everywhere(root: Path, before: str) -> None:
     """Whatever a home did with a session before: not one file has a word of it."""
     old = reset_once(root)
-    reset_once(root, "somethingelse")
+    for other in ("somethingelse", "another", "yetanother"):
+        reset_once(root, other)
     home = opened(root)
+    home.create_session_store().rename(old, f"about {SAID}")
     if before == "trashed files":
         restore(home, chosen(home.archive, [old]), command="restore", clock=clock)
         prune(home, files=Files.ONLY)

@@ -309,7 +309,7 @@ def test_the_reason_names_some_of_the_paths(
 
     _, steps = watched(store, workdir, follower, [edit])
     assert steps[-1].taking is not None
-    assert steps[-1].taking.reason == r"watch: 'file0\n', 'file1\n', 'file2\n' and 2 more"
+    assert steps[-1].taking.reason == r"watch: file0\n, file1\n, file2\n and 2 more"
 
 
 def test_what_was_lost_is_found_by_a_look_at_everything(

@@ -95,7 +95,7 @@ def test_a_session_comes_in_whole(store: SqliteSessionStore) -> None:
     session = store.get("a")
     assert (session.title, session.pinned, session.routing_key) == ("", True, "telegram:1")
     assert (session.ended_at, session.end_reason) == (NOW - 10, "done")
-    assert session.last_active_at == NOW - 80
+    assert session.last_active_at == NOW - 10  # its end
     assert session.message_count == 2
     assert session.tool_call_count == 1
     assert session.tokens == Tokens(input=12, output=2)

@@ -182,7 +182,7 @@ def test_no_more_files_may_be_opened_is_no_damage(
     oid = repository.blob(b"one")
     repository.pack()
 
-    def failing(*_: object) -> int:
+    def failing(*_: object, **__: object) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(os, "open", failing)

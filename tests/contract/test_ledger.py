@@ -140,7 +140,7 @@ def test_a_known_cost_counts_without_tokens(store: SqliteSessionStore) -> None:
         (253_402_300_799.5, "9999-12-31"),
         (253_402_300_800.0, ""),
         (1e18, ""),
-        (-1e300, ""),
+        (-1e18, ""),
     ],
 )
 def test_every_time_has_a_place(path: Path, timestamp: float, day: str) -> None:

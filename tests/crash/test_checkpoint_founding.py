@@ -105,6 +105,31 @@ def test_a_store_that_lost_its_format_keeps_its_checkpoints(root: Path, project:
     assert [each.id for each in checkpoint_store(root).list(project)] == [first]
 
 
+@pytest.mark.parametrize("mended_by", ["doctor", "take"])
+@pytest.mark.parametrize("harm", ["no HEAD", "empty HEAD", "torn HEAD", "no refs"])
+def test_a_store_that_git_refuses_is_seen_and_mended(
+    root: Path, project: Path, harm: str, mended_by: str
+) -> None:
+    home, store = HoldfastHome(root, clock=lambda: NOW), checkpoint_store(root)
+    first = store.take(project, reason="test", now=NOW).id
+    store.layout.git().run("pack-refs", "--all")
+    head = store.layout.store / "HEAD"
+    if harm == "no refs":
+        shutil.rmtree(store.layout.store / "refs")
+    elif harm == "no HEAD":
+        head.unlink()
+    else:
+        head.write_bytes(b"" if harm == "empty HEAD" else b"ref: r")
+    tally.injected()
+    found = doctor.examine(home, progress=Silent())
+    assert [each.repairable for each in found.findings if each.check == CHECK] == [True]
+    if mended_by == "doctor":
+        doctor.mend(home, found, clock=lambda: NOW, progress=Silent())
+    (project / "file").write_text("two\n")
+    works(checkpoint_store(root), project)
+    assert first in [each.id for each in checkpoint_store(root).list(project)]
+
+
 SLOW_GIT = """#!/bin/sh
 # A git that is killed, with whoever started it, while it makes a repository.
 case "$1" in

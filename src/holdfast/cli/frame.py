@@ -96,7 +96,7 @@ def _check_number(value: object, param: click.Parameter, ctx: click.Context) -> 
     if isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
         too_large = f"this is too large; at most {_LARGEST:,}."
         is_nan = value != value  # noqa: PLR0124
-        raise click.BadParameter("this is not a number." if is_nan else too_large, ctx, param)
+        raise click.BadParameter("nan is not a number." if is_nan else too_large, ctx, param)
 
 
 class _Framed(click.Command):

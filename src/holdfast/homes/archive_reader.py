@@ -70,10 +70,15 @@ class ArchiveReader:
         return sum(matches(wanted, each.session) for each in self._archive.look().entries)
 
     def problems(self) -> Sequence[Problem]:
-        """Damaged lines of the catalogue, lines without a bundle, bundles that cannot be read, and
-        what earlier versions left beside them."""
+        """Damaged lines of the catalogue, lines without a bundle, bundles that cannot be read, what
+        earlier versions left beside them, and bundles in a folder that is no longer used."""
         left = [Problem(path=str(path), reason=_LEFT) for path in self.leftovers()]
-        return [*self._archive.look().problems, *left]
+        behind = self.left_behind()
+        return [*self._archive.look().problems, *left, *([behind] if behind else [])]
+
+    def left_behind(self) -> Problem | None:
+        """Bundles in the usual folder, when the configuration names another one."""
+        return self._archive.left_behind()
 
     def leftovers(self) -> Sequence[Path]:
         """Files of earlier versions that are not in the catalogue yet."""

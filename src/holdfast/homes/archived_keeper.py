@@ -36,13 +36,19 @@ class ArchivedKeeper:
             self._adopter.adopt()
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return _each(batch, self._remove, self._entries)
+        outcomes = _each(batch, self._remove, self._entries)
+        self._forget(batch)
+        return outcomes
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return _each(batch, self._settle, self._entries)
+        outcomes = _each(batch, self._settle, self._entries)
+        self._forget(batch)
+        return outcomes
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return _each(batch, self._discard, dict)
+        outcomes = _each(batch, self._discard, dict)
+        self._archive.catalogue.forget_gone()
+        return outcomes
 
     def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return _each(batch, self._bring_back, self._entries)
@@ -97,6 +103,11 @@ class ArchivedKeeper:
             where = self._archive.trash.path(removal)
             return removal.end(Result.DAMAGED, f"its copy was changed, {error.message}: {where}")
         return removal.end(Result.BROUGHT_BACK, "" if file == removal.item.id else f"as {file}")
+
+    def _forget(self, batch: Sequence[Removal]) -> None:
+        """What goes for good leaves no title behind in the catalogue."""
+        if not all(each.item.undoable for each in batch):
+            self._archive.catalogue.forget_gone()
 
     def _entries(self) -> Mapping[str, ArchivedSession]:
         return {each.file: each for each in self._archive.look().entries}

@@ -143,8 +143,9 @@ class HomeCheckup:
 def _archive(archive: Archive) -> Finding:
     """What is wrong with the archive; what earlier versions left there can be put right."""
     try:
-        problems = archive.problems()
+        problems = [each for each in archive.problems() if each != archive.left_behind()]
         left = len(archive.leftovers())
+        behind = archive.left_behind()
     except HoldfastError as error:
         return Finding(
             check="archive",
@@ -158,6 +159,12 @@ def _archive(archive: Archive) -> Finding:
             "archive",
             f"{format_count(len(problems) - left, 'problem')}, first {first.path}: {first.reason}",
             "The other bundles are not affected.",
+        )
+    if behind is not None and not left:
+        return Finding(
+            check="archive",
+            severity=Severity.WARNING,
+            message=f"{behind.path} {behind.reason}",
         )
     if not left:
         return Finding(check="archive")

@@ -119,7 +119,8 @@ def _by_id(log: LogView, operation_id: str) -> Operation:
 def _removed_something(operation: Operation) -> bool:
     return (
         operation.removed_to_trash > operation.undone
-        or operation.removed_for_good > 0
+        # What went for good with something that came back since keeps nobody from the one before.
+        or (operation.removed_for_good > 0 and not operation.undone_by)
         or (
             operation.action is OperationAction.REMOVE
             and operation.state is OperationState.UNFINISHED

@@ -103,7 +103,8 @@ def _show(
         say()
     if found.legacy:
         show_older(found.legacy, found.older, invocation.now)
-        say("They can still be read and restored, and stay until you clear them with:")
+        say("They can still be read and restored. Archives stay until you clear them; single")
+        say("repositories are pruned like projects. To clear all of them:")
         suggest(f"{holdfast} clear-legacy")
         say()
     for problem in found.problems:

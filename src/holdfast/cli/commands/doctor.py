@@ -80,13 +80,14 @@ def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
 def _open(invocation: Invocation) -> tuple[Home, Finding]:
     """The home, though its settings may be wrong or nothing be in it yet."""
     from holdfast.homes.holdfast import HoldfastHome
+    from holdfast.homes.options import USUAL, HomeOptions
     from holdfast.homes.registry import check_folder, open_home
     from holdfast.model.finding import Finding, Severity
 
     root = check_folder(invocation.home_path)
-    settings = Finding(check="configuration")
+    settings, options = Finding(check="configuration"), USUAL
     try:
-        invocation.settings(root)
+        options = HomeOptions.of(invocation.settings(root))
     except (ConfigError, StorageError) as error:
         settings = Finding(
             check="configuration",
@@ -95,7 +96,8 @@ def _open(invocation: Invocation) -> tuple[Home, Finding]:
             advice="Until it is mended, other commands refuse to run. See `holdfast config check`.",
         )
     try:
-        return invocation.closing(open_home(root, clock=invocation.clock, idle=_IDLE)), settings
+        home = open_home(root, clock=invocation.clock, idle=_IDLE, options=options)
+        return invocation.closing(home), settings
     except NotAHomeError:
         if any(root.iterdir()):
             raise

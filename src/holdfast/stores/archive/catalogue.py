@@ -4,12 +4,13 @@
     {"gone": "<file>", "operation": "13"}                              that one left the archive
 
 Lines are only appended, and durable when the call returns. A torn last line was never written.
-When more than half of the lines are of no use any more, the file is written anew. The bundles are
-the truth: a line that is lost or damaged is made again from its bundle.
+It is written anew when more than half of it is of no use any more, and when a bundle goes for
+good. The bundles are the truth: a line that is lost or damaged is made again from its bundle.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -78,6 +79,14 @@ class Catalogue:
         content = self._read()
         if content.lines > 2 * len(content.entries):
             self._rewrite(content)
+
+    def forget_gone(self) -> None:
+        """Write the file anew without what it says of bundles that are gone: a title is gone with
+        its session. Where there is no room for that, the next call does it."""
+        with contextlib.suppress(OSError):
+            content = self._read()
+            if content.lines > len(content.entries) and not content.problems:
+                self._rewrite(content)
 
     def _append(self, lines: Sequence[dict[str, Any]]) -> None:
         content = self._read()

@@ -26,7 +26,8 @@ from holdfast.model.archived import ArchivedSession, Holds
 from holdfast.model.ids import check_foreign_id, file_stem
 from holdfast.model.inventory import Problem
 from holdfast.model.operation import Removal
-from holdfast.stores.archive import bundle
+from holdfast.model.units import format_count
+from holdfast.stores.archive import USUAL_FOLDER, bundle
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.archive.catalogue import Catalogue
 from holdfast.stores.archive.codec import Codec, codec_of
@@ -65,6 +66,7 @@ class SessionArchive:
             path = path if chosen_by is None else path.resolve()
         self.path = path
         self._owner = None if chosen_by is None else Ownership(chosen_by, path)
+        self._usual = None if chosen_by is None else chosen_by / USUAL_FOLDER
         self.catalogue = Catalogue(path)
         self.trash = TrashFolder(path / ".trash")
 
@@ -112,6 +114,17 @@ class SessionArchive:
                     reason = f"is no bundle that can be read: {why}"
                     problems.append(Problem(path=str(self.path / file), reason=reason))
         return ArchiveView(entries=tuple(found), problems=tuple(problems))
+
+    def left_behind(self) -> Problem | None:
+        """Bundles from before somebody chose this folder: nothing reads them where they lie."""
+        if self._usual is None or _is_same(self._usual, self.path):
+            return None
+        number = len(list(self._bundles(self._usual)))
+        if not number:
+            return None
+        bundles = format_count(number, "bundle")
+        reason = f"holds {bundles} that nothing reads since `folder` of [archive] names {self.path}"
+        return Problem(path=str(self._usual), reason=f"{reason}; move them there")
 
     def heal(self) -> None:
         """Give every bundle that has none its line. While this process alone may write."""
@@ -212,6 +225,7 @@ class SessionArchive:
                     freed += allocated_bytes(status)
             if gone:
                 self.sync()
+                self.catalogue.forget_gone()
         return freed
 
     def to_trash(self, removal: Removal) -> int:
@@ -276,14 +290,20 @@ class SessionArchive:
         """Known from the intent alone, so that the next run finds it after a kill."""
         return self.path / f".{removal.operation}-{removal.number}.tmp"
 
-    def _bundles(self) -> Iterator[str]:
+    def _bundles(self, folder: Path | None = None) -> Iterator[str]:
         try:
-            with os.scandir(self.path) as entries:
+            with os.scandir(folder or self.path) as entries:
                 for entry in entries:
                     if codec_of(entry.name) is not None and entry.is_file(follow_symlinks=False):
                         yield entry.name
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return one.samefile(other)
+    return False
 
 
 def _compare(raw: IO[bytes], codec: Codec, written: Beside) -> None:

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from holdfast.errors import HoldfastError
 from holdfast.stores.files import (
     OTHERS,
     PRIVATE_DIR,
@@ -40,6 +41,8 @@ def prepare(layout: Layout, rules: Sequence[str] = ()) -> None:
         with alone(layout, holder="checkpoints"):
             if not layout.exists():
                 found(layout)
+    elif not _is_repository(layout.store):
+        mend(layout)
     check(layout)
     _close_to_others(layout)
     text = excludes_text(tuple(rules)).encode("utf-8", "surrogateescape")
@@ -91,14 +94,21 @@ def found(layout: Layout) -> None:
 
 
 def is_half_made(layout: Layout) -> bool:
-    """Whether a kill left a store that is none. Creates nothing."""
+    """Whether there is a store that git does not take for one: a kill left it so, or somebody
+    removed what a repository must have. Creates nothing."""
     left = os.path.lexists(layout.store) and not layout.exists()
+    left = left or (layout.exists() and not _is_repository(layout.store))
     return left or os.path.lexists(layout.folder / _ASIDE)
 
 
 def mend(layout: Layout) -> str:
     """Clear what a kill left, or finish it if there is anything in it; says what was done."""
     with alone(layout, holder="doctor"):
+        if layout.exists() and not _is_repository(layout.store):
+            with storage_errors(f"mend the checkpoint store {layout.store}"):
+                _clear(layout.store / "HEAD")
+                _fill(layout.store)
+            return f"gave the checkpoint store {layout.store} back what git needs"
         if not layout.exists() and _is_to_be_finished(layout.store):
             found(layout)
             return f"finished the checkpoint store {layout.store}"
@@ -118,6 +128,15 @@ def _fill(store: Path) -> None:
     replace(store / "info" / "attributes", _ATTRIBUTES)
     # Last: a store without it is one that was never finished.
     replace(store / FORMAT_FILE, f"{FORMAT}\n".encode())
+
+
+def _is_repository(store: Path) -> bool:
+    """Whether git takes it for one. Nothing of ours stands in HEAD, so it can be written again."""
+    try:
+        head = read_file(store / "HEAD")
+    except (OSError, HoldfastError):
+        return False
+    return head.startswith(b"ref: refs/") and (store / "refs").is_dir()
 
 
 def _is_to_be_finished(store: Path) -> bool:
