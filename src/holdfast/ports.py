@@ -334,6 +334,9 @@ class Archive(Protocol):
         """What earlier versions left beside the bundles; a keeper of bundles takes it in when it is
         told to prepare."""
 
+    def left_behind(self) -> Problem | None:
+        """Bundles in the usual folder, when the configuration names another one."""
+
     def resolve(self, prefix: str) -> str: ...
 
     def get(self, session_id: str) -> ArchivedSession: ...

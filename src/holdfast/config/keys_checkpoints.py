@@ -42,7 +42,7 @@ CHECKPOINT_KEYS: tuple[Key, ...] = (
         about=(
             "The most that all checkpoints may take on disk, in MB of 1,000,000 bytes. 0 is no",
             "bound. It holds while an agent works, soon after; twice this is never exceeded.",
-            "Archives of older layouts push no checkpoint out; a report says if they are too large.",
+            "Archives of older layouts push no checkpoint out; a report says if they do not fit.",
         ),
     ),
     Key(

@@ -76,7 +76,15 @@ def open_regular(
 ) -> int:
     """A descriptor of a regular file. A pipe, a socket or a device in its place is refused: to open
     one, or to read it, could wait for ever."""
-    fd = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, PRIVATE_FILE, dir_fd=dir_fd)
+    how = flags | os.O_CLOEXEC
+    try:
+        fd = os.open(path, how | os.O_NONBLOCK, PRIVATE_FILE, dir_fd=dir_fd)
+    except BlockingIOError:
+        # Somebody has a lease on the file, as our own look for open files takes for a moment.
+        # Only a regular file has leases, and the kernel ends one that is not given up.
+        if not stat.S_ISREG(os.stat(path, dir_fd=dir_fd).st_mode):
+            raise
+        fd = os.open(path, how, PRIVATE_FILE, dir_fd=dir_fd)
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
         return fd
