@@ -14,6 +14,7 @@ from holdfast.config.check import check
 from holdfast.config.keys import KEYS, TABLES
 from holdfast.config.settings import build
 from holdfast.errors import ConfigError
+from holdfast.model.printable import one_line
 from tests import tally
 
 FLAGS = (
@@ -87,7 +88,7 @@ def test_any_document(document: dict[str, object], text: str) -> None:
     values, problems = check(document, text, "config.toml")
     for problem in problems:
         line = str(problem)
-        assert line.isprintable()
+        assert line == one_line(line)
         assert len(line) < 600
     sound(build(values))
 
@@ -105,7 +106,7 @@ def sound_or_said(result: Settings | ConfigError) -> None:
     if isinstance(result, Settings):
         sound(result)
     else:
-        assert all(line.isprintable() for line in result.message.split("\n"))
+        assert all(line == one_line(line) for line in result.message.split("\n"))
 
 
 def load_bytes(data: bytes) -> None:
@@ -140,5 +141,5 @@ def test_any_damage_to_the_template(data: st.DataObject) -> None:
 @settings(deadline=None)  # the machine may be busy
 @given(st.dictionaries(VARIABLES, TEXTS))
 def test_any_environment(environ: dict[str, str]) -> None:
-    assert all(line.isprintable() for line in warnings(environ))
+    assert all(line == one_line(line) for line in warnings(environ))
     sound_or_said(outcome(None, environ))
