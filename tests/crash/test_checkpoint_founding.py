@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import StorageError
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import TakeOutcome
 from holdfast.model.finding import Severity
 from holdfast.services import doctor
 from holdfast.services.silent import Silent
+from holdfast.stores.shadowgit.reclaiming import reclaim
 from holdfast.stores.shadowgit.store import ShadowGitStore
 from tests import tally
 from tests.checkpointing import fsck
@@ -172,6 +174,7 @@ NO_ROOM = """
 import errno, os, sys
 from pathlib import Path
 from holdfast.errors import StorageError
+from holdfast.errors import StorageError
 from holdfast.homes.checkpoints import checkpoint_store
 disk = Path(sys.argv[1])
 project = disk / "project"
@@ -208,6 +211,7 @@ def test_without_room_there_is_no_store_and_with_room_there_is_one(tmp_path: Pat
 
 TAKE = """
 import sys; from pathlib import Path
+from holdfast.errors import StorageError
 from holdfast.homes.checkpoints import checkpoint_store
 sys.stdin.readline()
 taking = checkpoint_store(Path(sys.argv[1])).take(Path(sys.argv[2]), reason="x", now=1.0)
@@ -231,3 +235,36 @@ def test_many_that_make_it_at_once_all_work(root: Path, project: Path) -> None:
     said = [process.communicate("go\n")[0].strip() for process in begun]
     assert sorted(said) == ["taken", "unchanged", "unchanged", "unchanged"]
     assert len(checkpoint_store(root).list(project)) == 1
+
+
+@pytest.mark.parametrize("part", ["objects", "objects/pack", "refs", "worktrees"])
+def test_a_link_inside_the_store_leads_nobody_astray(root: Path, project: Path, part: str) -> None:
+    """What a tidying of the store removes must be the store's."""
+    home, store = HoldfastHome(root, clock=lambda: NOW), checkpoint_store(root)
+    store.take(project, reason="test", now=NOW)
+    place, elsewhere = store.layout.store / part, root.parent / "elsewhere"
+    shutil.move(place, elsewhere)
+    (elsewhere / "keep").write_text("precious")
+    place.symlink_to(elsewhere)
+    tally.injected()
+    before = sorted(elsewhere.rglob("*"))
+    found = doctor.examine(home, progress=Silent())
+    assert [each.severity for each in found.findings if each.check == CHECK] == [Severity.DAMAGE]
+    (project / "file").write_text("two\n")
+    with pytest.raises(StorageError, match="is a link"):
+        checkpoint_store(root).take(project, reason="test", now=NOW + 1)
+    with pytest.raises(StorageError, match="is a link"):
+        reclaim(store.layout, holder="test")
+    assert sorted(elsewhere.rglob("*")) == before
+    tally.verified()
+
+
+def test_a_link_to_the_folder_of_somebody_else_is_no_store(root: Path, project: Path) -> None:
+    store, other = checkpoint_store(root), root.parent / "other"
+    other.mkdir()
+    (other / "file").write_text("x")
+    store.layout.folder.mkdir(parents=True)
+    store.layout.store.symlink_to(other)
+    with pytest.raises(StorageError, match="holds other files"):
+        store.take(project, reason="test", now=NOW)
+    assert [each.name for each in other.iterdir()] == ["file"]

@@ -17,7 +17,7 @@ from holdfast.model.operation import LogView, OperationState, Removal
 from holdfast.model.repair import Repair
 from holdfast.model.units import format_count
 from holdfast.ports import Archive, OperationLog, Progress
-from holdfast.stores.shadowgit import founding
+from holdfast.stores.shadowgit import founding, repository
 from holdfast.stores.shadowgit.repository import Layout
 from holdfast.stores.sqlite import checkup as store_checkup
 from holdfast.stores.sqlite import repair as store_repair
@@ -93,7 +93,7 @@ class HomeCheckup:
 
     def _look_at_checkpoints(self) -> Finding:
         if not founding.is_half_made(self._checkpoints):
-            return Finding(check=_CHECKPOINTS)
+            return _usable(self._checkpoints)
         return Finding(
             check=_CHECKPOINTS,
             severity=Severity.WARNING,
@@ -138,6 +138,15 @@ class HomeCheckup:
             held = folder.holding([removal.number for removal in removals])
             there = {number for numbers in held.values() for number in numbers}
             yield from (removal for removal in removals if removal.number not in there)
+
+
+def _usable(layout: Layout) -> Finding:
+    try:
+        if layout.exists():
+            repository.check(layout)
+    except HoldfastError as error:
+        return _damage(_CHECKPOINTS, error.message, error.hint or "")
+    return Finding(check=_CHECKPOINTS)
 
 
 def _archive(archive: Archive) -> Finding:

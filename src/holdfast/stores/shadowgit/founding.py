@@ -12,7 +12,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StorageError
 from holdfast.stores.files import (
     OTHERS,
     PRIVATE_DIR,
@@ -79,6 +79,7 @@ def found(layout: Layout) -> None:
         layout.projects.mkdir(mode=PRIVATE_DIR, exist_ok=True)
         _clear(aside)
         if _is_to_be_finished(layout.store):
+            _refuse_foreign(layout.store)
             _fill(layout.store)
             return
         try:
@@ -145,6 +146,15 @@ def _is_to_be_finished(store: Path) -> bool:
         return True
     kept = (store / "refs" / "holdfast", store / "packed-refs", store / "objects" / "pack")
     return any(path.is_file() or (path.is_dir() and any(path.iterdir())) for path in kept)
+
+
+def _refuse_foreign(store: Path) -> None:
+    """A link may lead to an empty folder, or to one that git began to make a repository of."""
+    if store.is_symlink() and any(store.iterdir()) and not (store / "objects").is_dir():
+        raise StorageError(
+            f"{store} leads to {store.resolve()}, which holds other files; nothing was written.",
+            hint="Let it lead to an empty folder.",
+        )
 
 
 def _clear(path: Path) -> None:

@@ -33,6 +33,7 @@ from holdfast.stores.shadowgit.projects import recorded, remove_record
 from holdfast.stores.shadowgit.repository import (
     Layout,
     alone,
+    check,
     forget_worktree,
     opened,
     used,
@@ -78,6 +79,7 @@ def reclaim(
     Packs are made anew when that is worth it; with `thorough`, whenever it frees anything. `limit`
     is the cap of the store: twice that is never exceeded meanwhile.
     """
+    check(layout)  # before anything is cleared: a link could lead out of the store
     before = allocated_below(layout.folder)
     with alone(layout, holder=holder):
         _clear(layout)

@@ -75,8 +75,20 @@ def project_of(workdir: Path) -> str:
     return hashlib.sha256(os.fsencode(workdir)).hexdigest()[:_PROJECT_DIGITS]
 
 
+#: The store as a whole may lie elsewhere; its parts are tidied, and that must not reach further.
+_NEVER_LINKS = ("objects", "objects/pack", "refs", "worktrees")
+
+
 def check(layout: Layout) -> None:
-    """Raise when the store is another user's, of a newer version, or cannot be read."""
+    """Raise when the store is another user's, of a newer version, leads elsewhere, or cannot be
+    read."""
+    for name in _NEVER_LINKS:
+        if os.path.islink(layout.store / name):  # noqa: PTH114 - for every take: no path is made
+            raise StorageError(
+                f"{layout.store / name} is a link. What it leads to is not Holdfast's to change, so "
+                "nothing was done.",
+                hint="Put the folder itself in its place.",
+            )
     with storage_errors(f"open the checkpoint store {layout.store}"):
         owner = layout.store.stat().st_uid
         text = read_file(layout.store / FORMAT_FILE).decode("ascii", "replace").strip()
