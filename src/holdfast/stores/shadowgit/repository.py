@@ -83,9 +83,9 @@ def check(layout: Layout) -> None:
     """Raise when the store is another user's, of a newer version, leads elsewhere, or cannot be
     read."""
     for name in _NEVER_LINKS:
-        if os.path.islink(layout.store / name):  # noqa: PTH114 - for every take: no path is made
+        if (layout.store / name).is_symlink():
             raise StorageError(
-                f"{layout.store / name} is a link. What it leads to is not Holdfast's to change, so "
+                f"{layout.store / name} is a link. What it leads to is not Holdfast's to change; "
                 "nothing was done.",
                 hint="Put the folder itself in its place.",
             )
