@@ -135,7 +135,7 @@ def test_a_reset_makes_one_bundle_that_comes_back(root: Path, way: str) -> None:
         "catalogue.jsonl",
     ]
     if way == "undo":
-        _, report = undo_latest(home, clock=clock)
+        _, report = undo(home, "1", clock=clock)
     else:
         report = restore(home, chosen(home.archive, [old.id]), command="restore", clock=clock)
     assert (report.brought_back, report.failed) == (1, 0)

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Recorder, open_checkpoints
+from holdfast.errors import CannotUndoError
 from holdfast.homes.bounding import Bounder, Pace
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import TakeOutcome
@@ -266,8 +267,12 @@ def test_undo_takes_back_what_somebody_did_and_not_what_the_bounds_did(tmp_path:
     target, _ = undo_latest(opened, clock=time.time)
     assert target.command == "restore"
     assert (workdir / "data.bin").read_bytes() == b"mine"
-    # When there is nothing else, it is that after all.
-    target, _ = undo_latest(opened, clock=time.time)
+    # It comes back by its number only, and the message says which that is.
+    own = opened.log.read().operations[-2]
+    with pytest.raises(CannotUndoError) as refused:
+        undo_latest(opened, clock=time.time)
+    assert f"holdfast undo {own.id}" in (refused.value.hint or "")
+    target, _ = undo(opened, own.id, clock=time.time)
     assert target.command == BY_ITSELF
 
 

@@ -282,7 +282,7 @@ def test_a_delivered_cron_session_leaves_where_that_is_configured(
         assert files == ([] if configured else [f"{session.id}.jsonl"])
         if configured:
             home = HoldfastHome(tmp_path, clock=clock, idle=DAY)
-            target, _ = undo_latest(home, clock=clock)
+            target, _ = undo(home, home.log.read().operations[-1].id, clock=clock)
             assert target.state is OperationState.DONE
             assert [each.id for each in sessions.find()] == [session.id]
             assert (tmp_path / "sessions" / f"{session.id}.jsonl").exists()

@@ -27,7 +27,7 @@ from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.async_sessions import AsyncSessions
 from holdfast.services.sessions import Sessions
 from holdfast.services.silent import Silent
-from holdfast.services.undo import undo, undo_latest
+from holdfast.services.undo import undo
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -169,7 +169,7 @@ def test_on_reset_says_what_becomes_of_the_files(
     assert archived.exists() is (what is OnReset.ARCHIVE)
     if what is not OnReset.KEEP:
         home = HoldfastHome(tmp_path / "home", clock=moment, idle=DAY)
-        undo_latest(home, clock=moment, progress=Silent())
+        undo(home, home.log.read().operations[-1].id, clock=moment, progress=Silent())
         assert transcript.read_bytes() == content
         assert dump.exists()
 

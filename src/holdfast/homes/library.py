@@ -216,7 +216,10 @@ def undo(home: AnyHome, operation: str | None, *, clock: Clock = _CLOCK) -> Repo
 
 
 def undo_latest(home: AnyHome, *, clock: Clock = _CLOCK) -> tuple[Operation, Report]:
-    """Bring back what the latest operation removed, whoever made it; which one that was."""
+    """Bring back what the latest operation removed, whoever asked for it; which one that was.
+
+    What agents did on their own is passed over: that is undone by its number.
+    """
     with _opened(home, clock) as opened:
         return undoing.undo_latest(opened.home, clock=clock)
 

@@ -13,6 +13,7 @@ from holdfast.homes import artifact_names
 from holdfast.homes.artifact_scan import FOLDER
 from holdfast.homes.session_keeper import as_item
 from holdfast.model.item import FILES, Item
+from holdfast.model.operation import DELIVER, END_ABANDONED, RESET
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.session import Json, Session
 from holdfast.policy.retention import plan_all
@@ -56,7 +57,7 @@ class HomeSessionFiles:
             reason="archived on reset",
             undoable=True,
         )
-        plan = Plan(home=str(self._home.root), command="reset", made_at=now, items=(item,))
+        plan = Plan(home=str(self._home.root), command=RESET, made_at=now, items=(item,))
         report = apply(plan, self._home, clock=self._clock)
         if report.failed:
             raise StorageError(report.outcomes[0].reason)
@@ -68,12 +69,12 @@ class HomeSessionFiles:
 
     def remove_whole(self, session: Session, reason: str) -> None:
         items = [as_item(session), *self._of(session.id)]
-        self._remove(items, reason, command="deliver")
+        self._remove(items, reason, command=DELIVER)
 
     def end_abandoned(self) -> Sequence[str]:
-        return end_abandoned(self._home, clock=self._clock, command="end abandoned")
+        return end_abandoned(self._home, clock=self._clock, command=END_ABANDONED)
 
-    def _remove(self, items: Sequence[Item], reason: str, command: str = "reset") -> None:
+    def _remove(self, items: Sequence[Item], reason: str, command: str = RESET) -> None:
         now = self._clock()
         plan = plan_all(
             items, str(self._home.root), now, command=command, reason=reason, undoable=True

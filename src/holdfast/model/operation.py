@@ -11,8 +11,12 @@ from holdfast.model.item import TRASH, Item
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 
-#: The command of operations that nobody asked for: the bounds of checkpoints, while an agent works.
+#: What the log calls operations of an agent or its host that no person asked for.
 BY_ITSELF = "checkpoints take (its bounds)"
+RESET = "reset"
+DELIVER = "deliver"
+END_ABANDONED = "end abandoned"
+UNASKED = frozenset({BY_ITSELF, RESET, DELIVER, END_ABANDONED})
 
 
 class OperationAction(StrEnum):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from holdfast.errors import CannotUndoError, DamageError, UsageError
 from holdfast.model.operation import (
-    BY_ITSELF,
+    UNASKED,
     LogView,
     Operation,
     OperationAction,
@@ -35,7 +35,7 @@ def undo(
 def undo_latest(
     home: Home, *, clock: Clock, progress: Progress | None = None
 ) -> tuple[Operation, Report]:
-    """The same for the latest operation of the home, whoever made it.
+    """The same for the latest operation of the home, unless an agent or its host did it on its own.
 
     For a person who sees what that is. A program undoes what it did itself, by its number.
     """
@@ -81,21 +81,32 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     """The operation asked for, or the latest that removed something and is not yet undone.
 
     The latest is not passed over when it cannot be undone: silently bringing back the one before
-    is not what anybody asked for. What the bounds of checkpoints did by themselves is: whoever
-    undoes what he just did must not get that instead, because an agent took a checkpoint meanwhile.
+    is not what anybody asked for. What agents and hosts do on their own is passed over: an agent
+    that resets a chat right after your prune must not have its reset undone in place of your prune.
     """
     if operation_id is None:
-        found = [each for each in log.operations if _removed_something(each)]
-        candidates = [each for each in found if each.command != BY_ITSELF] or found
-        if not candidates:
-            raise CannotUndoError(
-                "There is nothing to undo in this home.", hint="`holdfast log` lists what was done."
-            )
-        chosen = candidates[-1]
+        chosen = _latest(log)
     else:
         chosen = _by_id(log, operation_id)
     _check(chosen)
     return chosen
+
+
+def _latest(log: LogView) -> Operation:
+    found = [each for each in log.operations if _removed_something(each)]
+    asked = [each for each in found if each.command not in UNASKED]
+    if asked:
+        return asked[-1]
+    if found:
+        own = found[-1]
+        raise CannotUndoError(
+            "There is nothing to undo in this home, apart from what agents did on their own.",
+            hint=f"The latest of that is operation {own.id} ({own.command}): holdfast undo "
+            f"{own.id}. `holdfast log` lists the others.",
+        )
+    raise CannotUndoError(
+        "There is nothing to undo in this home.", hint="`holdfast log` lists what was done."
+    )
 
 
 def _by_id(log: LogView, operation_id: str) -> Operation:

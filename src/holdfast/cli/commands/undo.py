@@ -29,8 +29,9 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_it
     Files come back to their places with their times and modes. Nothing is ever overwritten: where
     a place was taken again, the copy stays in the trash and the report says so; move the newer
     file away and undo once more. Undoing a checkpoint's restore leaves files that changed since,
-    and names them. `holdfast log` lists the operations. What the bounds of checkpoints removed by
-    themselves, while an agent worked, is undone by its number.
+    and names them. `holdfast log` lists the operations. What an agent did on its own is
+    passed over unless you give its number: resets, limits, delivered cron sessions, sessions it
+    ended as abandoned, checkpoints beyond their bounds.
     """
     from holdfast.services.undo import preview, undo_latest
     from holdfast.services.undo import undo as bring_back
