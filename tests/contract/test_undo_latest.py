@@ -36,11 +36,8 @@ def _end_abandoned(sessions: Sessions) -> None:
 def _lines(root: Path) -> None:
     at = NOW - 2 * HOUR
     old = [a_line(f"old-{number}", at=NOW - 200 * DAY) for number in range(2)]
-    bring_in(
-        root,
-        [*old, an_open_line("job", at=at, source="cron"), an_open_line("left", at=at)],
-        now=NOW,
-    )
+    waiting = [an_open_line("job", at=at, source="cron"), an_open_line("left", at=at)]
+    bring_in(root, [*old, *waiting], now=NOW)
     with opened(root) as store:
         store.hold("left", a_dead_holder(), now=at)
 

@@ -30,7 +30,7 @@ from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.model.run import Run
 from holdfast.model.session import SessionFilter
-from holdfast.policy.rules import DAY, Files, Limits, Rules
+from holdfast.policy.rules import DAY, Files, Rules
 from holdfast.policy.selection import Selection
 from holdfast.ports import Clock, Home, SessionStore
 from holdfast.services import undo as undoing
@@ -63,7 +63,12 @@ def delete_sessions(
     names = _names(ids, "ids")
     with _opened(home, clock) as opened:
         plan = plan_delete(
-            opened.home, names, now=clock(), command="delete_sessions", undoable=use_trash
+            opened.home,
+            names,
+            now=clock(),
+            command="delete_sessions",
+            undoable=use_trash,
+            trivial_max=opened.settings.sessions.trivial_max,
         )
         return opened.run(plan, dry_run=dry_run, clock=clock)
 
@@ -113,16 +118,15 @@ def prune_sessions(
 ) -> Run:
     """Remove sessions that the policy in config.toml does not keep, as `sessions prune` does.
 
-    `older_than_days` replaces its rules, `files` is "with" their sessions, "only" the files, or
-    "none" of them. For any other policy there are `plan` and `apply`.
+    `older_than_days` replaces its rules but not its caps. `files` is "with" their sessions, "only"
+    the files, or "none" of them. For any other policy there are `plan` and `apply`.
     """
     wanted = _wanted(source)
     with _opened(home, clock) as opened:
         policy = opened.settings.policy(use_trash=use_trash)
         if older_than_days is not None:
             days = _checked(SESSIONS, "retention_days", older_than_days, "older_than_days")
-            rules = Limits(rules=Rules(max_age=days * DAY))
-            policy = replace(policy, everywhere=rules, by_source={})
+            policy = policy.with_own(Rules(max_age=days * DAY))
         plan, _ = plan_prune(
             opened.home,
             policy,

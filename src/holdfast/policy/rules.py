@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import translate
 from functools import lru_cache
@@ -79,6 +79,9 @@ class Caps:
         return self.max_bytes is None and self.max_count is None
 
 
+_NO_CAPS = Caps()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Rules and caps that hold for one source, or for all."""
@@ -124,6 +127,24 @@ class Policy:
         """True when a rule says what may go, and not a cap alone."""
         every = (self.everywhere, *self.by_source.values())
         return any(not limits.rules.empty for limits in every)
+
+    def with_own(self, rules: Rules, caps: Caps = _NO_CAPS) -> Policy:
+        """This policy in a run that brings its own rules or caps.
+
+        Own rules replace those of every source, own caps those for all sources together. What is
+        empty replaces nothing.
+        """
+        if rules.empty and caps.empty:
+            return self
+        everywhere = Limits(
+            rules=self.everywhere.rules if rules.empty else rules,
+            caps=self.everywhere.caps if caps.empty else caps,
+        )
+        by_source = {
+            source: Limits(rules=limits.rules if rules.empty else rules, caps=limits.caps)
+            for source, limits in self.by_source.items()
+        }
+        return replace(self, everywhere=everywhere, by_source=by_source)
 
     def rules_for(self, source: str) -> Rules:
         limits = self.by_source.get(source)

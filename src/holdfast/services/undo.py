@@ -84,10 +84,7 @@ def choose(log: LogView, operation_id: str | None) -> Operation:
     is not what anybody asked for. What agents and hosts do on their own is passed over: an agent
     that resets a chat right after your prune must not have its reset undone in place of your prune.
     """
-    if operation_id is None:
-        chosen = _latest(log)
-    else:
-        chosen = _by_id(log, operation_id)
+    chosen = _latest(log) if operation_id is None else _by_id(log, operation_id)
     _check(chosen)
     return chosen
 

@@ -89,7 +89,7 @@ def command(
 
     home, settings = invocation.open_home()
     base = settings.archive_policy if archived else settings.policy
-    policy = _policy(invocation, base(use_trash=not skip_trash), flags)
+    policy = base(use_trash=not skip_trash).with_own(_rules(invocation, flags), _caps(flags))
     wanted = session_filter(invocation, {**flags, "older_than": None})
     if include_files and no_files:
         raise UsageError("--include-files and --no-files say the opposite of each other.")
@@ -143,24 +143,6 @@ def _check_window(invocation: Invocation, policy: Policy, flags: dict[str, Any])
             "time in between.",
             hint=None if older else "The retention holds unless you say --older-than.",
         )
-
-
-def _policy(invocation: Invocation, policy: Policy, knobs: dict[str, Any]) -> Policy:
-    """The policy of the configuration, with its rules or caps replaced by those of the flags."""
-    from holdfast.policy.rules import Limits
-
-    rules, caps = _rules(invocation, knobs), _caps(knobs)
-    if rules.empty and caps.empty:
-        return policy
-    everywhere = Limits(
-        rules=policy.everywhere.rules if rules.empty else rules,
-        caps=policy.everywhere.caps if caps.empty else caps,
-    )
-    by_source = {
-        source: Limits(rules=limits.rules if rules.empty else rules, caps=limits.caps)
-        for source, limits in policy.by_source.items()
-    }
-    return replace(policy, everywhere=everywhere, by_source=by_source)
 
 
 def _rules(invocation: Invocation, knobs: dict[str, Any]) -> Rules:
