@@ -120,7 +120,8 @@ def _sections(found: Iterable[Entry]) -> Iterator[str]:
 
 
 def _options(params: Iterable[click.Parameter], context: click.Context) -> Iterator[str]:
-    records = [record for param in params if (record := param.get_help_record(context))]
+    options = [param for param in params if isinstance(param, click.Option)]
+    records = [record for param in options if (record := param.get_help_record(context))]
     if not records:
         return
     yield "| option | meaning |\n|---|---|"

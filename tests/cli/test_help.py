@@ -12,6 +12,7 @@ import pytest
 from holdfast import __version__
 from holdfast.cli.app import root
 from tests.cli.machine import Machine
+from tools import cli_reference
 
 
 def _walk(command: click.Command, path: str = "") -> Iterator[str]:
@@ -61,6 +62,21 @@ def _examples(text: str) -> list[list[str]]:
     section = text.rpartition("\nExample:\n")[2]
     found = re.findall(r"(?:^  |\()holdfast\b([^#)|\n]*)", section, re.MULTILINE)
     return [shlex.split(words) for words in found]
+
+
+@pytest.mark.parametrize("record", [None, ("[DIR]", "")], ids=["click 8.5.0", "click 8.5.1"])
+def test_an_argument_is_no_option(
+    monkeypatch: pytest.MonkeyPatch, record: tuple[str, str] | None
+) -> None:
+    """What click says of an argument without help depends on its version; our help does not."""
+    monkeypatch.setattr(click.Argument, "get_help_record", lambda *_: record)
+    for entry in cli_reference.entries():
+        text = entry.command.get_help(entry.context)
+        options = text.partition("\nOptions:\n")[2].partition("\n\n")[0]
+        named = re.findall(r"^  (\S+)", options, re.MULTILINE)
+        assert all(each.startswith("-") for each in named), (entry.path, named)
+    page = cli_reference.PAGE.read_text(encoding="utf-8")
+    assert cli_reference.render() == page
 
 
 def test_no_command_is_status(machine: Machine) -> None:

@@ -125,7 +125,9 @@ class _Framed(click.Command):
             rows = [
                 record
                 for parameter in self.get_params(ctx)
-                if (parameter.name in common) is wanted
+                # An argument is in the usage line; click 8.5.1 gives it an empty row here.
+                if isinstance(parameter, click.Option)
+                and (parameter.name in common) is wanted
                 and (record := parameter.get_help_record(ctx)) is not None
             ]
             if rows:
