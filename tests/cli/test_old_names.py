@@ -58,9 +58,14 @@ def test_an_option_from_elsewhere(path: str, old: str, new: str) -> None:
 
 @pytest.mark.parametrize(("old", "new"), old_names.OPTIONS[""].items())
 def test_an_option_of_any_command_from_elsewhere(old: str, new: str) -> None:
-    said = say("sessions", "gc", old)
-    known = [name for param in COMMANDS["sessions gc"].command.params for name in param.opts]
-    assert f"Here it is {new}." in said.text or (old in known)
+    asked = 0
+    for path, entry in COMMANDS.items():
+        known = [name for param in entry.command.params for name in param.opts]
+        if new.split(maxsplit=1)[0] in known and old not in known:
+            own = old_names.OPTIONS.get(path, {}).get(old, new)
+            assert f"Here it is {own}." in say(*path.split(), old).text
+            asked += 1
+    assert asked
 
 
 @pytest.mark.parametrize(
@@ -125,6 +130,60 @@ def test_no_suggestion_is_the_opposite(path: str, option: str, prefix: str, end:
     if message.startswith(f"No such option '{typed}'"):
         for suggested in _SUGGESTED.findall(message.partition(". ")[2]):
             assert not are_opposites(typed, suggested), message
+
+
+_AGES = [
+    "--days",
+    "--day",
+    "--max-age",
+    "--age",
+    "--hours",
+    "--weeks",
+    "--since",
+    "--older",
+    "--keep",
+]
+_DARING = {"--yes", "--now", "--force"}
+
+
+def _suggested(path: str, typed: str) -> set[str]:
+    command, context = COMMANDS[path].command, COMMANDS[path].context
+    with pytest.raises(click.ClickException) as caught:
+        command.parse_args(context, [typed])
+    message = caught.value.format_message()
+    return set(re.findall(r"(--[\w-]+)", message.replace(typed, "")))
+
+
+@pytest.mark.parametrize("path", sorted(COMMANDS))
+def test_a_wrong_age_is_not_answered_with_a_flag_that_drops_a_safeguard(path: str) -> None:
+    known = {name for param in COMMANDS[path].own_params for name in param.opts}
+    for typed in set(_AGES) - known:
+        assert not _suggested(path, typed) & _DARING, typed
+    ages = {"--older-than", "--retention-days", "--trivial-days"} & known
+    assert _suggested(path, "--days") <= ages
+    assert bool(_suggested(path, "--days")) is bool(ages)
+
+
+@given(
+    path=st.sampled_from(sorted(COMMANDS)),
+    typed=st.text("abdefhnorstuwxy-", min_size=2, max_size=7),
+)
+def test_what_drops_a_safeguard_is_suggested_for_a_slip_only(path: str, typed: str) -> None:
+    typed = f"--{typed.strip('-') or 'xx'}"
+    known = {name for param in COMMANDS[path].command.params for name in param.opts}
+    if typed in known or typed in old_names.OPTIONS[""] or typed == "--help":
+        return
+    for each in _suggested(path, typed) & _DARING:
+        stem = each[2:]
+        # One letter more, or one replaced.
+        assert typed[2] == stem[0]
+        assert len(typed[2:]) - len(stem) in (0, 1)
+    assert "--now" not in _suggested(path, "--no") if "--no" not in known else True
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("--yess", "--yes"), ("--yees", "--yes")])
+def test_a_slip_of_yes_is_still_answered(typed: str, meant: str) -> None:
+    assert meant in _suggested("sessions prune", typed)
 
 
 def test_include_files_is_what_prune_does(used: Machine) -> None:

@@ -1,5 +1,8 @@
-"""What a mistyped or foreign name is answered with: its name here, or the nearest one; never a name
-that means the opposite."""
+"""What a mistyped or foreign name is answered with: its name here, or the nearest one.
+
+Never a name that means the opposite, and never one that drops a safeguard unless it is clearly
+what was meant: whoever mistypes an age must not be told to pass --yes.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ _REMOVE = ("delete-", "remove-", "drop-", "prune-")
 _KEEP = "keep-"
 _UN = "un"
 _SAME = 0.8
+#: They skip the question, the trash, or a check.
+_DARING = frozenset({"--yes", "--now", "--force"})
 
 
 def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageError:
@@ -23,7 +28,13 @@ def option_error(error: click.NoSuchOption, ctx: click.Context) -> click.UsageEr
     named = _named(error.option_name, _path(ctx), known)
     if named is not None:
         return click.UsageError(f"No such option '{error.option_name}'. Here it is {named}.", ctx)
-    left = _without_opposites(error.option_name, known)
+    if error.option_name in old_names.OPTIONS[""]:  # a known word, for what this command lacks
+        return click.NoSuchOption(error.option_name, ctx=ctx)
+    left = [
+        each
+        for each in _without_opposites(error.option_name, known)
+        if each not in _DARING or is_slip(error.option_name, each)
+    ]
     return click.NoSuchOption(error.option_name, possibilities=left, ctx=ctx)
 
 
@@ -39,6 +50,15 @@ def are_opposites(one: str, other: str) -> bool:
     """Whether one of two names says no to what the other says yes to."""
     bare, other_bare = (name.lstrip("-").replace("_", "-") for name in (one, other))
     return _denies(bare, other_bare) or _denies(other_bare, bare)
+
+
+def is_slip(typed: str, meant: str) -> bool:
+    """Whether a name is surely another one mistyped: it begins alike, is no shorter, and differs by
+    a letter or so. `--no` is no slip for `--now`."""
+    bare, other = typed.lstrip("-"), meant.lstrip("-")
+    if bare[:1] != other[:1] or len(bare) < len(other):
+        return False
+    return SequenceMatcher(None, bare, other).ratio() >= _SAME
 
 
 def _denies(no: str, yes: str) -> bool:

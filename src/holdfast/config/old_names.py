@@ -80,17 +80,18 @@ COMMANDS: dict[str, dict[str, str]] = {
 #: By command; "" is any. A name of this table that is an option of the command is that option.
 OPTIONS: dict[str, dict[str, str]] = {
     "sessions prune": {
-        "--days": "--older-than 30d",
-        "--older-than-days": "--older-than 30d",
-        "--retention-days": "--older-than 30d",
-        "--before": "--older-than",
         "--keep": "--keep-last",
         "--max-size-mb": "--max-total-size 500MB",
         "--max-total-size-mb": "--max-total-size 500MB",
         "--db-only": "--no-files",
         "--sessions-only": "--no-files",
     },
-    "sessions gc": {"--min-messages": "--trivial-max", "--max-messages": "--trivial-max"},
+    "sessions gc": {
+        "--days": "--trivial-days",
+        "--older-than": "--trivial-days",
+        "--min-messages": "--trivial-max",
+        "--max-messages": "--trivial-max",
+    },
     "checkpoints prune": {
         "--days": "--retention-days",
         "--older-than": "--retention-days",
@@ -100,6 +101,10 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
     "checkpoints take": {"--message": "--reason", "-m": "--reason"},
     "": {
+        "--days": "--older-than 30d",
+        "--older-than-days": "--older-than 30d",
+        "--retention-days": "--older-than 30d",
+        "--before": "--older-than",
         "--force": "--yes",
         "-f": "--yes",
         "--assume-yes": "--yes",
