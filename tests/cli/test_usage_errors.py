@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cli.every_command import COMMANDS, say
 from tests.cli.machine import Machine, entries
 
 
@@ -63,6 +64,27 @@ def test_a_bad_value_is_named(used: Machine, args: str, named: str) -> None:
     assert result.code == 2
     assert named in result.err
     assert result.out == ""
+    assert entries(used.home) == before
+
+
+_CAPS = [
+    (path, option)
+    for path, entry in COMMANDS.items()
+    for param in entry.own_params
+    for option in param.opts
+    if option in ("--max-count", "--max-snapshots", "--max-total-size", "--max-size-mb")
+]
+
+
+@pytest.mark.parametrize(("path", "option"), _CAPS)
+def test_a_cap_of_nothing_is_refused(used: Machine, path: str, option: str) -> None:
+    """0 means "no cap" in config.toml; taken at its word, it would remove everything for good."""
+    before = entries(used.home)
+    zeros = ["0", "0.0000001", *(["0MB", "0.4B"] if option.endswith("size") else [])]
+    for zero in zeros:
+        said = say("--home", str(used.home), *path.split(), option, zero, "--yes")
+        assert (said.code, said.out) == (2, b""), (zero, said)
+        assert option in said.text
     assert entries(used.home) == before
 
 

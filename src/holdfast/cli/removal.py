@@ -15,7 +15,7 @@ from holdfast.cli.errors import print_error
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.progress import progress
-from holdfast.errors import DamageError, DeclinedError, HoldfastError
+from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
 from holdfast.model.plan import Plan
 from holdfast.model.printable import one_line
 from holdfast.model.report import Report, Result
@@ -57,6 +57,19 @@ def removal_options(function: Callable[..., Any]) -> Callable[..., Any]:
     ):
         decorated = option(decorated)
     return decorated
+
+
+def size_cap(option: str, text: str, size: int, *, instead: str) -> int:
+    """A cap on bytes that a person gave; 0 is refused.
+
+    In config.toml 0 turns a cap off. Taken at its word here, it would remove everything, for good.
+    """
+    if size > 0:
+        return size
+    raise UsageError(
+        f"{option} {text} would leave no room for anything.",
+        hint=f"In config.toml 0 means no cap; here, leave the option out. {instead}",
+    )
 
 
 def remove(invocation: Invocation, home: Home, plan: Plan, how: RemovalFlags) -> int:

@@ -10,7 +10,7 @@ import click
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import RemovalFlags, removal_options, remove
+from holdfast.cli.removal import RemovalFlags, removal_options, remove, size_cap
 from holdfast.errors import UsageError
 from holdfast.model.units import parse_duration, parse_size
 
@@ -125,19 +125,13 @@ def _asked_size(flags: dict[str, Any]) -> int | None:
     text, megabytes = flags["max_total_size"], flags["max_size_mb"]
     if text is not None and megabytes is not None:
         raise UsageError("--max-total-size and --max-size-mb are the same bound: give one.")
+    instead = "To remove everything: holdfast checkpoints clear"
     if megabytes is not None:
-        return int(megabytes * _MEGABYTE)
-    return None if text is None else _size(text)
-
-
-def _size(text: str) -> int:
-    found = parse_size(text)
-    if not found:
-        raise UsageError(
-            f"--max-total-size {text} leaves no room at all.",
-            hint="To remove everything there is `holdfast checkpoints clear`.",
-        )
-    return found
+        size = int(megabytes * _MEGABYTE)
+        return size_cap("--max-size-mb", f"{megabytes:g}", size, instead=instead)
+    if text is None:
+        return None
+    return size_cap("--max-total-size", text, parse_size(text), instead=instead)
 
 
 def _rules(flags: dict[str, Any]) -> Rules:

@@ -10,7 +10,7 @@ import click
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import RemovalFlags, removal_options, remove
+from holdfast.cli.removal import RemovalFlags, removal_options, remove, size_cap
 from holdfast.cli.session_options import ended_options, session_filter, tell_unknown_sources
 from holdfast.errors import UsageError
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
@@ -169,8 +169,11 @@ def _age(invocation: Invocation, text: str) -> float:
 def _caps(knobs: dict[str, Any]) -> Caps:
     from holdfast.policy.rules import Caps
 
-    size = knobs["max_total_size"]
-    return Caps(max_bytes=None if size is None else parse_size(size), max_count=knobs["max_count"])
+    text, size = knobs["max_total_size"], None
+    if text is not None:
+        instead = "To remove everything that ended: --older-than 0s"
+        size = size_cap("--max-total-size", text, parse_size(text), instead=instead)
+    return Caps(max_bytes=size, max_count=knobs["max_count"])
 
 
 def _tell(inventory: Inventory, sources: tuple[str, ...], home: Home) -> None:
