@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.show_plan import for_good
+from holdfast.model.plan import Plan
 from tests.cli.machine import Machine, age, entries
 
 
@@ -221,3 +223,37 @@ def test_a_stray_file_in_the_log_is_nothing(machine: Machine, one: Path) -> None
     machine.file(machine.home / "operations" / "x.jsonl")
     age(machine.file(machine.home / "operations" / "1.jsonl.bak"), 3)
     assert machine.json("log")["problems"] == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "some"),
+    [
+        (["--now"], "This"),
+        (["--max-total-size", "250kB"], "This"),
+        (["--max-total-size", "900kB", "--older-than", "60d"], " of it"),
+        (["--older-than", "60d"], ""),
+    ],
+)
+def test_plan_and_report_say_how_much_goes_for_good(
+    machine: Machine, flags: list[str], some: str
+) -> None:
+    for days in (100, 90, 80, 50, 40, 1):
+        machine.transcript(days=days, kb=200)
+    words = ["sessions", "prune", *flags]
+    plan = Plan.from_json(machine.json(*words, "--dry-run")["plan"])
+    final = [item for item in plan.removals if not item.undoable]
+    assert bool(final) is bool(some)
+    warning = for_good(plan.removals)
+    assert some in warning
+    if some == " of it":
+        assert 0 < len(final) < len(plan.removals)
+        assert warning.startswith(f"{len(final)} item")
+    dry, done = machine.ok(*words, "--dry-run"), machine.ok(*words, "--yes")
+    assert dry.words.count("cannot be undone") == (1 if warning else 0)
+    assert warning in dry.lines
+    assert done.words.count("cannot be undone") == (2 if warning else 0)
+    if len(final) == len(plan.removals):
+        refused = machine.run("undo")
+        assert refused.code == 1
+        assert ("--now" in refused.err) is ("--now" in flags)
+        assert ("cap" in refused.err) is ("--now" not in flags)

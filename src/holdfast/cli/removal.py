@@ -102,7 +102,7 @@ def remove(invocation: Invocation, home: Home, plan: Plan, how: RemovalFlags) ->
         from holdfast.cli.show_plan import show_report
 
         say()
-        show_report(report, home_flag=invocation.home_flag)
+        show_report(report, home_flag=invocation.home_flag, plan=plan)
     return exit_code(report)
 
 
@@ -125,21 +125,15 @@ def _ask(plan: Plan) -> DeclinedError | None:
             "Nothing was removed: there is no terminal to ask on.",
             hint="Look at the plan with --dry-run, then pass --yes.",
         )
-    from holdfast.cli.show_plan import amount, is_archiving
+    from holdfast.cli.show_plan import amount, for_good, is_archiving
 
     if is_archiving(plan):
         click.echo(err=True)
         if confirmed(f"Archive {amount(plan.removals)}?"):
             return None
         return DeclinedError("Nothing was archived.")
-    final = [item for item in plan.removals if not item.undoable]
-    warning = ""
-    if len(final) == len(plan.removals):
-        warning = " This cannot be undone."
-    elif final:
-        warning = f" {amount(final)} of it cannot be undone."
     click.echo(err=True)
-    if confirmed(f"Remove {amount(plan.removals)}?{warning}"):
+    if confirmed(f"Remove {amount(plan.removals)}? {for_good(plan.removals)}".rstrip()):
         return None
     return DeclinedError("Nothing was removed.")
 

@@ -52,6 +52,16 @@ def amount(items: Sequence[PlanItem]) -> str:
     return f"{format_count(len(items), 'item')}, {format_bytes(sum(i.bytes for i in items))}"
 
 
+def for_good(items: Sequence[PlanItem]) -> str:
+    """How much of this no undo brings back, as a sentence; empty when all of it can come back."""
+    final = [item for item in items if not item.undoable]
+    if not final:
+        return ""
+    if len(final) == len(items):
+        return "This cannot be undone."
+    return f"{amount(final)} of it cannot be undone."
+
+
 def is_archiving(plan: Plan) -> bool:
     return any(item.action is Action.ARCHIVE for item in plan.removals)
 
@@ -69,6 +79,8 @@ def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_T
         _show_groups(removals, sources, all_items=all_items)
         say()
         show_items(removals, plan.made_at, all_items=all_items)
+        if warning := for_good(removals):
+            say(Text(warning, style="yellow"))
     elif not plan.ends:
         say("Nothing to remove.")
     _show_ends(plan.ends, all_items=all_items)
@@ -173,8 +185,11 @@ def _in_words(shortfall: Shortfall) -> str:
     )
 
 
-def show_report(report: Report, *, home_flag: str) -> None:
-    """What was done, what was not and why, what it freed, how to take it back."""
+def show_report(report: Report, *, home_flag: str, plan: Plan | None = None) -> None:
+    """What was done, what was not and why, what it freed, how to take it back.
+
+    With its plan, also how much went for good.
+    """
     say(_summary(report))
     _show_outcomes(
         "In part",
@@ -186,6 +201,8 @@ def show_report(report: Report, *, home_flag: str) -> None:
     )
     if report.removed or report.bytes_freed:
         _show_freed(report, home_flag)
+    if plan is not None:
+        _show_gone(report, plan)
     _show_notes(report)
     if report.stopped:
         say(Text(f"The run was {report.stopped}; the rest was left as it was.", style="yellow"))
@@ -216,6 +233,13 @@ def _show_freed(report: Report, home_flag: str) -> None:
     in_trash = format_bytes(report.bytes_in_trash)
     say(f"{freed} now; {in_trash} more when the trash is emptied. Bring it back with:")
     suggest(f"holdfast {home_flag}undo {report.operation}")
+
+
+def _show_gone(report: Report, plan: Plan) -> None:
+    removed = {(o.kind, o.id) for o in report.outcomes if o.result is Result.REMOVED}
+    gone = [item for item in plan.removals if (item.kind, item.id) in removed]
+    if warning := for_good(gone):
+        say(Text(warning, style="yellow"))
 
 
 def _show_notes(report: Report) -> None:

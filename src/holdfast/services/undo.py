@@ -162,6 +162,15 @@ def _check(operation: Operation) -> None:
     if operation.removed:
         raise CannotUndoError(
             f"Operation {operation.id} cannot be undone: it removed things for good.",
-            hint="Without --now, what age rules remove stays in the trash for a while.",
+            hint=_why_for_good(operation.command),
         )
     raise CannotUndoError(f"Operation {operation.id} removed nothing.")
+
+
+def _why_for_good(command: str) -> str:
+    if "--now" in command.split():
+        return "It ran with --now. Without that, what rules remove stays in the trash for a while."
+    return (
+        "What a size cap removes goes at once, because the trash counts too, and so does what "
+        "leaves the trash. What other rules remove stays in the trash for a while."
+    )
