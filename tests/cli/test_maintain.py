@@ -5,8 +5,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +45,28 @@ def test_it_says_what_was_done_and_how_to_let_it_prune(used: Machine) -> None:
     assert "[sessions] auto_prune = true" in result.words
     assert "holdfast sessions prune --dry-run" in result.words
     assert "due again at" in result.words
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ("", "auto_prune is off"),
+        (
+            "[sessions]\nauto_prune = true\nretention_days = 0\n",
+            "the policy has no rule and no cap",
+        ),
+    ],
+)
+def test_a_dry_run_says_plainly_why_everything_stays(
+    used: Machine, settings: str, why: str
+) -> None:
+    used.configure(settings)
+    used.transcript(days=0)  # touched just now: it stays for that
+    plan = used.json("maintain", "--dry-run")["steps"][0]["plan"]
+    reasons = Counter(item["reason"].partition(":")[0] for item in plan["items"])
+    assert set(reasons) == {why, "in use"}
+    assert not [item for item in plan["items"] if item["action"] != "keep"]
+    assert re.search(rf"\d B +{why}|B {why}", used.ok("maintain", "--dry-run").words)
 
 
 def test_with_auto_prune_it_prunes_and_says_how_to_undo(used: Machine) -> None:

@@ -64,6 +64,29 @@ def plan(
     )
 
 
+def plan_upkeep(
+    policy: Policy, inventory: Inventory, now: float, *, command: str, why: str
+) -> Plan:
+    """Only empty trash whose time is over, and give space back. Everything else stays, and says
+    `why` unless something else holds it."""
+    owned = owned_files(inventory.items)
+    items = sorted(
+        (item for item in inventory.items if not item.owned),
+        key=lambda item: (item.group, -item.last_active_at, item.id),
+    )
+    decisions = list(_decide_stay(policy, items, why, files_in_use(owned)))
+    draft = Draft(
+        decisions, owned, is_pinned=policy.pins_item, files=Files.WITH, leaving=Action.REMOVE
+    )
+    trash = [_decide_trash(policy, item, now) for item in inventory.trash]
+    return Plan(
+        home=inventory.home,
+        command=command,
+        made_at=now,
+        items=draft.plan_items(trash, inventory.space),
+    )
+
+
 def outlook(policy: Policy, inventory: Inventory, now: float) -> Outlook:
     """What such a plan would remove, without the plan: for those who only want the sum."""
     draft, trash, _ = _drafted(policy, inventory, now, Files.WITH, Action.REMOVE)
@@ -153,16 +176,18 @@ def _decide_items(
         members.sort(key=attrgetter("id"))  # the first of equals counts as the newest
         members.sort(key=attrgetter("last_active_at"), reverse=True)
         if kind != SESSION and orphans_stay is not None:
-            decided = _decide_stay(policy, members, orphans_stay)
+            decided = _decide_stay(policy, members, orphans_stay, {})
         else:
             decided = _decide_group(policy, policy.rules_for(source), members, in_use, now)
         decisions += decided
     return decisions
 
 
-def _decide_stay(policy: Policy, items: Iterable[Item], why: str) -> Iterator[Decision]:
+def _decide_stay(
+    policy: Policy, items: Iterable[Item], why: str, in_use: Mapping[str, str]
+) -> Iterator[Decision]:
     for item in items:
-        yield hold(policy, item, {}) or Decision(item, Action.KEEP, why, held=why)
+        yield hold(policy, item, in_use) or Decision(item, Action.KEEP, why, held=why)
 
 
 def _decide_group(

@@ -15,8 +15,8 @@ from holdfast.model.maintenance import Step
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.retention import plan
-from holdfast.policy.rules import Files, Limits, Rules
+from holdfast.policy.retention import plan, plan_upkeep
+from holdfast.policy.rules import Files
 from holdfast.ports import Archive, Home, Progress
 from holdfast.services.endings import plan_home_endings
 from holdfast.services.gc import plan_home_gc
@@ -24,7 +24,6 @@ from holdfast.services.prune import archive_inventory
 from holdfast.services.prune_checkpoints import plan_prune_checkpoints
 
 COMMAND = "maintain"
-_FOR_EVER = 1e15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,23 +121,25 @@ def _without(inventory: Inventory, made: Plan) -> Inventory:
 def _plan_prune(home: Home, settings: Settings, now: float, progress: Progress | None) -> StepPlan:
     policy = settings.policy()
     if policy.empty:
-        note = "the policy has no rule and no cap, so nothing is pruned by it"
-        return replace(_plan_upkeep(home, settings, now, progress), step=Step.PRUNE, note=note)
+        why = "the policy has no rule and no cap"
+        upkeep = _plan_upkeep(home, settings, now, progress, why=why)
+        return replace(upkeep, step=Step.PRUNE, note=f"{why}, so nothing is pruned by it")
     inventory = home.scan(now, progress)
     left = _without_archived(inventory, settings, now)
     made = plan(policy, left, now, command=COMMAND)
     return StepPlan(step=Step.PRUNE, plan=made, inventory=inventory)
 
 
-def _plan_upkeep(home: Home, settings: Settings, now: float, progress: Progress | None) -> StepPlan:
-    """Empty trash whose time is over, give space back.
-
-    Every item stays: the policy's rules and caps are replaced by one rule that keeps them all.
-    """
-    everything = Limits(rules=Rules(keep_within=_FOR_EVER))
-    keeping = replace(settings.policy(), everywhere=everything, by_source={})
+def _plan_upkeep(
+    home: Home,
+    settings: Settings,
+    now: float,
+    progress: Progress | None,
+    why: str = "auto_prune is off",
+) -> StepPlan:
+    """Empty trash whose time is over, give space back. No rule and no cap of the policy holds."""
     inventory = home.scan(now, progress)
-    made = plan(keeping, inventory, now, command=COMMAND)
+    made = plan_upkeep(settings.policy(), inventory, now, command=COMMAND, why=why)
     return StepPlan(step=Step.UPKEEP, plan=made, inventory=inventory)
 
 
