@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import Message, open_sessions
 from holdfast.policy.lifecycle import SessionOptions, Transcript
+from tests.cli.every_command import say
 from tests.cli.machine import DAY, Machine, entries
 
 OLD = "20250101_090000_aaaaaa"
@@ -215,3 +216,41 @@ def test_undo_passes_over_an_archive_that_came_back_piece_by_piece(kept: Machine
     kept.ok("sessions", "restore", OLD)
     assert "Undoing operation 1" in kept.ok("undo").words
     assert OLDER in listed(kept)
+
+
+_NAMING = ["show {}", "export {}", "pin {}", "rename {} new", "end {}", "archive {} --yes"]
+
+
+@pytest.mark.parametrize(
+    ("left_by", "place", "back"),
+    [
+        ("archive", "in the archive", f"sessions restore {OLD}"),
+        ("delete", "in the trash", "undo 1"),
+    ],
+)
+def test_a_session_that_left_is_said_to_be_where_it_is(
+    kept: Machine, left_by: str, place: str, back: str
+) -> None:
+    home = ["--home", str(kept.home)]
+    kept.ok("sessions", left_by, OLD, "--yes")
+    for words in _NAMING:
+        said = say(*home, "sessions", *words.format(OLD[:15]).split())
+        assert said.code == 2
+        assert f"Session {OLD} is {place}" in said.text
+        assert f"holdfast --home {kept.home} {back}\n" in said.text
+    unknown = say(*home, "sessions", "show", "20991231")
+    assert "There is no session" in unknown.text
+    kept.ok(*back.split())
+    assert say(*home, "sessions", "show", OLD).code == 0
+
+
+def test_a_search_without_a_hit_points_at_the_archive(kept: Machine) -> None:
+    assert "--archived" not in kept.ok("sessions", "search", "gnu").words
+    kept.ok("sessions", "archive", OLD, "--yes")
+    for words in (["zebra"], ["--part", "zebr"], ["gnu"]):
+        result = kept.ok("sessions", "search", *words)
+        assert "holdfast sessions search --archived " in result.words
+        assert "--archived" not in kept.ok("sessions", "search", "runs").words
+        assert "To search there" not in kept.ok("sessions", "search", "--archived", *words).words
+    # The suggested command finds it.
+    assert "zebra" in kept.ok("sessions", "search", "--archived", "--part", "zebr").words

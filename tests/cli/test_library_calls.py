@@ -67,12 +67,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("home")
     lines = [a_line("boss", at=NOW - 40 * DAY, messages=9)]
     for messages in (0, 1, 2, 4, 6, 60):
-        who = {"parent_id": "boss", "relation": "delegate"}
+        who: dict[str, Any] = {"parent_id": "boss", "relation": "delegate"}
         lines.append(a_line(f"helper-{messages}", at=NOW - 40 * DAY, messages=messages, **who))
     for number, source in enumerate(["cli", "cron"] * 4):
         at = NOW - (number * 17 + 2) * DAY
-        more = {"title": "kept?"} if number % 3 else {}
-        more |= {"source": source}
+        more: dict[str, Any] = {"source": source, "title": "kept?" if number % 3 else None}
         lines.append(a_line(f"lone-{number}", at=at, messages=number, size=400_000, **more))
     bring_in(root, lines, now=NOW)
     (root / "sessions").mkdir()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.invocation import Invocation
-from holdfast.errors import UsageError
+from holdfast.errors import UnknownSessionError, UsageError
 from holdfast.model.places import without_tilde
 from holdfast.model.session import SessionFilter
 
@@ -144,3 +144,21 @@ def need_store(invocation: Invocation) -> SessionStore:
             hint="An agent that embeds Holdfast makes one, or `holdfast sessions import`.",
         )
     return store
+
+
+def resolved(invocation: Invocation, store: SessionStore, prefix: str) -> str:
+    """The session of the store that this names. One that is in the archive or in the trash is not
+    unknown: the error says where it is and how it comes back."""
+    try:
+        return store.resolve(prefix)
+    except UnknownSessionError:
+        from holdfast.services.whereabouts import whereabouts
+
+        home, _ = invocation.open_home()
+        found = whereabouts(home, prefix)
+        if found is None:
+            raise
+        raise UnknownSessionError(
+            f"Session {found.session} is {found.place}.",
+            hint=f"Bring it back: holdfast {invocation.home_flag}{found.command}",
+        ) from None

@@ -11,7 +11,13 @@ from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import RemovalFlags, removal_options, remove
-from holdfast.cli.session_options import filter_options, is_given, need_store, session_filter
+from holdfast.cli.session_options import (
+    filter_options,
+    is_given,
+    need_store,
+    resolved,
+    session_filter,
+)
 from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
@@ -107,7 +113,7 @@ def _plan(
         plan, inventory = plan_archive(
             home,
             home.archive,
-            ids=[store.resolve(each) for each in ids],
+            ids=[resolved(invocation, store, each) for each in ids],
             wanted=wanted,
             policy=settings.policy(),
             now=invocation.now,

@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.session_options import need_store, stored_text
+from holdfast.cli.session_options import need_store, resolved, stored_text
 
 if TYPE_CHECKING:
     from holdfast.model.session import Session
@@ -24,7 +24,7 @@ def rename(invocation: Invocation, session: str, title: str) -> int:
     """Give a session a title; an empty one ("") takes it away."""
     wanted = stored_text(title, "The title").strip() or None
     store = need_store(invocation)
-    changed = store.rename(store.resolve(session), wanted)
+    changed = store.rename(resolved(invocation, store, session), wanted)
     named = f"is now called {changed.title!r}" if changed.title else "has no title now"
     return _tell(invocation, changed, named)
 
@@ -36,7 +36,7 @@ def rename(invocation: Invocation, session: str, title: str) -> int:
 def pin(invocation: Invocation, session: str, *, off: bool) -> int:
     """Pin a session: no rule and no cap ever removes it."""
     store = need_store(invocation)
-    changed = store.pin(store.resolve(session), not off)
+    changed = store.pin(resolved(invocation, store, session), not off)
     return _tell(invocation, changed, "is no longer pinned" if off else "is pinned")
 
 
@@ -54,7 +54,7 @@ def end(invocation: Invocation, session: str, *, reason: str) -> int:
     wanted = stored_text(reason, "The reason").strip()
     home, _ = invocation.open_home()
     store = need_store(invocation)
-    changed = end_by_hand(home, store.resolve(session), wanted, at=invocation.now)
+    changed = end_by_hand(home, resolved(invocation, store, session), wanted, at=invocation.now)
     return _tell(invocation, changed, f"has ended ({changed.end_reason})")
 
 

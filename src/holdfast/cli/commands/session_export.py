@@ -16,7 +16,13 @@ from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.progress import progress
-from holdfast.cli.session_options import filter_options, is_given, need_store, session_filter
+from holdfast.cli.session_options import (
+    filter_options,
+    is_given,
+    need_store,
+    resolved,
+    session_filter,
+)
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -107,7 +113,7 @@ def _export(
 
     store = need_store(invocation)
     if ids:
-        wanted = replace(wanted, ids=tuple(store.resolve(each) for each in ids))
+        wanted = replace(wanted, ids=tuple(resolved(invocation, store, each) for each in ids))
     with progress(stoppable=True) as shown, _sink(output) as sink:
         report = export_sessions(
             store,

@@ -83,7 +83,31 @@ def command(
         close = store.close_words(query) if store is not None and not found and not part else ()
         where = "--archived " if archived else ""
         _show(words, found, close, part=part, flags=(invocation.home_flag, where))
+        if not found and not archived and _has_archived(home):
+            _suggest_archive(words, invocation.home_flag, part=part)
     return 0
+
+
+def _has_archived(home: Home) -> bool:
+    from holdfast.errors import HoldfastError
+    from holdfast.model.archived import Holds
+    from holdfast.model.session import SessionFilter
+
+    try:
+        return any(each.holds is Holds.SESSION for each in home.archive.find(SessionFilter()))
+    except HoldfastError:  # an archive that cannot be read is for doctor; here it is only a hint
+        return False
+
+
+def _suggest_archive(words: tuple[str, ...], home_flag: str, *, part: bool) -> None:
+    import shlex
+
+    from holdfast.cli.output import say, suggest
+
+    say("This did not look into the archive. To search there:")
+    dashes = "-- " if words[0].startswith("-") else ""
+    flags = "--archived --part " if part else "--archived "
+    suggest(f"holdfast {home_flag}sessions search {flags}{dashes}{shlex.join(words)}")
 
 
 def _search_archive(home: Home, asked: Search) -> Sequence[Hit]:

@@ -12,7 +12,7 @@ import click
 
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.session_options import need_store
+from holdfast.cli.session_options import need_store, resolved
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -47,7 +47,7 @@ def command(
     with --taken-back.
     """
     store = need_store(invocation)
-    found = store.get(store.resolve(session))
+    found = store.get(resolved(invocation, store, session))
     said = _Said(store.messages(found.id), taken_back=taken_back)
     messages = said if last is None else iter(deque(said, maxlen=last))
     marks = _checkpoints(invocation, found.id)

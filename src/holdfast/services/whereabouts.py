@@ -1,0 +1,58 @@
+"""Where a session is that has left the store, and the command that brings it back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.errors import HoldfastError
+from holdfast.model.archived import Holds
+from holdfast.model.item import ARCHIVED, SESSION
+from holdfast.ports import Home
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whereabouts:
+    """`place` completes "Session X is …"; `command` is what brings it back, after `holdfast`."""
+
+    session: str
+    place: str
+    command: str
+
+
+def whereabouts(home: Home, prefix: str) -> Whereabouts | None:
+    """None when neither the archive nor the trash has one session whose id begins so."""
+    return _in_archive(home, prefix) or _in_trash(home, prefix)
+
+
+def _in_archive(home: Home, prefix: str) -> Whereabouts | None:
+    try:
+        found = home.archive.get(home.archive.resolve(prefix))
+    except HoldfastError:  # not there, or not the only one, or unreadable
+        return None
+    if found.holds is not Holds.SESSION:
+        return None
+    name = found.session.id
+    return Whereabouts(session=name, place="in the archive", command=f"sessions restore {name}")
+
+
+def _in_trash(home: Home, prefix: str) -> Whereabouts | None:
+    try:
+        trash = home.log.read().trash
+    except HoldfastError:
+        return None
+    found = {
+        each.removal.item.session or each.removal.item.id: each.removal.operation
+        for each in trash
+        if each.removal.item.kind in (SESSION, ARCHIVED)
+        if (each.removal.item.session or each.removal.item.id).startswith(prefix)
+    }
+    if prefix in found:
+        found = {prefix: found[prefix]}
+    if len(found) != 1:
+        return None
+    [(name, operation)] = found.items()
+    return Whereabouts(
+        session=name,
+        place=f"in the trash: operation {operation} removed it",
+        command=f"undo {operation}",
+    )
