@@ -64,10 +64,6 @@ class Budgets:
             if limit:
                 yield budget, limit
 
-    @property
-    def bounds_cost(self) -> bool:
-        return bool(self.cost or self.daily_cost)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:

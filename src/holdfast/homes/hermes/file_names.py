@@ -62,11 +62,6 @@ def stems(session_id: str) -> frozenset[str]:
     return frozenset({session_id, stem(session_id)})
 
 
-def is_plain(session_id: str) -> bool:
-    """Whether all releases call it by its id."""
-    return stem(session_id) == session_id
-
-
 def parse(name: str) -> ArtifactName | None:
     """Whose a file is by its name. Where that is no proof, its session must be in the database, or
     the file itself must name it."""

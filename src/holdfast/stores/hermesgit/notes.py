@@ -101,11 +101,6 @@ def write_notes(layout: HermesLayout, project: str, notes: Notes) -> None:
         replace_file(path, json.dumps(_to_json(notes)).encode("ascii"))
 
 
-def forget_notes(layout: HermesLayout, project: str) -> None:
-    with storage_errors(f"remove {_path(layout, project)}"):
-        _path(layout, project).unlink(missing_ok=True)
-
-
 def _to_json(notes: Notes) -> dict[str, Any]:
     record = notes.record
     return {
