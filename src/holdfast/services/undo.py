@@ -171,6 +171,6 @@ def _why_for_good(command: str) -> str:
     if "--now" in command.split():
         return "It ran with --now. Without that, what rules remove stays in the trash for a while."
     return (
-        "What a size cap removes goes at once, because the trash counts too, and so does what "
-        "leaves the trash. What other rules remove stays in the trash for a while."
+        "These are gone at once: what a size cap removes, because the trash counts too, what a "
+        "program removes without the trash, and what leaves the trash. Other rules use the trash."
     )
