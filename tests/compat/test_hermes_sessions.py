@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
 from dataclasses import replace
@@ -10,17 +11,22 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import SchemaError, UnknownSessionError, UsageError
+from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.registry import open_home
+from holdfast.model.finding import Severity
 from holdfast.model.report import Result
 from holdfast.model.search import Search
 from holdfast.model.session import Relation, SessionFilter, SessionOrder
 from holdfast.policy.rules import Policy
 from holdfast.services.apply import apply
 from holdfast.services.archive import plan_archive
+from holdfast.services.doctor import examine
+from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.exchange.jsonl import session_line
 from holdfast.services.silent import Silent
-from holdfast.services.undo import undo
+from holdfast.services.undo import undo, undo_latest
 from holdfast.stores.hermes.space import is_search_due
+from holdfast.stores.sqlite.importing import SqliteImport
 from tests.compat.hermes_sessions import (
     LIVING,
     NOW,
@@ -304,6 +310,74 @@ def test_archived_sessions_are_read_searched_and_restored_as_they_were(root: Pat
     assert {name: each[0] for name, each in after.files.items()} == {
         name: each[0] for name, each in before.files.items()
     }
+
+
+def take_back(root: Path, session_id: str, *, compacted: int = 0) -> None:
+    """What Hermes does to the last message of a session when its user takes that back."""
+    with database(root) as db:
+        db.execute(
+            "UPDATE messages SET active = 0, compacted = ? WHERE id = "
+            "(SELECT max(id) FROM messages WHERE session_id = ?)",
+            (compacted, session_id),
+        )
+
+
+@pytest.mark.parametrize("times", [1, 2, 4])
+def test_a_session_with_messages_taken_back_is_archived_and_restored_as_it_was(
+    root: Path, times: int
+) -> None:
+    with database(root) as db:
+        db.execute(
+            "UPDATE messages SET active = 0 WHERE id IN (SELECT id FROM messages "
+            "WHERE session_id = ? ORDER BY id DESC LIMIT ?)",
+            (FIRST, times),
+        )
+    before = seen(root)
+    home = opened(root)
+    made, _ = plan_archive(
+        home, home.archive, ids=[FIRST], policy=Policy(), now=NOW, command="sessions archive"
+    )
+    report = apply(made, home, clock=lambda: NOW, progress=Silent())
+    assert [each.reason for each in report.outcomes if each.id == FIRST] == [""]
+    assert FIRST not in session_ids(root)
+    [archived] = opened(root).archive.find(SessionFilter())
+    assert archived.session.message_count == 4 - times
+    assert undone(root).failed == 0
+    after = seen(root)
+    assert after.rows == before.rows
+    assert after.searched == before.searched
+
+
+def test_an_own_home_counts_the_messages_of_hermes_as_hermes_does(
+    root: Path, tmp_path: Path
+) -> None:
+    """What was taken back is kept, goes along wherever the session goes, and is not counted."""
+    take_back(root, FIRST)
+    take_back(root, TITLED, compacted=1)  # summed up: that was said
+    theirs = opened(root).session_store()
+    assert theirs is not None
+    ids = [FIRST, TITLED]
+    line = "".join(
+        piece for each in ids for piece in session_line(theirs.get(each), theirs.messages(each))
+    )
+    own = HoldfastHome(tmp_path / "own", clock=lambda: NOW)
+    store = own.create_session_store()
+    import_sessions(SqliteImport(store), io.BytesIO(line.encode()), replace=False, now=NOW)
+    assert [store.get(each).message_count for each in ids] == [3, 2]
+    assert store.statistics(now=NOW, ages=(("any", float("inf")),)).messages == 5
+
+    made, _ = plan_archive(
+        own, own.archive, ids=ids, policy=Policy(), now=NOW, command="sessions archive"
+    )
+    assert apply(made, own, clock=lambda: NOW, progress=Silent()).failed == 0
+    assert store.find(SessionFilter()) == []
+    assert undo_latest(own, clock=lambda: NOW)[1].failed == 0
+    again = "".join(
+        piece for each in ids for piece in session_line(store.get(each), store.messages(each))
+    )
+    assert again == line
+    assert [store.get(each).message_count for each in ids] == [3, 2]
+    assert {each.severity for each in examine(own, progress=Silent()).findings} == {Severity.OK}
 
 
 def test_a_file_that_does_not_name_its_session_is_archived_with_it_all_the_same(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO
 
 from holdfast.errors import StorageError, UsageError
@@ -43,7 +43,7 @@ class Packer:
         counted = _Counted(iter(messages))
 
         def describe(size: int, sha256: str, packed: tuple[PackedFile, ...]) -> Beside:
-            if counted.count != session.message_count:
+            if counted.said != session.message_count:
                 raise bundle.ChangedError("it changed while it was archived")
             return Beside(
                 operation=removal.operation,
@@ -118,21 +118,22 @@ def _check_return(line: ByteLines, session: Session) -> None:
             (each.source, each.title, each.cwd, each.model, each.ended_at, each.end_reason)
             for each in (session, read.session)
         )
-        if read.notes or was != would_be or read.message_count != session.message_count:
+        if read.notes or was != would_be or read.said_count != session.message_count:
             raise StorageError("it would not come back as it is; it stays")
 
 
 @dataclass(slots=True)
 class _Counted:
-    """Messages on their way, counted, with the number of the first."""
+    """Messages on their way, with the number of the first, and how many of them were said: a
+    session does not count those that its user took back, and its bundle has them all the same."""
 
     messages: Iterator[Message]
-    count: int = 0
-    first: int | None = field(default=None)
+    said: int = 0
+    first: int | None = None
 
     def __iter__(self) -> Iterator[Message]:
         for message in self.messages:
-            if self.count == 0:
+            if self.first is None:
                 self.first = message.number
-            self.count += 1
+            self.said += not message.taken_back
             yield message

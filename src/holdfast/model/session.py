@@ -111,6 +111,7 @@ class Session:
     """A session as the store knows it. The totals are those of its messages, and of what a guard
     booked beside them: `guarded`, for a session that had one.
 
+    `message_count` leaves out messages that were taken back: they are kept, and were not said.
     `cost` is what was told; `unpriced` are the tokens of messages that came without a cost.
     `bytes` is the size of its messages before compression. `last_active_at` is the latest of its
     start, its last message, its reopening and its end.

@@ -75,12 +75,13 @@ def export_sessions(
 def _write(
     store: SessionStore, session: Session, sink: ByteSink, *, form: Form, redactor: Redactor | None
 ) -> int:
-    written = 0
+    written = said = 0
 
     def counted() -> Iterator[Message]:
-        nonlocal written
+        nonlocal written, said
         for message in store.messages(session.id):
             written += 1
+            said += not message.taken_back
             yield redactor.message(message) if redactor else message
 
     try:
@@ -88,7 +89,7 @@ def _write(
             sink.write(piece.encode("utf-8"))
     except UnknownSessionError:
         raise _changed(session) from None
-    if written < session.message_count:  # more is fine: it was appended to
+    if said < session.message_count:  # more is fine: it was appended to
         raise _changed(session)
     return written
 

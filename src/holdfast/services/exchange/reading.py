@@ -28,11 +28,13 @@ _COUNTS = ("in", "out", "cached")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSession:
-    """What a line holds. `messages` is None when they were checked and let go."""
+    """What a line holds. `messages` is None when they were checked and let go. `message_count` is
+    of all of them, `said_count` leaves out those that were taken back, as a session does."""
 
     session: Session
     messages: tuple[Message, ...] | None
     message_count: int
+    said_count: int
     notes: tuple[str, ...] = ()
 
 
@@ -41,7 +43,7 @@ def read_session(text: LineText, *, keep: bool, foreign: bool = False) -> ReadSe
     it have an id that another agent made up."""
     fields: dict[str, Json] = {}
     kept: list[Message] = []
-    message_count = 0
+    message_count = said_count = 0
     latest: float | None = None
     for name in text.keys():  # noqa: SIM118 - a walk through the text, no mapping
         if name in fields:
@@ -52,6 +54,7 @@ def read_session(text: LineText, *, keep: bool, foreign: bool = False) -> ReadSe
         fields[name] = None
         for message in _messages(text):
             message_count += 1
+            said_count += not message.taken_back
             if message.timestamp is not None:
                 latest = message.timestamp if latest is None else max(latest, message.timestamp)
             if keep:
@@ -60,7 +63,11 @@ def read_session(text: LineText, *, keep: bool, foreign: bool = False) -> ReadSe
     session, notes = _session(fields, latest, check_foreign_id if foreign else check_id)
     messages = tuple(timed(kept, session.started_at)) if keep else None
     return ReadSession(
-        session=session, messages=messages, message_count=message_count, notes=tuple(notes)
+        session=session,
+        messages=messages,
+        message_count=message_count,
+        said_count=said_count,
+        notes=tuple(notes),
     )
 
 

@@ -72,7 +72,7 @@ def with_totals(
     return replace(
         before,
         last_active_at=active,
-        message_count=before.message_count + len(rows),
+        message_count=before.message_count + sum(not m.taken_back for m, _ in rows),
         tool_call_count=before.tool_call_count + sum(m.tool_call_count for m, _ in rows),
         tokens=tokens,
         cost=before.cost + sum(message.cost or 0.0 for message, _ in rows),

@@ -31,6 +31,8 @@ _KNOWN = (
     "CREATE TEMP TABLE known_source (number INTEGER PRIMARY KEY, source TEXT)",
     "CREATE TEMP TABLE known_active (number INTEGER PRIMARY KEY, active REAL)",
     "CREATE TEMP TABLE known_parent (number INTEGER PRIMARY KEY, parent INTEGER)",
+    # Sessions do not count these among their messages.
+    "CREATE TEMP TABLE taken_back (number INTEGER PRIMARY KEY)",
 )
 _INDEXES = (
     ("known", "messages", "messages_by_session", ("number", "session"), ("session", "number")),
@@ -56,8 +58,10 @@ _GONE = "SELECT number FROM temp.known EXCEPT SELECT number FROM messages"
 _UNKNOWN = "SELECT count(*) FROM messages WHERE number NOT IN (SELECT number FROM temp.known)"
 _MISSING = """
     SELECT sum(max(0, s.message_count - coalesce(m.saved, 0))) FROM sessions s
-    LEFT JOIN (SELECT session, count(*) AS saved FROM messages GROUP BY session) m
-        ON m.session = s.number
+    LEFT JOIN (
+        SELECT session, count(*) AS saved FROM messages
+        WHERE number NOT IN (SELECT number FROM temp.taken_back) GROUP BY session
+    ) m ON m.session = s.number
 """
 
 
@@ -71,6 +75,7 @@ class Rescue:
         self._whole: dict[str, bool] = {}
         self._suspect: list[Range] = []
         self._unsound: list[Range] = []
+        self._taken_back: list[int] = []
         self.ledger_filled = False
         old.text_factory = totals.text_or_torn
 
@@ -124,6 +129,7 @@ class Rescue:
             narrow=self._narrow if self._whole["known"] else None,
         )
         self._insert("messages", self._sound(found, columns), len(columns), columns)
+        self._insert("temp.taken_back", ((number,) for number in self._taken_back), 1)
 
     def _sound(self, found: Iterator[Row], columns: Sequence[str]) -> Iterator[Row]:
         """The rows that hold a message that can be read back."""
@@ -133,7 +139,10 @@ class Rescue:
             if done % _TELL_EVERY == 0:
                 self._progress.step("saving messages", done, None)
             values = [row[place] for place in places]
-            if _is_number(row[session]) and totals.readable(row[0], *values) is not None:
+            message = totals.readable(row[0], *values)
+            if _is_number(row[session]) and message is not None:
+                if message.taken_back:
+                    self._taken_back.append(row[0])
                 yield row
             else:
                 self._unsound.append((row[0], row[0]))

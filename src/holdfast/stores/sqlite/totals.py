@@ -171,7 +171,9 @@ def _flush(db: sqlite3.Connection, sums: dict[int, list[float]]) -> None:
 def _counts(message: Message) -> tuple[float, ...]:
     """In the order of the columns; raises for a count that is no number, which adding finds."""
     cost = message.cost or 0.0
-    return 1, message.tool_call_count, *_each(message.usage), cost + 0, *_each(message.unpriced)
+    said = 0 if message.taken_back else 1
+    used, unpriced = _each(message.usage), _each(message.unpriced)
+    return said, message.tool_call_count, *used, cost + 0, *unpriced
 
 
 def _each(tokens: Tokens) -> tuple[int, int, int]:
