@@ -348,8 +348,9 @@ class Archive(Protocol):
     def items(self) -> Sequence[Item]:
         """The bundles as items of a plan; their age is their time in the archive."""
 
-    def other_bytes(self) -> int:
-        """What its folder holds beside bundles and trash: the catalogue, and what is no bundle."""
+    def other_bytes(self, trash_bytes: int) -> int:
+        """What its folder holds beside bundles and so much trash: the catalogue, and what is no
+        bundle."""
 
 
 class Processes(Protocol):

@@ -9,11 +9,19 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.config import load
+from holdfast.errors import StorageError
+from holdfast.homes.options import HomeOptions
 from holdfast.homes.registry import config_file, create_state, open_home
 from holdfast.model.item import SESSION
 from holdfast.model.maintenance import Step
+from holdfast.policy.rules import Policy
 from holdfast.ports import Home
+from holdfast.services.archive import plan_archive
+from holdfast.services.doctor import examine
+from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
+from holdfast.services.upkeep import plan_step
 from tests.compat import hermes_sessions as hermes
 from tests.contract.maintained import DAY, a_home, bundles_of, ids, step
 
@@ -91,24 +99,35 @@ def test_old_sessions_are_archived_before_prune_takes_them(home: Home) -> None:
     assert set(there) >= set(files(home)) >= {name for name in there if "old-" in name}
 
 
-@pytest.mark.parametrize("inside", ["", "archive"], ids=["is a file", "is inside a file"])
+@pytest.mark.parametrize("inside", ["", "archive", "missing/archive"])
 def test_what_cannot_be_archived_is_not_pruned(tmp_path: Path, inside: str) -> None:
     root = a_home(tmp_path / "home", sessions=3)
     place = tmp_path / "place"
-    place.write_text("")
+    if "missing" not in inside:
+        place.write_text("")
     (root / "config.toml").write_text(
         f"{ARCHIVE}auto_prune = true\nauto_gc = true\ntrivial_max = 9\n"
         f'files_retention_days = 1\n[archive]\nfolder = "{place / inside}"\n'
     )
     write_old(root / "sessions" / "old-0000.jsonl", time.time() - 200 * DAY)
+    settings = load(root / "config.toml", {})
+    home = open_home(root, clock=time.time, options=HomeOptions.of(settings))
+    shown = plan_step(Step.AUTO_ARCHIVE, home, settings, now=time.time())
+    assert str(place) in shown.note, "a dry run says so"
+    with pytest.raises(StorageError, match=str(place)):  # before a plan is shown
+        plan_archive(
+            home, home.archive, ids=sorted(ids(root)), policy=Policy(), now=time.time(), command="x"
+        )
     result = holdfast.maintain(root)
     failed = step(result, Step.AUTO_ARCHIVE)
     assert not result.ok
-    told = [each.reason for report in failed.reports for each in report.outcomes]
-    assert str(place) in " ".join([failed.error or "", *told])
+    assert str(place) in (failed.error or ""), "one error, not one for each session"
+    assert not failed.reports
+    found = {each.check: each for each in examine(home, progress=Silent()).findings}
+    assert str(place) in found["archive"].message
     assert len(ids(root)) == 3, "they wait for the archive"
     assert (root / "sessions" / "old-0000.jsonl").exists()
-    place.unlink()
+    place.unlink(missing_ok=True)
     (place / inside).mkdir(parents=True)
     later = time.time() + 2 * 3600  # a failed run is tried again after an hour
     result = holdfast.maintain(root, clock=lambda: later)

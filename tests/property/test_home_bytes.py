@@ -15,14 +15,18 @@ from hypothesis import strategies as st
 
 from holdfast.cli.show_status import _what
 from holdfast.homes.embedded import open_sessions
+from holdfast.homes.options import ArchiveOptions
+from holdfast.model.plan import Action
 from holdfast.model.session import Message, SessionFilter
 from holdfast.policy.headroom import cap_uses
 from holdfast.policy.lifecycle import SessionOptions, Transcript
+from holdfast.policy.retention import plan
 from holdfast.policy.rules import DAY, Caps, Limits, Policy
 from holdfast.ports import Home
 from holdfast.services.apply import apply
 from holdfast.services.archive import plan_archive
 from holdfast.services.delete import plan_delete
+from holdfast.services.prune import archive_inventory
 from holdfast.services.status import status
 from holdfast.services.undo import undo_latest
 from tests.archiving import NOW, clock, opened
@@ -68,11 +72,11 @@ def litter(root: Path, junk: dict[str, int]) -> None:
         path.write_bytes(os.urandom(size))
 
 
-def live(root: Path, steps: Sequence[str]) -> None:
+def live(root: Path, steps: Sequence[str], archive: ArchiveOptions | None = None) -> None:
     """Some days in the life of a home."""
     options = SessionOptions(transcripts={"default": Transcript.JSONL})
     for number, step in enumerate(["talk", *steps]):
-        home = opened(root)
+        home = opened(root, archive)
         moment = partial(float, NOW + number)  # a dump is named by its time
         with open_sessions(root, options=options, clock=moment) as sessions:
             if step in ("talk", "reset"):
@@ -119,12 +123,46 @@ def test_what_status_shows_is_what_the_disk_holds(steps: list[str], junk: dict[s
         litter(root, junk)
         home = opened(root)
         check(home, NOW)
+        each_byte_has_one_cap(home)
+
+
+CAPPED = Policy(everywhere=Limits(caps=Caps(max_bytes=1)))
+
+
+def each_byte_has_one_cap(home: Home) -> None:
+    """The caps of sessions, archive and checkpoints count every byte once between them."""
+    inventory = home.scan(NOW)
+    [sessions] = cap_uses(CAPPED, inventory)
+    [archive] = cap_uses(CAPPED, archive_inventory(home, NOW))
+    space = sum(item.bytes for item in inventory.space)
+    counted = sessions.used + archive.used + inventory.checkpoint_bytes + space
+    assert counted == inventory.total_bytes
+    assert archive.used == on_disk(home.root / "archive")
+
+
+@FEW
+@given(st.lists(STEPS, max_size=6), JUNK, st.sampled_from(["", "cold", "../disk"]))
+def test_caps_of_sessions_ignore_the_archive_whatever_its_folder(
+    steps: list[str], junk: dict[str, int], folder: str
+) -> None:
+    """At a cap of just what is there beside the archive, no session goes."""
+    with tempfile.TemporaryDirectory() as made:
+        root = Path(made) / "home"
+        root.mkdir()
+        (root / "config.toml").write_text(f'[archive]\nfolder = "{folder}"\n')
+        options = ArchiveOptions(folder=folder)
+        live(root, ["reset", *steps], options)
+        litter(root, junk)
+        home = opened(root, options)
         inventory = home.scan(NOW)
-        capped = Policy(everywhere=Limits(caps=Caps(max_bytes=1)))
-        [use] = cap_uses(capped, inventory)
+        rest = on_disk(root, [root / (folder or "archive"), root / "checkpoints"])
         space = sum(item.bytes for item in inventory.space)
-        own_caps = inventory.archive_bytes + inventory.checkpoint_bytes
-        assert use.used + space + own_caps == inventory.total_bytes, "each byte has one cap"
+        [use] = cap_uses(CAPPED, inventory)
+        assert use.used == rest - space
+        policy = Policy(everywhere=Limits(caps=Caps(max_bytes=rest - space)))
+        found = plan(policy, inventory, NOW, command="sessions prune")
+        assert not [each for each in found.removals if each.action is Action.REMOVE]
+        assert not found.shortfalls
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ class ArchiveReader:
 
     def check(self) -> None:
         """Raise `StorageError` when nothing can be archived here: its folder is not to be had."""
-        self._archive.check()
+        self._archive.check_usable()
 
     def find(
         self,
@@ -130,11 +130,10 @@ class ArchiveReader:
                 found.append(each.as_item(allocated_bytes(status)))
         return found
 
-    def other_bytes(self) -> int:
-        """What the folder holds beside bundles and trash."""
-        folder = self._archive.path
-        whole = bytes_below(folder, [self._archive.trash.root], [])
-        return max(0, whole - sum(item.bytes for item in self.items()))
+    def other_bytes(self, trash_bytes: int) -> int:
+        """What the folder holds beside bundles and the trash that operations know."""
+        whole = bytes_below(self._archive.path, (), [])
+        return max(0, whole - trash_bytes - sum(item.bytes for item in self.items()))
 
     def _messages(self, archived: ArchivedSession) -> Iterator[Message]:
         if archived.holds is Holds.FILES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from holdfast.homes.home_bytes import beside_checkpoints
 from holdfast.model.checkpoint import Project
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.inventory import Problem
@@ -77,7 +78,7 @@ class CheckpointFolder:
             space=(_space(measured, now),),
             names=_names(records.values()),
             needed=_needed(log.rolled_back),
-            total_bytes=measured.total_bytes + _beside(trash),
+            total_bytes=measured.total_bytes + beside_checkpoints(trash),
             garbage=measured.garbage,
             weights=weights,
             problems=(*_unknown(refs, trash), *_damage(measured)),
@@ -118,7 +119,7 @@ class CheckpointFolder:
             trash=tuple(entry.as_item() for entry in trash),
             legacy=tuple(legacy_items(self._layout, single)),
             older=older_projects(single),
-            total_bytes=allocated_below(self._layout.folder) + _beside(trash),
+            total_bytes=allocated_below(self._layout.folder) + beside_checkpoints(trash),
             weights=Weights((), (), {}),
         )
 
@@ -180,11 +181,6 @@ def _needed(rolled_back: Sequence[TrashEntry]) -> Mapping[str, float]:
         for entry in latest.values()
         for checkpoint in (entry.removal.item.version, entry.removal.item.target)
     }
-
-
-def _beside(trash: Sequence[TrashEntry]) -> int:
-    """Undo copies that lie in the trash of the home, and not in the store."""
-    return sum(entry.bytes for entry in trash if entry.removal.item.kind == LEGACY)
 
 
 def _unknown(refs: Iterable[Ref], trash: Sequence[TrashEntry]) -> Iterator[Problem]:

@@ -152,6 +152,7 @@ def _usable(layout: Layout) -> Finding:
 def _archive(archive: Archive) -> Finding:
     """What is wrong with the archive; what earlier versions left there can be put right."""
     try:
+        archive.check()
         problems = [each for each in archive.problems() if each != archive.left_behind()]
         left = len(archive.leftovers())
         behind = archive.left_behind()

@@ -20,10 +20,10 @@ from holdfast.errors import StorageError, UsageError
 from holdfast.homes import artifact_scan, checkpoints
 from holdfast.homes.artifact_scan import Life
 from holdfast.homes.checkpoints import checkpoint_store
-from holdfast.homes.home_bytes import Places, counted
+from holdfast.homes.home_bytes import Places, beside_checkpoints, counted, trash_of
 from holdfast.homes.options import USUAL, HomeOptions, archive_folder
 from holdfast.model.inventory import Inventory, Problem
-from holdfast.model.item import ARCHIVED_FILES, CHECKPOINT_KINDS, Item
+from holdfast.model.item import ARCHIVED_FILES, Item
 from holdfast.model.plan import Action
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Archive, CheckpointStore, CheckpointUpkeep, Clock, Keeper, Progress
@@ -141,18 +141,18 @@ class HoldfastHome:
             home=str(self.root),
             scanned_at=now,
             items=(*self._stored(store, wanted, now), *found.items, *files),
-            # That of checkpoints is bounded with them.
-            trash=tuple(
-                entry.as_item()
-                for entry in log.trash
-                if entry.removal.item.kind not in CHECKPOINT_KINDS
-            ),
+            trash=trash_of(log.trash),
             space=() if store is None else (survey.space(store.database, DATABASE),),
             problems=(*found.problems, *problems, *log.problems),
             other_bytes=found.other_bytes,
             archived=bundles,
         )
-        return counted(inventory, self._places(), whole=wanted is None)
+        return counted(
+            inventory,
+            self._places(),
+            whole=wanted is None,
+            checkpoint_trash=beside_checkpoints(log.trash),
+        )
 
     def has_checkpoints(self) -> bool:
         return self._bounds.exists()
@@ -229,7 +229,11 @@ class HoldfastHome:
             return (), 0, (Problem(path=str(folder), reason=error.message),)
         files = [item for item in bundles if item.kind == ARCHIVED_FILES]
         owners = self._owners([item.session for item in files])
-        owned = [replace(item, owned=True) for item in files if item.session in owners]
+        owned = [
+            replace(item, owned=True, capped_elsewhere=True)
+            for item in files
+            if item.session in owners
+        ]
         return owned, len(bundles) - len(owned), ()
 
     def _places(self) -> Places:

@@ -12,7 +12,15 @@ from pathlib import Path
 
 from holdfast.homes.folder_bytes import bytes_below
 from holdfast.model.inventory import Inventory, Problem
-from holdfast.model.item import ARCHIVED_FILES, SESSION, Item
+from holdfast.model.item import (
+    ARCHIVED_FILES,
+    ARCHIVED_KINDS,
+    CHECKPOINT_KINDS,
+    LEGACY,
+    SESSION,
+    Item,
+)
+from holdfast.model.operation import TrashEntry
 from holdfast.stores.files import allocated_bytes
 
 _ARCHIVE_TRASH = ".trash"
@@ -32,9 +40,26 @@ class Places:
     elsewhere: Collection[Path] = ()
 
 
-def counted(found: Inventory, places: Places, *, whole: bool) -> Inventory:
+def trash_of(entries: Iterable[TrashEntry]) -> tuple[Item, ...]:
+    """The trash of a home, without that of checkpoints: a scan of theirs has it. That of the
+    archive lies in its folder, and its caps count it."""
+    kinds = ((entry, entry.removal.item.kind) for entry in entries)
+    return tuple(
+        replace(entry.as_item(), capped_elsewhere=kind in ARCHIVED_KINDS)
+        for entry, kind in kinds
+        if kind not in CHECKPOINT_KINDS
+    )
+
+
+def beside_checkpoints(entries: Iterable[TrashEntry]) -> int:
+    """Undo copies of checkpoints that lie in the trash of the home, and not in their store."""
+    return sum(entry.bytes for entry in entries if entry.removal.item.kind == LEGACY)
+
+
+def counted(found: Inventory, places: Places, *, whole: bool, checkpoint_trash: int) -> Inventory:
     """The inventory with everything that no item stands for. `found.other_bytes` is what a scan of
-    `sessions/` has counted of that. It is `whole` when it has every stored session."""
+    `sessions/` has counted of that. It is `whole` when it has every stored session.
+    `checkpoint_trash` is what `beside_checkpoints` found: their caps count it."""
     problems: list[Problem] = []
 
     def below(*tops: Path, without: Collection[Path] = ()) -> int:
@@ -43,11 +68,21 @@ def counted(found: Inventory, places: Places, *, whole: bool) -> Inventory:
     archive_trash = places.archive / _ARCHIVE_TRASH
     log = below(places.log)
     checkpoints = below(*places.checkpoints)
-    trash, loose_trash = _fitted(found.trash, below(places.trash, archive_trash))
+    fitted, loose_trash = _fitted(
+        (each for each in found.trash if not each.capped_elsewhere), below(places.trash)
+    )
+    archived, loose_archive = _fitted(
+        (each for each in found.trash if each.capped_elsewhere), below(archive_trash)
+    )
+    by_id = {each.id: each for each in (*fitted, *archived)}
+    of_checkpoints = min(checkpoint_trash, loose_trash)
+    checkpoints += of_checkpoints
+    loose_trash -= of_checkpoints
     archive = 0
     if places.archive.is_relative_to(places.root):
         files = sum(each.bytes for each in found.items if each.kind == ARCHIVED_FILES)
-        archive = max(0, below(places.archive, without=[archive_trash]) - files)
+        bundles = max(0, below(places.archive, without=[archive_trash]) - files)
+        archive = bundles + loose_archive
     database = _size(places.database) + _size(_write_ahead_log(places.database))
     rest = below(places.root, without=_counted_by_themselves(places))
     items, space = found.items, found.space
@@ -57,7 +92,7 @@ def counted(found: Inventory, places: Places, *, whole: bool) -> Inventory:
     return replace(
         found,
         items=items,
-        trash=tuple(trash),
+        trash=tuple(by_id[each.id] for each in found.trash),
         space=space,
         problems=(*found.problems, *problems),
         other_bytes=found.other_bytes + rest + loose_trash + archive + checkpoints + log,

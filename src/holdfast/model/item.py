@@ -41,7 +41,8 @@ class Item:
     `owned` says of a file that its session is in the store: it has no life of its own, it stays
     and goes with that. `messages` is None for what is no session. `parent` is the id of the session
     that this one came from, `delegate` that it came as its delegate. `archived_in` names the agent
-    in which its user archived it: put away there, and meant to be kept.
+    in which its user archived it: put away there, and meant to be kept. `capped_elsewhere` says
+    that it lies in another store, whose caps count its bytes: no byte counts twice.
     """
 
     kind: str
@@ -60,6 +61,12 @@ class Item:
     parent: str = ""
     delegate: bool = False
     archived_in: str = ""
+    capped_elsewhere: bool = False
+
+    @property
+    def capped_bytes(self) -> int:
+        """What it counts against the caps of the store that it was found in."""
+        return 0 if self.capped_elsewhere else self.bytes
 
     @property
     def group(self) -> tuple[str, str]:

@@ -23,7 +23,7 @@ class Decision:
     """What becomes of one item, and with a session of all that is a part of it.
 
     `held` says why nothing may take this item; `newest` that it leads its group. `bytes` are what
-    goes when it goes: its own, and those of the files that go with it, `files` in number.
+    a cap gets when it goes: its own, and those of the files that go with it, `files` in number.
     `without_end` says of a removal that a person named this session, which has no end.
     """
 
@@ -38,7 +38,7 @@ class Decision:
     bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.bytes = self.item.bytes
+        self.bytes = self.item.capped_bytes
 
     @property
     def kept(self) -> bool:

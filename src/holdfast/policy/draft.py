@@ -79,11 +79,11 @@ class Draft:
         """Add a file to its session, or to what stays of it."""
         session = self._sessions[item.session]
         if item.id in self._pinned:
-            self.remains[session.item.source, PINNED] += item.bytes
+            self.remains[session.item.source, PINNED] += item.capped_bytes
         elif self._files is Files.NONE:
-            self.remains[session.item.source, FILES_STAY] += item.bytes
+            self.remains[session.item.source, FILES_STAY] += item.capped_bytes
         else:
-            session.bytes += item.bytes
+            session.bytes += item.capped_bytes
             session.files += 1
 
     def counts(self, decision: Decision) -> bool:

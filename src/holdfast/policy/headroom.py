@@ -69,5 +69,5 @@ def _uses(
         used = sum(not item.owned for item in items)
         yield CapUse(cap=f"{MAX_COUNT}{label}", limit=caps.max_count, used=used)
     if caps.max_bytes is not None:
-        used = sum(item.bytes for item in (*items, *trash)) + overhead
+        used = sum(item.capped_bytes for item in (*items, *trash)) + overhead
         yield CapUse(cap=f"{MAX_BYTES}{label}", limit=caps.max_bytes, used=used)

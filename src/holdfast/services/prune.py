@@ -28,7 +28,7 @@ def plan_prune_archive(
 
 def archive_inventory(home: Home, now: float) -> Inventory:
     """What the archive holds, its trash included: that counts, and is the first to go."""
-    trash = (
+    trash = tuple(
         entry.as_item()
         for entry in home.log.read().trash
         if entry.removal.item.kind in ARCHIVED_KINDS
@@ -37,9 +37,9 @@ def archive_inventory(home: Home, now: float) -> Inventory:
         home=str(home.root),
         scanned_at=now,
         items=tuple(home.archive.items()),
-        trash=tuple(trash),
+        trash=trash,
         problems=tuple(home.archive.problems()),
-        other_bytes=home.archive.other_bytes(),
+        other_bytes=home.archive.other_bytes(sum(item.bytes for item in trash)),
     )
 
 

@@ -25,7 +25,7 @@ from holdfast.homes.hermes.engine import HermesEngine
 from holdfast.homes.hermes.log import HermesLog
 from holdfast.homes.hermes.owners import owners
 from holdfast.homes.hermes.rows import HermesRows
-from holdfast.homes.home_bytes import Places, counted
+from holdfast.homes.home_bytes import Places, beside_checkpoints, counted, trash_of
 from holdfast.homes.options import USUAL, HomeOptions, archive_folder
 from holdfast.homes.rollback_keeper import RollbackKeeper
 from holdfast.homes.session_keeper import SessionKeeper, bundles
@@ -146,18 +146,19 @@ class HermesHome:
             home=str(self.root),
             scanned_at=now,
             items=(*self._stored(wanted, now), *found.items),
-            trash=tuple(
-                entry.as_item()
-                for entry in log.trash
-                if entry.removal.item.kind not in CHECKPOINT_KINDS
-            ),
+            trash=trash_of(log.trash),
             space=() if store is None else (survey.space(store.database, signs.DATABASE),),
             problems=(*found.problems, *problems, *log.problems, *self._doubts(store)),
             other_bytes=found.other_bytes,
             archived=bundles,
             rest_is_foreign=True,
         )
-        return counted(inventory, self._places(), whole=wanted is None)
+        return counted(
+            inventory,
+            self._places(),
+            whole=wanted is None,
+            checkpoint_trash=beside_checkpoints(log.trash),
+        )
 
     def has_checkpoints(self) -> bool:
         return self._checkpoints.exists()

@@ -81,6 +81,11 @@ class SessionArchive:
             raise StorageError(f"{self.path} is no folder; sessions cannot be archived there.")
         return self.path.is_dir() if self._owner is None else self._owner.check()
 
+    def check_usable(self) -> bool:
+        """`check`, and raise as well when nothing could be written here."""
+        is_there = self.check()
+        return is_there if self._owner is None else self._owner.check_usable()
+
     def make(self) -> None:
         """Ready to be written to; raises `StorageError` when that cannot be."""
         is_there = self.check()

@@ -24,6 +24,7 @@ from holdfast.stores.files import make_private_dir, read_file, replace, storage_
 MEMORY = "archive-folders.json"
 OWNER = "owner.json"
 _MISSING = "Is its disk mounted? Then check `folder` of [archive] in config.toml."
+_NOT_OURS = "Check its permissions and its disk, or set another `folder` of [archive]."
 _ARCHIVED = b'"action":"archive"'
 _DONE = b'"result":"removed"'
 
@@ -58,15 +59,24 @@ class Ownership:
             )
         return True
 
+    def check_usable(self) -> bool:
+        """`check`, and raise as well when the folder is new and could not be made, or is there and
+        takes no files."""
+        is_there = self.check()
+        parent = self._folder.parent
+        if not is_there and not parent.is_dir():
+            why = "is no folder" if os.path.lexists(parent) else "does not exist"
+            raise StorageError(
+                f"The archive folder {self._folder} cannot be made: {parent} {why}.", hint=_MISSING
+            )
+        if not os.access(self._folder if is_there else parent, os.W_OK | os.X_OK):
+            what = "cannot be written to" if is_there else f"cannot be made: {parent} is read-only"
+            raise StorageError(f"The archive folder {self._folder} {what}.", hint=_NOT_OURS)
+        return is_there
+
     def make(self) -> None:
         """Make the folder if it is new, and say in it whose it is."""
-        if not self.check():
-            if not self._folder.parent.is_dir():
-                raise StorageError(
-                    f"The archive folder {self._folder} cannot be made: {self._folder.parent} "
-                    "does not exist.",
-                    hint=_MISSING,
-                )
+        if not self.check_usable():
             with storage_errors(f"create the archive folder {self._folder}"):
                 make_private_dir(self._folder)
         memory = self._memory()
