@@ -21,7 +21,7 @@ from holdfast.services.archive import plan_archive
 from holdfast.services.doctor import examine
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
-from holdfast.services.upkeep import plan_step
+from holdfast.services.upkeep import plan_step, preview
 from tests.compat import hermes_sessions as hermes
 from tests.contract.maintained import DAY, a_home, bundles_of, ids, step
 
@@ -134,6 +134,40 @@ def test_what_cannot_be_archived_is_not_pruned(tmp_path: Path, inside: str) -> N
     assert result.ok, result.errors
     assert ids(root) == set()
     assert len(bundles_of(place)) == 3
+
+
+@pytest.mark.parametrize("cap", [1, 2, 3, 9, 10])
+def test_a_cap_counts_what_waits_for_the_archive(tmp_path: Path, cap: int) -> None:
+    """Four wait, five are young. Those that wait cost no younger one its place."""
+    root = a_home(tmp_path / "home", sessions=4)
+    with holdfast.open_sessions(root) as store:
+        for number in range(5):
+            store.create(source="cli", id=f"new-{number}")
+            store.append(f"new-{number}", holdfast.Message(role="user", content="hello"))
+            store.end(f"new-{number}")
+    (root / "config.toml").write_text(
+        f"{ARCHIVE}auto_prune = true\nretention_days = 0\nmax_count = {cap}\n"
+        f'[archive]\nfolder = "{tmp_path / "missing" / "archive"}"\n'
+    )
+    young = min(5, cap)
+    for moment in (time.time(), time.time() + 2 * 3600):
+        result = holdfast.maintain(root, clock=lambda moment=moment: moment)
+        there = ids(root)
+        assert len(there) == 4 + young
+        found = step(result, Step.PRUNE).shortfalls
+        assert [(each.limit, each.remaining) for each in found] == (
+            [(cap, len(there))] if len(there) > cap else []
+        )
+        for each in found:
+            assert each.held_by["waiting for the archive"] == 4
+            assert sum(each.held_by.values()) == each.remaining
+        told = [event.message for event in result.events]
+        assert not any("not given back yet" in each for each in told), told
+    settings = load(root / "config.toml", {})
+    (tmp_path / "missing").mkdir()
+    home = open_home(root, clock=time.time, options=HomeOptions.of(settings))
+    plans = preview(home, settings, now=time.time())
+    assert not any(each.plan.shortfalls for each in plans), "the archive would take them first"
 
 
 def test_what_is_in_the_archive_stays_bounded(tmp_path: Path) -> None:

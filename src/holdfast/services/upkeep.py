@@ -17,6 +17,7 @@ from holdfast.model.session import SessionFilter
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.policy.retention import plan, plan_upkeep
 from holdfast.policy.rules import Files
+from holdfast.policy.waiting import with_waiting
 from holdfast.ports import Archive, Home, Progress
 from holdfast.services.endings import plan_home_endings
 from holdfast.services.gc import plan_home_gc
@@ -28,12 +29,14 @@ COMMAND = "maintain"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
-    """The plan of one step, and the inventory that it was made from."""
+    """The plan of one step, and the inventory that it was made from. `if_archived` is the plan as
+    it is when nothing waits for the archive any more, where that makes a difference."""
 
     step: Step
     plan: Plan
     inventory: Inventory
     note: str = ""
+    if_archived: Plan | None = None
 
 
 def steps_of(settings: Settings, home: Home) -> tuple[Step, ...]:
@@ -65,7 +68,21 @@ def _ends_abandoned(settings: Settings, home: Home) -> bool:
 def plan_step(
     step: Step, home: Home, settings: Settings, *, now: float, progress: Progress | None = None
 ) -> StepPlan:
+    """The plan of a step of a run, made when the steps before it are over."""
     return _PLANNERS[step](home, settings, now, progress)
+
+
+def preview(
+    home: Home, settings: Settings, *, now: float, progress: Progress | None = None
+) -> list[StepPlan]:
+    """What a run would do: the archive has taken what it is to take, if it can."""
+    plans = [
+        plan_step(step, home, settings, now=now, progress=progress)
+        for step in steps_of(settings, home)
+    ]
+    if any(each.step is Step.AUTO_ARCHIVE and each.note for each in plans):
+        return plans
+    return [replace(each, plan=each.if_archived or each.plan) for each in plans]
 
 
 def _plan_auto_archive(
@@ -104,7 +121,8 @@ def _without_archived(inventory: Inventory, settings: Settings, now: float) -> I
     """The inventory as the archiving step leaves it.
 
     In a run that step has already taken them, unless it failed. Then they wait for its next try:
-    what the user wants in the archive must not end up in the trash.
+    what the user wants in the archive must not end up in the trash, nor cost younger sessions
+    their place. Whether a cap is reached is judged with them.
     """
     if not settings.sessions.auto_archive or settings.auto_archive_policy().empty:
         return inventory
@@ -127,7 +145,8 @@ def _plan_prune(home: Home, settings: Settings, now: float, progress: Progress |
     inventory = home.scan(now, progress)
     left = _without_archived(inventory, settings, now)
     made = plan(policy, left, now, command=COMMAND)
-    return StepPlan(step=Step.PRUNE, plan=made, inventory=inventory)
+    waiting = with_waiting(made, policy, inventory, left)
+    return StepPlan(step=Step.PRUNE, plan=waiting, inventory=inventory, if_archived=made)
 
 
 def _plan_upkeep(

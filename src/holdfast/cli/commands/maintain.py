@@ -79,14 +79,11 @@ def _seconds(early: str | None) -> float:
 
 def _preview(invocation: Invocation) -> int:
     from holdfast.cli.show_maintenance import show_auto_prune, show_preview
-    from holdfast.services.upkeep import plan_step, steps_of
+    from holdfast.services.upkeep import preview
 
     home, settings = invocation.open_home()
     with progress() as shown:
-        plans = [
-            plan_step(step, home, settings, now=invocation.now, progress=shown)
-            for step in steps_of(settings, home)
-        ]
+        plans = preview(home, settings, now=invocation.now, progress=shown)
     if invocation.json:
         from holdfast.cli.output import print_json
 
