@@ -68,6 +68,44 @@ def test_archived_found_and_restored(kept: Machine) -> None:
     }
 
 
+def test_archived_is_not_called_removed(kept: Machine) -> None:
+    done = kept.ok("sessions", "archive", OLD, OLDER, "--yes").words
+    assert "2 archived with 2 files" in done
+    assert "removed" not in done
+    log = kept.ok("log").words
+    assert "2 archived with 2 files" in log
+    assert "removed" not in log
+    [operation] = kept.json("log")["operations"]
+    assert (operation["archived"], operation["archived_files"]) == (2, 2)
+    assert operation["removed"] == 4, "what it was"
+
+
+def test_maintenance_says_how_to_bring_back_what_it_archived(kept: Machine) -> None:
+    kept.configure("[sessions]\nauto_archive = true\narchive_after_days = 20\n")
+    done = kept.ok("maintain", "--force").words
+    [operation] = kept.json("log")["operations"]
+    assert "What was archived can come back" in done
+    assert f"undo {operation['id']}" in done
+    kept.ok("undo", operation["id"])
+    assert listed(kept) == [OLD, OLDER, OPEN]
+
+
+def test_a_list_says_where_the_session_is_whose_files_were_archived(kept: Machine) -> None:
+    options = SessionOptions(transcripts={"default": Transcript.JSONL})
+    with open_sessions(kept.home, options=options) as sessions:
+        reset = sessions.current("key", source="cli").id
+        sessions.append(reset, Message(role="user", content="hello"))
+        sessions.reset("key")
+
+    def shown() -> str:
+        return kept.ok("sessions", "list", "--archived").words
+
+    assert "(files of a session in the store)" in shown()
+    kept.ok("sessions", "archive", reset, "--yes")
+    assert "(files of a session in the archive)" in shown()
+    assert "in the store" not in shown()
+
+
 def test_undo_brings_an_archived_session_back(kept: Machine) -> None:
     before = kept.json("sessions", "list")["sessions"]
     kept.ok("sessions", "archive", OLD, OLDER, "--yes")

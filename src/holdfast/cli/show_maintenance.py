@@ -56,7 +56,11 @@ def summary(result: MaintenanceResult) -> str:
     freed = format_bytes(result.bytes_freed)
     state = "stopped" if result.stopped else "done"
     ended = f"{result.ended:,} ended as abandoned, " if result.ended else ""
-    return f"{state}: {result.removed:,} removed, {ended}{freed} freed"
+    archiving = [step for step in result.steps if step.step is Step.AUTO_ARCHIVE]
+    archived = sum(map(_left, archiving))
+    removed = result.removed - sum(step.removed for step in archiving)
+    words = f"{archived:,} archived, " if archived else ""
+    return f"{state}: {words}{removed:,} removed, {ended}{freed} freed"
 
 
 def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
@@ -101,20 +105,28 @@ def _show_run(invocation: Invocation, result: MaintenanceResult) -> None:
         say(Text("The run was stopped; the next one takes it up again.", style="yellow"))
     for event in result.events:
         say(name(event.message, "yellow"))
-    operations = [
-        report.operation for step in result.steps for report in step.reports if report.removed
-    ]
-    if result.bytes_in_trash and operations:
-        say()
-        say("What went to the trash can come back:")
-        suggest(f"holdfast {invocation.home_flag}undo {operations[-1]}")
-    for report in (report for step in result.steps for report in step.reports if report.ended):
-        say()
-        say("Sessions that were ended can be reopened as they were:")
-        suggest(f"holdfast {invocation.home_flag}undo {report.operation}")
+    _show_ways_back(invocation, result)
     if result.next_due is not None:
         say()
         say(f"It is due again at {when(result.next_due)}.")
+
+
+def _show_ways_back(invocation: Invocation, result: MaintenanceResult) -> None:
+    """How to undo what was done: each kind of it once, with every operation that did it."""
+    archiving = [step for step in result.steps if step.step is Step.AUTO_ARCHIVE]
+    archived = [report for step in archiving for report in step.reports if report.removed]
+    reports = [report for step in result.steps for report in step.reports]
+    ways = (
+        ("What was archived can come back:", archived),
+        ("What went to the trash can come back:", [r for r in reports if r.bytes_in_trash]),
+        ("Sessions that were ended can be reopened as they were:", [r for r in reports if r.ended]),
+    )
+    for text, found in ways:
+        if found:
+            say()
+            say(text)
+        for report in found:
+            suggest(f"holdfast {invocation.home_flag}undo {report.operation}")
 
 
 def _in_words(step: StepResult) -> str:

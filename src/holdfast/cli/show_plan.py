@@ -188,9 +188,9 @@ def _in_words(shortfall: Shortfall) -> str:
 def show_report(report: Report, *, home_flag: str, plan: Plan | None = None) -> None:
     """What was done, what was not and why, what it freed, how to take it back.
 
-    With its plan, also how much went for good.
+    Only the plan knows what of it was archived, and how much went for good.
     """
-    say(_summary(report))
+    say(_summary(report, plan))
     _show_outcomes(
         "In part",
         [o for o in report.outcomes if o.result is Result.BROUGHT_BACK and o.reason],
@@ -208,9 +208,27 @@ def show_report(report: Report, *, home_flag: str, plan: Plan | None = None) -> 
         say(Text(f"The run was {report.stopped}; the rest was left as it was.", style="yellow"))
 
 
-def _summary(report: Report) -> Text:
+def archived_words(archived: int, files: int) -> str:
+    """`archived with 3 files`; what a bundle holds was not removed."""
+    return f"archived with {format_count(files, 'file')}" if archived and files else "archived"
+
+
+def _archived(report: Report, plan: Plan | None) -> tuple[int, int]:
+    """How much went to the archive by itself, and how many files with that."""
+    items = () if plan is None else plan.items
+    planned = {(item.kind, item.id): item for item in items}
+    gone = [planned.get((o.kind, o.id)) for o in report.outcomes if o.result is Result.REMOVED]
+    going = [item for item in gone if item is not None]
+    leaving = {item.id for item in items if item.action is Action.ARCHIVE}
+    alone = sum(item.action is Action.ARCHIVE for item in going)
+    return alone, sum(item.goes_with in leaving for item in going)
+
+
+def _summary(report: Report, plan: Plan | None) -> Text:
+    archived, files = _archived(report, plan)
     parts = [
-        (report.removed, "removed", "bold"),
+        (archived, archived_words(archived, files), "bold"),
+        (report.removed - archived - files, "removed", "bold"),
         (report.ended, "ended", "bold"),
         (report.brought_back, "brought back", "bold green"),
         (report.skipped, "skipped", "yellow"),

@@ -87,7 +87,8 @@ class Operation:
     """What the log knows of one operation.
 
     `removed_to_trash` and `removed_for_good` count items other than trash itself; `in_trash` and
-    `trash_bytes` are what undo can still bring back, `undone` what it has, by `undone_by`.
+    `trash_bytes` are what undo can still bring back, `undone` what it has, by `undone_by`. Of what
+    was `removed`, `archived` went to the archive, and `archived_files` with that.
     """
 
     id: str
@@ -99,6 +100,8 @@ class Operation:
     undoes: str | None = None
     undone_by: tuple[str, ...] = ()
     removed: int = 0
+    archived: int = 0
+    archived_files: int = 0
     rolled_back: int = 0
     ended: int = 0
     brought_back: int = 0
@@ -133,6 +136,8 @@ class Operation:
             "undoes": self.undoes,
             "undone_by": list(self.undone_by),
             "removed": self.removed,
+            "archived": self.archived,
+            "archived_files": self.archived_files,
             "rolled_back": self.rolled_back,
             "ended": self.ended,
             "brought_back": self.brought_back,

@@ -51,6 +51,7 @@ def _summary(
         for number, removal in record.intended.items()
         if number in record.outcomes and record.outcomes[number].result in _DONE
     ]
+    leaving = {each.item.id for each in removed if each.item.action is Action.ARCHIVE}
     return Operation(
         id=record.operation,
         action=record.action,
@@ -61,6 +62,8 @@ def _summary(
         undoes=record.undoes,
         undone_by=tuple(dict.fromkeys(undoers)),
         removed=report.removed,
+        archived=len(leaving),
+        archived_files=sum(each.item.goes_with in leaving for each in removed),
         rolled_back=report.count(Result.ROLLED_BACK),
         ended=report.ended,
         brought_back=report.brought_back,

@@ -71,8 +71,12 @@ def _show(view: LogView, limit: int) -> None:
 
 def _did(operation: Operation) -> str:
     """`412 removed, 3 skipped; undone`."""
+    from holdfast.cli.show_plan import archived_words
+
+    archived, files = operation.archived, operation.archived_files
     counts = (
-        (operation.removed, "removed"),
+        (archived, archived_words(archived, files)),
+        (operation.removed - archived - files, "removed"),
         (operation.rolled_back, "rolled back"),
         (operation.ended, "ended as abandoned"),
         (operation.brought_back, "brought back"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -106,11 +106,27 @@ def _list_archived(invocation: Invocation, home: Home, asked: _Asked) -> int:
 
         say("The archive is empty.")
     else:
-        _show(asked, [_as_listed(each) for each in found], total, invocation.now)
+        places = _places(home, found)
+        _show(asked, [_as_listed(each, places) for each in found], total, invocation.now)
     return 0
 
 
-def _as_listed(archived: ArchivedSession) -> Session:
+def _places(home: Home, found: Sequence[ArchivedSession]) -> dict[str, str]:
+    """Where the sessions are whose files alone are in a bundle."""
+    from holdfast.model.archived import Holds
+
+    ids = tuple({each.session.id for each in found if each.holds is Holds.FILES})
+    if not ids:
+        return {}
+    wanted = SessionFilter(ids=ids)
+    whole = (each for each in home.archive.find(wanted) if each.holds is Holds.SESSION)
+    places = {each.session.id: "in the archive" for each in whole}
+    store = home.session_store()
+    stored = () if store is None else store.find(wanted)
+    return places | {each.id: "in the store" for each in stored}
+
+
+def _as_listed(archived: ArchivedSession, places: Mapping[str, str]) -> Session:
     """Of archived files the size that they take, and a title that says what they are."""
     from dataclasses import replace
 
@@ -118,7 +134,8 @@ def _as_listed(archived: ArchivedSession) -> Session:
 
     if archived.holds is Holds.SESSION:
         return archived.session
-    title = f"{archived.session.title or ''} (files of a session in the store)".strip()
+    place = places.get(archived.session.id, "that is gone")
+    title = f"{archived.session.title or ''} (files of a session {place})".strip()
     return replace(archived.session, title=title, bytes=archived.archive_bytes)
 
 
