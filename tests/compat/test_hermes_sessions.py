@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import SchemaError, UnknownSessionError, UsageError
+from holdfast.homes.archive_rows import StoreRows
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.registry import open_home
+from holdfast.homes.session_engine import SqliteEngine
 from holdfast.model.finding import Severity
 from holdfast.model.report import Result
 from holdfast.model.search import Search
@@ -25,8 +27,10 @@ from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.exchange.jsonl import session_line
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo, undo_latest
+from holdfast.stores.archive.beside import Beside
 from holdfast.stores.hermes.space import is_search_due
 from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.survey import LifeSigns
 from tests.compat.hermes_sessions import (
     LIVING,
     NOW,
@@ -378,6 +382,43 @@ def test_an_own_home_counts_the_messages_of_hermes_as_hermes_does(
     assert again == line
     assert [store.get(each).message_count for each in ids] == [3, 2]
     assert {each.severity for each in examine(own, progress=Silent()).findings} == {Severity.OK}
+
+
+def test_a_bundle_that_counts_what_was_taken_back_comes_into_an_own_home(tmp_path: Path) -> None:
+    """Earlier versions counted that in own homes, and their bundles say so."""
+    own = HoldfastHome(tmp_path / "own", clock=lambda: NOW)
+    store = own.create_session_store()
+    line = {
+        "id": "a",
+        "source": "cli",
+        "started_at": NOW - 9,
+        "ended_at": NOW - 1,
+        "end_reason": "done",
+        "messages": [
+            {"role": "user", "content": "said", "timestamp": NOW - 9},
+            {"role": "user", "content": "not said", "timestamp": NOW - 8, "taken_back": True},
+        ],
+    }
+    written = json.dumps(line).encode() + b"\n"
+    import_sessions(SqliteImport(store), io.BytesIO(written), replace=False, now=NOW)
+    session = store.get("a")
+    assert session.message_count == 1
+    store.delete("a")
+    life = LifeSigns(is_dead=lambda _: True, abandoned_after=0)
+    rows = StoreRows(store, SqliteEngine(store, lambda: NOW, life), lambda: NOW)
+    for counted in (2, 1):
+        beside = Beside(
+            operation="1",
+            number=0,
+            archived_at=NOW,
+            session=replace(session, message_count=counted),
+            children=(),
+            line_bytes=len(written),
+            line_sha256="",
+        )
+        assert rows.put_back(beside, io.BytesIO(written)) == ""
+        assert store.get("a") == session
+        store.delete("a")
 
 
 def test_a_file_that_does_not_name_its_session_is_archived_with_it_all_the_same(
