@@ -11,6 +11,7 @@ import pytest
 import holdfast
 from holdfast.config import load
 from holdfast.errors import StorageError
+from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import HomeOptions
 from holdfast.homes.registry import config_file, create_state, open_home
 from holdfast.model.item import SESSION
@@ -23,7 +24,7 @@ from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
 from holdfast.services.upkeep import plan_step, preview
 from tests.compat import hermes_sessions as hermes
-from tests.contract.maintained import DAY, a_home, bundles_of, ids, step
+from tests.contract.maintained import DAY, a_home, at, bundles_of, ids, step
 
 ARCHIVE = "[sessions]\nauto_archive = true\n"
 
@@ -123,7 +124,8 @@ def test_what_cannot_be_archived_is_not_pruned(tmp_path: Path, inside: str) -> N
     assert not result.ok
     assert str(place) in (failed.error or ""), "one error, not one for each session"
     assert not failed.reports
-    found = {each.check: each for each in examine(home, progress=Silent()).findings}
+    checked = HoldfastHome(root, clock=time.time, options=HomeOptions.of(settings))
+    found = {each.check: each for each in examine(checked, progress=Silent()).findings}
     assert str(place) in found["archive"].message
     assert len(ids(root)) == 3, "they wait for the archive"
     assert (root / "sessions" / "old-0000.jsonl").exists()
@@ -151,7 +153,7 @@ def test_a_cap_counts_what_waits_for_the_archive(tmp_path: Path, cap: int) -> No
     )
     young = min(5, cap)
     for moment in (time.time(), time.time() + 2 * 3600):
-        result = holdfast.maintain(root, clock=lambda moment=moment: moment)
+        result = holdfast.maintain(root, clock=at(moment))
         there = ids(root)
         assert len(there) == 4 + young
         found = step(result, Step.PRUNE).shortfalls
