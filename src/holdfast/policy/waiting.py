@@ -16,7 +16,7 @@ from holdfast.policy.headroom import CapUse, cap_uses
 from holdfast.policy.rules import Policy
 
 WAITS = "waiting for the archive"
-_REST = "kept by the rules, or in the trash"
+_REST = "what fits the cap"
 
 
 def with_waiting(made: Plan, policy: Policy, whole: Inventory, left: Inventory) -> Plan:
