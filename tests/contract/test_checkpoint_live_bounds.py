@@ -338,7 +338,7 @@ def test_making_a_store_smaller_needs_no_second_copy_of_it(
         bench.home.checkpoint_upkeep.pack()
     before = file_bytes(bench.folder)
     limit = int(before * share)
-    bench.apply(_drop(bench, ids[:6] if share > 0.5 else ids[:-1]))
+    bench.apply(drop_only(bench, ids[:6] if share > 0.5 else ids[:-1]))
     left = bench.ids()
     with sampled(bench.folder) as disk:
         reclaiming.reclaim(bench.store.layout, holder="test", limit=limit)
@@ -348,7 +348,7 @@ def test_making_a_store_smaller_needs_no_second_copy_of_it(
     assert fsck(bench.folder / "store") == ""
 
 
-def _drop(bench: Bench, ids: Sequence[str]) -> Plan:
+def drop_only(bench: Bench, ids: Sequence[str]) -> Plan:
     """Without giving the space back."""
     plan = plan_drop(
         bench.home.checkpoint_upkeep, ids, now=bench.now, command="drop", undoable=False
@@ -361,7 +361,7 @@ def test_a_private_index_costs_no_checkpoint_its_place(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     workdir = bench.project()
     ids = bench.takes(workdir, 3, size=300_000)
-    bench.apply(_drop(bench, ids[:1]))
+    bench.apply(drop_only(bench, ids[:1]))
     limit = 800_000
     reclaiming.reclaim(bench.store.layout, holder="test", limit=limit)
     assert file_bytes(bench.folder) <= limit

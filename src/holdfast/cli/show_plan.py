@@ -100,9 +100,10 @@ def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_T
 def _show_beside(plan: Plan) -> None:
     """What a run does beside removing."""
     space = [item for item in plan.steps if item.action is Action.RECLAIM]
-    if sum(item.bytes for item in space) >= _WORTH_A_LINE:
+    unused = sum(item.bytes for item in space)
+    if unused >= _WORTH_A_LINE or (unused and not plan.removals):
         say()
-        say(f"It gives back {format_bytes(sum(item.bytes for item in space))} of unused space.")
+        say(f"It gives back {format_bytes(unused)} of unused space.")
 
 
 def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:

@@ -33,6 +33,9 @@ from holdfast.policy.decision import PINNED, Decision, plan_item, spare_living
 from holdfast.policy.draft import WORTH_RECLAIMING
 from holdfast.policy.keep import kept_by_rules
 
+#: So many unused bytes are given back where the store is over its cap.
+_WORTH_OVER_CAP = 16 * 1024
+
 NAMED = "named"
 NEEDED = "undoing the latest rollback needs it"
 
@@ -67,7 +70,10 @@ def plan_checkpoints(
         home=inventory.home,
         command=command,
         made_at=now,
-        items=(*draft.plan_items(), *_given_back(inventory.space, draft)),
+        items=(
+            *draft.plan_items(),
+            *_given_back(inventory.space, draft, over=_is_over(policy, inventory)),
+        ),
         shortfalls=tuple(shortfalls),
     )
 
@@ -239,8 +245,14 @@ def _decide_legacy(
     return Decision(item, Action.KEEP, "repository of an older layout")
 
 
-def _given_back(space: Sequence[Item], draft: Draft) -> Iterator[PlanItem]:
-    """Worth it when something goes for good, or enough lies about that nobody holds."""
-    if draft.frees or sum(item.bytes for item in space) >= WORTH_RECLAIMING:
+def _is_over(policy: CheckpointPolicy, inventory: CheckpointInventory) -> bool:
+    return policy.max_bytes is not None and inventory.bounded_bytes > policy.max_bytes
+
+
+def _given_back(space: Sequence[Item], draft: Draft, *, over: bool = False) -> Iterator[PlanItem]:
+    """Worth it when something goes for good, or enough lies about that nobody holds. In a store
+    `over` its cap, a little is enough."""
+    unused = sum(item.bytes for item in space)
+    if draft.frees or unused >= (_WORTH_OVER_CAP if over else WORTH_RECLAIMING):
         for item in space:
             yield plan_item(item, Action.RECLAIM, "objects that no checkpoint holds")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError
 from holdfast.model.checkpoint_inventory import index_root
+from holdfast.model.units import format_bytes
 from holdfast.stores import lock
 from holdfast.stores.files import read_file, replace, storage_errors
 from holdfast.stores.shadowgit.dropping import all_refs
@@ -49,6 +50,8 @@ from holdfast.stores.shadowgit.weighing import most_for_packs, most_for_takes, s
 _LEAST_GARBAGE = 64 * 1024
 _WORTH_PACKING = 256
 _FEW_PACKS = 8
+#: Less than this is not worth a word when a store stays above its cap.
+_LEAST_LEFT = 16 * 1024
 #: It is also worth it when more than this part of the store is garbage, or was never packed well.
 _PART = 10
 _LEAST_QUICK = 1024 * 1024
@@ -99,7 +102,24 @@ def reclaim(
             _prune(layout, packed)
             if packed is not None or (over and _is_over(layout, limit)):
                 _lay_to_rest(layout)
+    note = note or _what_stays(layout, limit)
     return Reclaimed(freed=max(0, before - allocated_below(layout.folder)), note=note)
+
+
+def _what_stays(layout: Layout, limit: int | None) -> str:
+    """Why the store is above its cap although some of it is needed by nobody; else nothing."""
+    if limit is None or not _is_over(layout, limit):
+        return ""
+    with used(layout):
+        garbage = measure(layout, opened(layout), all_refs(layout)).garbage
+    if garbage < _LEAST_LEFT:
+        return ""
+    return (
+        f"the store takes {format_bytes(store_bytes(layout))}, above its cap of"
+        f" {format_bytes(limit)}. {format_bytes(garbage)} of that is no longer needed, but there is"
+        " no room to copy the packs around it: raise checkpoints.max_total_size_mb for a while, or"
+        " remove more checkpoints"
+    )
 
 
 def _is_over(layout: Layout, limit: int | None) -> bool:

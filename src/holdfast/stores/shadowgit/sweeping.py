@@ -25,10 +25,17 @@ from holdfast.stores.shadowgit.pack_file import index_oids
 from holdfast.stores.shadowgit.repository import Layout, alone, opened, used
 from holdfast.stores.shadowgit.sizes import held_objects
 from holdfast.stores.shadowgit.tidying import PACKING_CONFIG
-from holdfast.stores.shadowgit.weighing import most_for_packs, most_for_takes, store_bytes
+from holdfast.stores.shadowgit.weighing import (
+    most_for_packs,
+    most_for_takes,
+    most_on_disk,
+    store_bytes,
+)
 
 #: Less than this in a pack is not worth a copy of the rest.
 _LEAST_GARBAGE = 4_096
+#: What the two files of a pack take beside their objects, rounded up to whole blocks.
+_PACK_OVERHEAD = 3 * 4_096
 #: More rounds than a store has packs.
 _ROUNDS = 64
 #: Left free on the disk.
@@ -85,16 +92,23 @@ def _alone_round(layout: Layout, limit: int, holder: str) -> bool:
         smallest = min(worth, key=lambda each: each.needed_bytes, default=None)
         if smallest is None:
             return False
-        room = _free(layout)
-        # A store above that, or a pack above the cap, is of a time when the cap was higher. Then
-        # only the disk says how far to go, or it would stay as it is for ever.
-        most = most_for_packs(limit) - store_bytes(layout)
-        if most > 0 and smallest.size <= limit:
-            room = min(room, most)
-        if smallest.needed_bytes > room:
+        if smallest.needed_bytes + _PACK_OVERHEAD > _room_alone(layout, limit, smallest.size):
             return False
         _copy(layout, [smallest], compare=False)
         return _drop(layout, {smallest.path})
+
+
+def _room_alone(layout: Layout, limit: int, size: int) -> int:
+    """How large the copy of a pack of this size may be. Nobody else writes meanwhile, so nothing is
+    set aside for them: where what is held fits the cap and the pack does too, its copy always fits
+    below twice the cap.
+
+    A store above what takes may use, or a pack above the cap, is of a time when the cap was higher.
+    Then only the disk says how far to go, or it would stay as it is for ever."""
+    taken, free = store_bytes(layout), _free(layout)
+    if taken > most_for_takes(limit) or size > limit:
+        return free
+    return min(free, most_on_disk(limit) - taken)
 
 
 def _is_worth(part: _Part, *, compare: bool) -> bool:
