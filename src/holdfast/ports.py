@@ -476,6 +476,12 @@ class CheckpointStore(Protocol):
     def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Preview:
         """What a restore would do to the working tree as it is. Touches nothing in it."""
 
+    def preview_undo(
+        self, target: str, safety: str, *, paths: Sequence[str] | None = None
+    ) -> Preview:
+        """What undoing a restore would do now: `restore` with the same two checkpoints, exchanged.
+        Touches nothing in the working tree."""
+
     def restore(
         self,
         target: str,

@@ -257,6 +257,46 @@ def test_what_changes_between_the_preview_and_yes_is_left_and_named(
     assert (project / "with space").exists()
 
 
+def test_undo_of_a_restore_shows_the_same_paths_before_and_after(
+    machine: Machine, project: Path, first: str
+) -> None:
+    change(project)
+    ok(machine, "restore", first, "--yes")
+    (project / "src" / "main.py").write_text("after the restore\n")
+    restored = entries(project)
+
+    preview = machine.ok("undo", "--dry-run")
+    assert "1 written, 1 deleted." in preview.words
+    assert f"bring {project} back to how it was before the restore" in preview.words
+    assert "Come back (1) new.txt" in preview.words
+    assert "Go (1) with space" in preview.words
+    assert "src/main.py changed since the safety checkpoint" in preview.words
+    assert "0 B" not in preview.words
+    (foreseen,) = machine.json("undo", "--dry-run")["items"]
+    assert foreseen["written"] == ["new.txt"]
+    assert foreseen["deleted"] == ["with space"]
+    assert [each["path"] for each in foreseen["kept"]] == ["src/main.py"]
+    assert foreseen["workdir"] == str(project)
+    assert foreseen["problem"] is None
+    assert entries(project) == restored
+
+    undone = machine.json("undo", code=1)["report"]["items"][0]
+    assert (undone["written"], undone["deleted"]) == (["new.txt"], ["with space"])
+    assert not (project / "with space").exists()
+
+
+def test_the_report_of_an_undone_restore_names_what_it_wrote_and_deleted(
+    machine: Machine, project: Path, first: str
+) -> None:
+    change(project)
+    ok(machine, "restore", first, "--yes")
+    undone = machine.ok("undo")
+    assert "2 written, 1 deleted (operation 2)" in undone.words
+    assert "Written (2) new.txt src/main.py" in undone.words
+    assert "Deleted (1) with space" in undone.words
+    assert "brought back" not in undone.words
+
+
 def test_undo_of_a_restore_leaves_what_changed_after_it(
     machine: Machine, project: Path, first: str
 ) -> None:

@@ -120,3 +120,43 @@ def test_so_it_is_in_many_more_stories(
     tmp_path_factory: pytest.TempPathFactory, story: Story
 ) -> None:
     run(tmp_path_factory.getbasetemp() / "shown", story)
+
+
+def run_undo(place: Path, story: Story) -> None:
+    """The files change once more between a restore and its undo."""
+    shutil.rmtree(place, ignore_errors=True)
+    project = place / "project"
+    project.mkdir(parents=True)
+    root = os.fsencode(project)
+    store = ShadowGitStore(place / "store", max_file_size=LIMIT)
+    for edit in story.first:
+        edit.apply(root)
+    target = store.take(project, reason="first", now=1_000.0).id or ""
+    for edit in story.then:
+        edit.apply(root)
+    safety = store.secure(target, now=1_001.0)
+    store.restore(target, safety, now=1_002.0)
+    for edit in story.behind if not story.undone else ():
+        edit.apply(root)
+    before = everything(project)
+    shown = store.preview_undo(safety, target)
+    assert everything(project) == before
+    done = store.restore(safety, target, now=1_003.0)
+    assert (shown.written, shown.deleted) == (done.written, done.deleted)
+
+
+@settings(max_examples=15)
+@given(stories)
+def test_an_undo_does_what_its_preview_said(
+    tmp_path_factory: pytest.TempPathFactory, story: Story
+) -> None:
+    run_undo(tmp_path_factory.getbasetemp() / "undone", story)
+
+
+@pytest.mark.deep
+@settings(max_examples=250)
+@given(stories)
+def test_so_does_an_undo_in_many_more_stories(
+    tmp_path_factory: pytest.TempPathFactory, story: Story
+) -> None:
+    run_undo(tmp_path_factory.getbasetemp() / "undone", story)

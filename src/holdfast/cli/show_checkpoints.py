@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from rich.text import Text
 
 from holdfast.cli.output import name, say, table, when
-from holdfast.model.checkpoint import Checkpoint, NotCaptured, Project
+from holdfast.model.checkpoint import Checkpoint, NotCaptured, Project, Rollback
 from holdfast.model.units import format_count, format_duration
 
 SHORT_ID = 12
@@ -138,3 +139,22 @@ def show_paths(title: str, paths: Sequence[Text], *, style: str, all_items: bool
         say(Text("  ", overflow="fold").append_text(path))
     if len(shown) < len(paths):
         say(Text(f"  … and {len(paths) - len(shown):,} more; --all lists them.", style="dim"))
+
+
+def show_foreseen(workdir: str, foreseen: Rollback, *, all_items: bool) -> None:
+    """Which paths of a project would come back, change and go, and which are left alone."""
+    there = [
+        path
+        for path in foreseen.written
+        if os.path.lexists(os.path.join(workdir, path))  # noqa: PTH118 - odd names, quick
+    ]
+    known_paths = set(there)
+    new = [path for path in foreseen.written if path not in known_paths]
+    for word, paths, style in (
+        ("Come back", new, "green"),
+        ("Change", there, "cyan"),
+        ("Go", list(foreseen.deleted), "red"),
+    ):
+        title = f"{word} ({len(paths):,})"
+        show_paths(title, [name(path) for path in paths], style=style, all_items=all_items)
+    show_not_captured(foreseen.kept, all_items=all_items, title="Left alone")

@@ -227,11 +227,14 @@ def _archived(report: Report, plan: Plan | None) -> tuple[int, int]:
 
 def _summary(report: Report, plan: Plan | None) -> Text:
     archived, files = _archived(report, plan)
+    projects = [o for o in report.outcomes if o.written or o.deleted]
     parts = [
         (archived, archived_words(archived, files), "bold"),
         (report.removed - archived - files, "removed", "bold"),
         (report.ended, "ended", "bold"),
-        (report.brought_back, "brought back", "bold green"),
+        (report.brought_back - len(projects), "brought back", "bold green"),
+        (sum(len(o.written) for o in projects), "written", "bold green"),
+        (sum(len(o.deleted) for o in projects), "deleted", "bold green"),
         (report.skipped, "skipped", "yellow"),
         (report.failed, "failed", "bold red"),
     ]

@@ -8,6 +8,7 @@ other, so it stays, and is named.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from holdfast.errors import BusyError, HoldfastError, UnknownCheckpointError
 from holdfast.model.checkpoint import RestoreState
@@ -63,7 +64,8 @@ class RollbackKeeper:
             return removal.end(Result.FAILED, f"a checkpoint that it needs is gone: {error}")
         if done.kept and not done.written and not done.deleted:
             return removal.end(Result.FAILED, left_alone(done.kept))
-        return removal.end(Result.BROUGHT_BACK, left_alone(done.kept))
+        outcome = removal.end(Result.BROUGHT_BACK, left_alone(done.kept))
+        return replace(outcome, written=done.written, deleted=done.deleted)
 
     def _each(
         self,

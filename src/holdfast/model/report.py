@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from holdfast.model.item import PROJECT
+
 
 class Result(StrEnum):
     """How one item ended. `SKIPPED` is no failure: it changed, or turned out to be alive."""
@@ -22,7 +24,8 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one item. `bytes_freed` is what the file system gave back for it."""
+    """What became of one item. `bytes_freed` is what the file system gave back for it. Of a project
+    that an undo brought back, `written` and `deleted` are the paths that it changed."""
 
     kind: str
     id: str
@@ -30,8 +33,11 @@ class Outcome:
     reason: str = ""
     bytes_freed: int = 0
     bytes_in_trash: int = 0
+    written: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
+        paths = {"written": list(self.written), "deleted": list(self.deleted)}
         return {
             "kind": self.kind,
             "id": self.id,
@@ -39,6 +45,7 @@ class Outcome:
             "reason": self.reason,
             "bytes_freed": self.bytes_freed,
             "bytes_in_trash": self.bytes_in_trash,
+            **(paths if self.kind == PROJECT else {}),
         }
 
 

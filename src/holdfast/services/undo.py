@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast.errors import CannotUndoError, DamageError, UsageError
+from holdfast.errors import CannotUndoError, DamageError, HoldfastError, UsageError
 from holdfast.model.operation import (
     UNASKED,
     LogView,
@@ -14,11 +16,24 @@ from holdfast.model.operation import (
     OperationState,
     Removal,
 )
+from holdfast.model.plan import Action
 from holdfast.model.report import Report
 from holdfast.ports import Clock, Home, Progress
 from holdfast.services.carry_out import batches, carry_out, keeper_of
 from holdfast.services.settle import settle
 from holdfast.services.silent import Silent
+
+if TYPE_CHECKING:
+    from holdfast.model.checkpoint import Preview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """What undoing a restore would do to a project, or why that cannot be said."""
+
+    workdir: str
+    preview: Preview | None = None
+    problem: str = ""
 
 
 def undo(
@@ -75,6 +90,25 @@ def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[R
     entries = [*view.trash, *view.archived, *view.rolled_back, *view.ended]
     mine = [each.removal for each in entries if each.removal.operation == target.id]
     return target, sorted(mine, key=lambda removal: -removal.number)
+
+
+def foresee(home: Home, removals: Sequence[Removal]) -> Mapping[str, Foreseen]:
+    """What undoing would do to the files of projects that were restored, by the key of each."""
+    wanted = [each for each in removals if each.item.action is Action.ROLL_BACK]
+    store = home.checkpoint_store() if wanted else None
+    if store is None:
+        return {}
+    known = {each.id: each.workdir for each in store.projects()}
+    found = {}
+    for each in wanted:
+        item, workdir = each.item, known.get(each.item.id, each.item.id)
+        try:
+            preview = store.preview_undo(item.version, item.target, paths=item.paths or None)
+        except HoldfastError as error:
+            found[each.key] = Foreseen(workdir=workdir, problem=error.message)
+        else:
+            found[each.key] = Foreseen(workdir=workdir, preview=preview)
+    return found
 
 
 def choose(log: LogView, operation_id: str | None) -> Operation:

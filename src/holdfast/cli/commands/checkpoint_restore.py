@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -122,7 +121,7 @@ def _ask(target: Checkpoint, foreseen: Rollback) -> DeclinedError | None:
 
 def _show(target: Checkpoint, foreseen: Rollback, *, all_items: bool) -> None:
     from holdfast.cli.output import name, say, when
-    from holdfast.cli.show_checkpoints import short, show_not_captured, show_paths
+    from holdfast.cli.show_checkpoints import short, show_foreseen
 
     known = f"checkpoint {short(target.known_id)} of {when(target.time)}"
     if not (foreseen.written or foreseen.deleted):
@@ -130,21 +129,7 @@ def _show(target: Checkpoint, foreseen: Rollback, *, all_items: bool) -> None:
         say(name(f"{target.workdir} is {alike}as in {known}. There is nothing to restore."))
     else:
         say(name(f"Restoring {target.workdir} to {known}: {target.reason}", "bold"))
-    there = [
-        path
-        for path in foreseen.written
-        if os.path.lexists(os.path.join(target.workdir, path))  # noqa: PTH118 - odd names, quick
-    ]
-    known_paths = set(there)
-    new = [path for path in foreseen.written if path not in known_paths]
-    for word, paths, style in (
-        ("Come back", new, "green"),
-        ("Change", there, "cyan"),
-        ("Go", list(foreseen.deleted), "red"),
-    ):
-        title = f"{word} ({len(paths):,})"
-        show_paths(title, [name(path) for path in paths], style=style, all_items=all_items)
-    show_not_captured(foreseen.kept, all_items=all_items, title="Left alone")
+    show_foreseen(target.workdir, foreseen, all_items=all_items)
 
 
 def _tell(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,12 +15,14 @@ from holdfast.errors import HoldfastError
 if TYPE_CHECKING:
     from holdfast.model.plan import PlanItem
     from holdfast.model.report import Report
+    from holdfast.ports import Home
+    from holdfast.services.undo import Foreseen
 
 
 @click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")
 @click.argument("operation", required=False)
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
-@click.option("--all", "all_items", is_flag=True, help="With --dry-run, list every item.")
+@click.option("--all", "all_items", is_flag=True, help="List every item and path.")
 @click.pass_obj
 def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_items: bool) -> int:
     """Bring back what an operation removed, or reopen the sessions that it ended: by default, the
@@ -33,14 +35,12 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_it
     passed over unless you give its number: resets, limits, delivered cron sessions, sessions it
     ended as abandoned, checkpoints beyond their bounds.
     """
-    from holdfast.services.undo import preview, undo_latest
     from holdfast.services.undo import undo as bring_back
+    from holdfast.services.undo import undo_latest
 
     home, _ = invocation.open_home()
     if dry_run:
-        target, removals = preview(home, operation)
-        items = [removal.item for removal in removals]
-        _show_preview(invocation, target.id, items, all_items=all_items)
+        _show_preview(invocation, home, operation, all_items=all_items)
         return 0
     with progress(stoppable=True) as shown:
         if operation is None:
@@ -57,6 +57,7 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_it
 
         say(name(f"Undoing operation {target.id}: {target.command}"))
         show_report(report, home_flag=invocation.home_flag)
+        _show_changed(report, all_items=all_items)
     return exit_code(report) or _in_part(report)
 
 
@@ -73,21 +74,29 @@ def _in_part(report: Report) -> int:
 
 
 def _show_preview(
+    invocation: Invocation, home: Home, operation: str | None, *, all_items: bool
+) -> None:
+    from holdfast.services.undo import foresee, preview
+
+    target, removals = preview(home, operation)
+    foreseen = foresee(home, removals)
+    if invocation.json:
+        from holdfast.cli.output import print_json
+
+        documents = [_preview_json(each.item, foreseen.get(each.key)) for each in removals]
+        print_json({"undone": target.id, "applied": False, "items": documents})
+        return
+    for project in foreseen.values():
+        _show_project(target.id, project, all_items=all_items)
+    items = [each.item for each in removals if each.key not in foreseen]
+    if items:
+        _show_items(invocation, target.id, items, all_items=all_items)
+
+
+def _show_items(
     invocation: Invocation, operation: str, items: list[PlanItem], *, all_items: bool
 ) -> None:
-    from holdfast.cli.output import print_json, say
-
-    if invocation.json:
-        document = {
-            "undone": operation,
-            "applied": False,
-            "items": [
-                {"kind": item.kind, "id": item.id, "bytes": item.bytes, "reason": item.reason}
-                for item in items
-            ],
-        }
-        print_json(document)
-        return
+    from holdfast.cli.output import say
     from holdfast.cli.show_plan import amount, show_items
     from holdfast.model.plan import Action
     from holdfast.model.units import format_count
@@ -98,3 +107,56 @@ def _show_preview(
         what = f"bring back {amount(items)}"
     say(f"Undoing operation {operation} would {what}.")
     show_items(items, invocation.now, all_items=all_items)
+
+
+def _show_project(operation: str, project: Foreseen, *, all_items: bool) -> None:
+    """The files of a project that a restore changed: the same screen as that restore had."""
+    from holdfast.cli.output import name, say
+    from holdfast.cli.show_checkpoints import show_foreseen
+
+    if project.preview is None:
+        say(name(f"Undoing operation {operation} would fail: {project.problem}"))
+        return
+    written, deleted = len(project.preview.written), len(project.preview.deleted)
+    say(
+        name(
+            f"Undoing operation {operation} would bring {project.workdir} back to how it was"
+            f" before the restore: {written:,} written, {deleted:,} deleted.",
+        )
+    )
+    show_foreseen(project.workdir, project.preview, all_items=all_items)
+
+
+def _preview_json(item: PlanItem, project: Foreseen | None) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "kind": item.kind,
+        "id": item.id,
+        "bytes": item.bytes,
+        "reason": item.reason,
+    }
+    if project is None:
+        return document
+    from holdfast.cli.show_checkpoints import not_captured_json
+
+    found = project.preview
+    return document | {
+        "workdir": project.workdir,
+        "written": list(found.written) if found else [],
+        "deleted": list(found.deleted) if found else [],
+        "kept": not_captured_json(found.kept if found else ()),
+        "problem": project.problem or None,
+    }
+
+
+def _show_changed(report: Report, *, all_items: bool) -> None:
+    """Which files an undo of a restore wrote and deleted."""
+    from holdfast.cli.output import name
+    from holdfast.cli.show_checkpoints import show_paths
+
+    for outcome in report.outcomes:
+        for word, paths, style in (
+            ("Written", outcome.written, "cyan"),
+            ("Deleted", outcome.deleted, "red"),
+        ):
+            title = f"{word} ({len(paths):,})"
+            show_paths(title, [name(path) for path in paths], style=style, all_items=all_items)

@@ -197,6 +197,11 @@ class HermesCheckpointStore:
     def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Preview:
         return self._own.preview(target, paths=paths)
 
+    def preview_undo(
+        self, target: str, safety: str, *, paths: Sequence[str] | None = None
+    ) -> Preview:
+        return self._own.preview_undo(target, safety, paths=paths)
+
     def restore(
         self,
         target: str,

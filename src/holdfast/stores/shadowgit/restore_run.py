@@ -104,7 +104,7 @@ class RestoreRun:
     def foresee(self, steps: Steps) -> tuple[NotCaptured, ...]:
         """What `perform` would leave alone. Touches nothing."""
         self._spare(steps)
-        going = {each.path for each in steps.unlinked}
+        going = {each.path for each in steps.unlinked} - self._kept.keys()
         staying = self._staying
         for path in steps.removed:
             inside = {f"{path}/{name}" for name in self._names(path)}
@@ -127,6 +127,19 @@ class RestoreRun:
                 with self._keeping(change.path):
                     self._foresee_new(change)
         return self._told()
+
+    def find_changed(self, steps: Steps) -> None:
+        """Before `foresee`, when the old tree is not how things were just now: find the files that
+        are neither as it says nor as the new one does. `perform` leaves those alone."""
+        for change in (*steps.unlinked, *steps.written):
+            if change.old is None:
+                continue  # `foresee` looks at these itself
+            with self._keeping(change.path):
+                seen = self._tree.look(path_bytes(change.path))
+                if seen is None or (seen.is_directory and change.kind is ChangeKind.TYPE):
+                    continue
+                if not (seen.is_like(change.old) or seen.is_like(change.new)):
+                    self._keep(change, seen)
 
     def clear(self, steps: Steps) -> None:
         """Remove the temporary files of a run that was killed."""

@@ -99,6 +99,21 @@ class Restorer:
             kept = run.foresee(todo)
         return _foreseen(todo, kept, run.untouched())
 
+    def preview_undo(
+        self, target: Checkpoint, safety: Checkpoint, paths: Sequence[str] | None
+    ) -> Preview:
+        """What `restore` between these two checkpoints would do now."""
+        asked, cut = self._asked(target, safety, paths, now=0.0)
+        present = _as_sight(safety)
+        todo = self._steps(target, present, asked.paths, asked.fresh)
+        with self._opened(target) as tree:
+            todo = self._beside_worktrees(tree, todo, present)
+            asked, todo = _as_shown(asked, todo, None, after_kill=cut is not None)
+            run = self._run(tree, present, again=cut is not None)
+            run.find_changed(todo)
+            kept = run.foresee(todo)
+        return _foreseen(todo, kept, run.untouched())
+
     def announce(self, target: Checkpoint, *, now: float) -> None:
         """Keep the target from being pushed out by its own safety checkpoint."""
         coming = Restoration(target=target.id, safety="", paths=None, started_at=now)
@@ -115,16 +130,26 @@ class Restorer:
     ) -> Rollback:
         """From the safety checkpoint to the target; repeated after a kill, it finishes. With
         `shown`, what is no longer as the preview saw it is left alone."""
+        asked, cut = self._asked(target, safety, paths, now=now)
+        if cut is None and restore_record.under_way(self._folder) is not None:
+            self.finish()  # another one, that was cut short
+            asked, _ = self._asked(target, safety, paths, now=now)
+        return self._carry_out(asked, target, safety, after_kill=cut is not None, shown=shown)
+
+    def _asked(
+        self, target: Checkpoint, safety: Checkpoint, paths: Sequence[str] | None, *, now: float
+    ) -> tuple[Restoration, Restoration | None]:
+        """A restore with what the one before it left to know; and that one, if it was cut short
+        and is the same or the reverse."""
         wanted = None if paths is None else tuple(paths)
         asked = Restoration(target=target.id, safety=safety.id, paths=wanted, started_at=now)
         cut = restore_record.under_way(self._folder)
         if cut is not None and not (asked.is_same_as(cut) or asked.is_reverse_of(cut)):
-            self.finish()
             cut = None
         known = cut or restore_record.latest(self._folder)
         if known is not None:
             asked = asked.following(known, cut=cut is not None)
-        return self._carry_out(asked, target, safety, after_kill=cut is not None, shown=shown)
+        return asked, cut
 
     def finish(self) -> Rollback | None:
         """Finish the restore that was cut short here; None when there is none."""

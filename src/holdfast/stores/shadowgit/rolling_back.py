@@ -105,6 +105,13 @@ def preview(
         return Restorer(layout, target.project).preview(target, present, wanted)
 
 
+def preview_undo(layout: Layout, target: str, safety: str, paths: Sequence[str] | None) -> Preview:
+    one, other = _ends(layout, target, safety)
+    wanted = inside(one, paths)
+    with _restoring(layout, one) as restorer:
+        return restorer.preview_undo(one, other, wanted)
+
+
 def restore(
     layout: Layout,
     target: str,

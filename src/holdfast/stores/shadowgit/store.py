@@ -300,6 +300,11 @@ class ShadowGitStore:
             present = self.look(workdir) if os.path.lexists(workdir) else None
             return rolling_back.preview(self.layout, checkpoint, present, paths)
 
+    def preview_undo(
+        self, target: str, safety: str, *, paths: Sequence[str] | None = None
+    ) -> Preview:
+        return rolling_back.preview_undo(self.layout, target, safety, paths)
+
     def restore(
         self,
         target: str,
