@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.small_disk import with_a_disk
 
 SCRIPT = """
@@ -67,3 +69,56 @@ print(len(list(home.session_store().find(SessionFilter()))))
 
 def test_the_sessions_of_hermes_can_be_read_on_a_full_disk(tmp_path: Path) -> None:
     assert int(with_a_disk(tmp_path, READING, megabytes=4)) > 10
+
+
+PRUNING = """
+import json, os, subprocess, sys
+from pathlib import Path
+from holdfast.model.session import Message, Session, SessionFilter
+from holdfast.stores.sqlite.sessions import SqliteSessionStore
+
+home = Path(sys.argv[1]) / "home"
+home.mkdir()
+store = SqliteSessionStore(home / "sessions.db")
+for number in range(300):
+    name = f"s{number:03}"
+    store.create(Session(id=name, source="cli", started_at=1.0, last_active_at=1.0))
+    texts = [os.urandom(600).hex() for _ in range(8)]
+    store.append(name, [Message(role="user", content=text) for text in texts], now=2.0)
+    store.end(name, "done", at=3.0)
+store.close()
+
+def free():
+    at = os.statvfs(home)
+    return at.f_bavail * at.f_frsize
+
+def holdfast(*words):
+    command = [sys.executable, "-m", "holdfast", "--home", str(home), *words]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+holdfast("log")
+with (home.parent / "filler").open("wb", buffering=0) as filler:
+    while free() > int(sys.argv[2]):
+        filler.write(bytes(4096))
+before = free()
+code, said = holdfast("sessions", "prune", "--older-than", "1d", "--yes")
+after = free()
+left = len(list(SqliteSessionStore(home / "sessions.db").find(SessionFilter())))
+print(json.dumps([code, said, before - after, left, (home / "trash").exists()]))
+"""
+
+
+@pytest.mark.parametrize("kilobytes", [1_000, 2_000])
+def test_a_prune_without_room_for_undo_copies_says_so_once_and_takes_no_room(
+    tmp_path: Path, kilobytes: int
+) -> None:
+    said = with_a_disk(tmp_path, PRUNING, str(kilobytes * 1_000), megabytes=24)
+    code, words, taken, left, trash = json.loads(said)
+    assert code == 1
+    assert words.count("there is no room") == 1
+    assert words.count("--now") == 1
+    assert "… and 296 more" in words
+    assert left == 300
+    assert not trash
+    assert taken < 200_000  # the log of the operation

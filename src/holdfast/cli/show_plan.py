@@ -272,14 +272,23 @@ def _show_notes(report: Report) -> None:
 
 
 def _show_outcomes(title: str, outcomes: Sequence[Outcome]) -> None:
+    """Each reason once, with the first few items that it is about."""
     if not outcomes:
         return
     say()
     say(Text(title, style="bold"))
+    groups: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        groups[outcome.reason].append(outcome)
     rows = table("item", "why")
     rows.show_header = False
-    for outcome in outcomes[: 4 * _EXAMPLES]:
-        rows.add_row(name(outcome.id), name(outcome.reason))
+    for reason, members in list(groups.items())[: 4 * _EXAMPLES]:
+        shown = members if len(members) <= _EXAMPLES else members[: _EXAMPLES - 1]
+        label = Text("\n").join(name(each.id) for each in shown)
+        if len(members) > len(shown):
+            label.append(f"\n… and {len(members) - len(shown):,} more", style="dim")
+        rows.add_row(label, name(reason))
     say(rows)
-    if len(outcomes) > 4 * _EXAMPLES:
-        say(Text(f"… and {len(outcomes) - 4 * _EXAMPLES:,} more.", style="dim"))
+    hidden = sum(len(members) for members in list(groups.values())[4 * _EXAMPLES :])
+    if hidden:
+        say(Text(f"… and {hidden:,} more.", style="dim"))

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import errno
 import itertools
+import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from sqlite3 import Error as SqliteError
 
-from holdfast.errors import BusyError, DamageError, HoldfastError, StorageError
+from holdfast.errors import BusyError, DamageError, FullDiskError, HoldfastError, StorageError
 from holdfast.homes.bundle_shares import freed_by, shared
 from holdfast.homes.session_engine import Engines, Returned, SessionEngine
 from holdfast.homes.session_runs import MOST_MESSAGES, obstacle, runs
@@ -34,7 +35,13 @@ from holdfast.stores.trash_folder import TrashFolder
 #: Where bundles lie in the trash of an operation.
 FOLDER = "sessions"
 
+#: A copy has no search index, so it takes less than half of what its sessions do.
+_COPY_PART = 2
+#: What the log takes for one run, at most, in bytes.
+_MOST_LOG = 4_000_000
 _COPYING = "write an undo copy to the trash"
+_FULL = "The disk is nearly full: there is no room to keep undo copies of these sessions."
+_WITHOUT_COPIES = "Free some space, or remove without undo copies: --now."
 _NOT_REACHED = "the run ended before its turn"
 _NO_STORE = "there is no session store in this home"
 
@@ -68,10 +75,14 @@ class SessionKeeper:
         self._engine = engine
         self._trash = trash
         self._most = MOST_MESSAGES
+        self._no_room = False
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         engine = self._engine()
-        if engine is not None:
+        if engine is None:
+            return
+        self._no_room = not _have_room(engine.database.path, items)
+        if not self._no_room:  # otherwise nothing goes, and what is made ready only takes room
             self._most = engine.prepare(items)
 
     def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
@@ -120,7 +131,8 @@ class SessionKeeper:
         kept_in: Path | None = None
         try:
             kept_in = self._copy(store, copied, found) if copied else None
-            obstacles = self._delete(store, going)
+            with _full_disk_errors(copied):
+                obstacles = self._delete(store, going)
         except (SqliteError, HoldfastError):
             if kept_in is not None:
                 kept_in.unlink(missing_ok=True)  # the rows are there: a copy would only confuse
@@ -142,6 +154,8 @@ class SessionKeeper:
     def _copy(
         self, store: SessionEngine, going: Sequence[Removal], found: Mapping[str, Found]
     ) -> Path:
+        if self._no_room:
+            raise StorageError(_FULL, hint=_WITHOUT_COPIES)
         numbers = [found[each.item.id].number for each in going]
         with store.database.read() as db, _copy_errors():
             folder = self._folder(store, going[0])
@@ -291,6 +305,14 @@ class SessionKeeper:
         return outcomes
 
 
+def _have_room(path: Path, items: Sequence[PlanItem]) -> bool:
+    """Whether undo copies fit the disk, with the log of a transaction beside them. A run that finds
+    out half-way has written copies and a log by then, and leaves even less room."""
+    copied = sum(item.bytes for item in items if item.undoable)
+    needed = copied // _COPY_PART + min(copied // _COPY_PART, _MOST_LOG)
+    return shutil.disk_usage(path.parent).free >= needed
+
+
 @contextmanager
 def _copy_errors() -> Iterator[None]:
     """Nothing goes without its copy, unless somebody says that it may."""
@@ -302,8 +324,19 @@ def _copy_errors() -> Iterator[None]:
             raise
         raise StorageError(
             f"Cannot {_COPYING}: the disk is full.",
-            hint="Free some space, or remove without undo copies: --now.",
+            hint=_WITHOUT_COPIES,
         ) from error
+
+
+@contextmanager
+def _full_disk_errors(copied: Sequence[Removal]) -> Iterator[None]:
+    """Deleting takes room too, until it is through. Without the copies there is more."""
+    try:
+        yield
+    except FullDiskError as error:
+        if not copied:
+            raise
+        raise StorageError(_FULL, hint=_WITHOUT_COPIES) from error
 
 
 def _is_full(error: Exception) -> bool:
