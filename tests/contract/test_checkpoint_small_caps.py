@@ -58,17 +58,19 @@ def test_takes_go_on_and_the_store_comes_back_below_its_cap(
     store = ShadowGitStore(layout.folder, max_bytes=limit, bounding=bounding)
     for number, size in enumerate(sizes):
         (workdir / f"{number}.bin").write_bytes(chance.randbytes(size))
+    newest = None
     with sampled(layout.folder) as disk:
         for turn in range(9):
             number = turn % len(sizes)
             (workdir / f"{number}.bin").write_bytes(chance.randbytes(sizes[number]))
             taking = store.take(workdir, reason="turn", now=NOW + turn)
             assert taking.outcome is TakeOutcome.TAKEN, (turn, taking.reason)
+            newest = taking.id
         bounding.run(time.time)
     weigh(layout)
     assert store_bytes(layout) <= limit
     assert disk.most <= most_on_disk(limit)
-    assert store.list()[0].id == taking.id
+    assert store.list()[0].id == newest
     assert fsck(layout.store) == ""
 
 
