@@ -264,7 +264,8 @@ class SessionStore(Protocol):
     def close_words(self, text: str) -> Sequence[str]:
         """Words of the store that are close to those of a query which found nothing."""
 
-    def hold(self, session_id: str, holder: Holder, *, now: float) -> None: ...
+    def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
+        """Take or renew a lease; False when there is no such session, or it has ended."""
 
     def release(self, session_id: str, holder: Holder) -> None: ...
 

@@ -360,3 +360,36 @@ def test_an_id_that_is_taken_is_made_up_again(open_: Open, monkeypatch: pytest.M
     with pytest.raises(SessionExistsError):
         sessions.create(source="cli", id=first.id)
     assert len(sessions.find(SessionFilter())) == 2
+
+
+def is_held(sessions: Sessions, session_id: str) -> bool:
+    mine = processes.this_process()
+    leases = sessions._store.leases_of(session_id)
+    return any(lease.holder == mine and not lease.released for lease in leases)
+
+
+def test_a_session_that_is_open_again_is_held_whatever_was_tried_while_it_was_not(
+    open_: Open,
+) -> None:
+    """An append that is refused must not make believe that there is a lease."""
+    sessions = open_()
+    session = sessions.create(source="cli")
+    sessions.end(session.id)
+    with pytest.raises(SessionEndedError):
+        sessions.append(session.id, Message(role="user", content="x"))
+    sessions.reopen(session.id)
+    assert is_held(sessions, session.id)
+
+
+def test_a_creation_that_was_rolled_back_leaves_no_lease_to_believe_in(open_: Open) -> None:
+    sessions = open_()
+
+    def fail() -> None:
+        with sessions._store.transaction():
+            sessions.create(source="cli", id="20260325_112518_6995d1")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    sessions.create(source="cli", id="20260325_112518_6995d1")
+    assert is_held(sessions, "20260325_112518_6995d1")

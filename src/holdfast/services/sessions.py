@@ -149,7 +149,7 @@ class Sessions:
         )
         with self._store.transaction():
             created = self._stored(new) if id is None and job is None else self._store.create(new)
-            self._hold(created.id, now)
+            self._hold_anew(created.id, now)
         return created
 
     def append(self, session_id: str, *messages: Message) -> Appended:
@@ -195,7 +195,7 @@ class Sessions:
         now = self._clock()
         with self._store.transaction():
             reopened = self._store.reopen(session_id, at=now)
-            self._hold(session_id, now)
+            self._hold_anew(session_id, now)
         return reopened
 
     def rename(self, session_id: str, title: str | None) -> Session:
@@ -344,7 +344,7 @@ class Sessions:
                 routing_key=old.routing_key,
             )
         )
-        self._hold(fresh.id, now)
+        self._hold_anew(fresh.id, now)
         return fresh
 
     def _continue_full(self, session_id: str, now: float) -> Session | None:
@@ -368,8 +368,14 @@ class Sessions:
         last = self._held.get((session_id, holder))
         if last is not None and 0 <= now - last < _HEARTBEAT_SECONDS:
             return
-        self._store.hold(session_id, holder, now=now)
-        self._held[session_id, holder] = now
+        if self._store.hold(session_id, holder, now=now):
+            self._held[session_id, holder] = now
+
+    def _hold_anew(self, session_id: str, now: float) -> None:
+        """The same for a session that just became open: what is remembered may be of a lease that
+        ended with the session, or was rolled back with its creation."""
+        self._held.pop((session_id, self._processes.this_process()), None)
+        self._hold(session_id, now)
 
     def _release(self, session_id: str) -> None:
         holder = self._processes.this_process()

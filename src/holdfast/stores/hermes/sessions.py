@@ -245,7 +245,7 @@ class HermesSessionStore:
         found = self.find(SessionFilter(routing_key=key), limit=1)
         return found[0] if found else None
 
-    def hold(self, session_id: str, holder: Holder, *, now: float) -> None:
+    def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
         _refuse(f"hold {session_id}")
 
     def release(self, session_id: str, holder: Holder) -> None:

@@ -8,10 +8,11 @@ from holdfast.model.lease import Holder, Lease
 from holdfast.stores.sqlite.database import Database
 
 
-def hold(database: Database, session_id: str, holder: Holder, *, now: float) -> None:
-    """Take a lease on an open session, or renew one. Several processes may hold the same."""
+def hold(database: Database, session_id: str, holder: Holder, *, now: float) -> bool:
+    """Take a lease on an open session, or renew one; False when there is no such session, or it has
+    ended. Several processes may hold the same."""
     with database.write() as db:
-        db.execute(
+        done = db.execute(
             """
             INSERT INTO leases (session, host, boot, process, started, heartbeat)
             SELECT number, ?, ?, ?, ?, ? FROM sessions WHERE id = ? AND ended_at IS NULL
@@ -19,6 +20,7 @@ def hold(database: Database, session_id: str, holder: Holder, *, now: float) -> 
             """,
             (holder.host, holder.boot, holder.process, holder.started, now, session_id),
         )
+        return done.rowcount > 0
 
 
 def release(database: Database, session_id: str, holder: Holder) -> None:

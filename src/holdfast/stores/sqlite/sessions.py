@@ -320,8 +320,8 @@ class SqliteSessionStore:
         words: Sequence[str] = _late("search").suggestion(self.database, text)
         return words
 
-    def hold(self, session_id: str, holder: Holder, *, now: float) -> None:
-        leases.hold(self.database, session_id, holder, now=now)
+    def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
+        return leases.hold(self.database, session_id, holder, now=now)
 
     def release(self, session_id: str, holder: Holder) -> None:
         leases.release(self.database, session_id, holder)
