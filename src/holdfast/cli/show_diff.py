@@ -6,7 +6,7 @@ import contextlib
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,16 @@ _TAB = 8
 
 def show_diff(lines: Iterable[bytes], changes: Sequence[Change]) -> None:
     """The text that git wrote, and below it what git has no words for."""
+    try:
+        _show(lines, changes)
+    finally:
+        # A reader that leaves cuts this short. Python would close the generator too late for the
+        # temporary file behind it, and warn about that.
+        if isinstance(lines, Generator):
+            lines.close()
+
+
+def _show(lines: Iterable[bytes], changes: Sequence[Change]) -> None:
     also = [f"{line}\n".encode("utf-8", "surrogateescape") for line in beyond_git(changes)]
     if not console().is_terminal:
         _pass_on(lines)
