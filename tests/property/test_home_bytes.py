@@ -28,7 +28,7 @@ from holdfast.services.archive import plan_archive
 from holdfast.services.delete import plan_delete
 from holdfast.services.prune import archive_inventory
 from holdfast.services.status import status
-from holdfast.services.undo import undo_latest
+from holdfast.services.undo import undo
 from tests.archiving import NOW, clock, opened
 from tests.compat.hermes_sessions import NOW as HERMES_NOW
 from tests.compat.hermes_sessions import OLD, pruned, recorded
@@ -89,8 +89,9 @@ def live(root: Path, steps: Sequence[str], archive: ArchiveOptions | None = None
                 continue
             ended = [each.id for each in sessions.find(SessionFilter(ended=True))]
         if step == "undo":
-            if any(each.in_trash for each in home.log.read().operations[-1:]):
-                undo_latest(home, clock=clock)
+            for latest in home.log.read().operations[-1:]:
+                if latest.in_trash:
+                    undo(home, latest.id, clock=clock)
         elif ended:
             leave(home, ended[0], archived=step == "archive")
 
