@@ -37,8 +37,9 @@ def _everything_comes_back(run: Run, copy: World, chance: random.Random) -> None
     sessions = [each for each in run.model.sessions if each.place != GONE]
     files = [each for each in run.model.files if each.place != GONE]
     checkpoints = [each for each in run.model.checkpoints if each.place != GONE]
+    noted: set[str] = set()
     for turn in range(_ROUNDS):
-        _bring_all_back(copy, chance)
+        _bring_all_back(copy, chance, noted)
         seen = look(copy)
         if turn == 0:
             _check_lineage(run, seen, sessions)
@@ -47,13 +48,13 @@ def _everything_comes_back(run: Run, copy: World, chance: random.Random) -> None
         checkpoints = [each for each in checkpoints if not _is_whole(each, copy, seen)]
         if not (sessions or files or checkpoints):
             return
-        _make_room(copy, seen)
+        noted |= _make_room(copy, seen)
     lost = ", ".join(map(str, (*sessions, *files, *checkpoints)))
     raise AssertionError(f"lost, neither restore nor undo brings it back: {lost}")
 
 
-def _bring_all_back(copy: World, chance: random.Random) -> None:
-    waiting = {each["operation"] for each in _trash(copy)}
+def _bring_all_back(copy: World, chance: random.Random, noted: set[str]) -> None:
+    waiting = {each["operation"] for each in _trash(copy)} - noted
     for operation in chance.sample(sorted(waiting), len(waiting)):
         copy.holdfast("undo", operation)
     copy.holdfast("sessions", "restore", "--all")
@@ -100,17 +101,21 @@ def _git_id(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # noqa: S324 - git's
 
 
-def _make_room(copy: World, seen: Seen) -> None:
-    """What is back and noted makes room for what wants the same place."""
+def _make_room(copy: World, seen: Seen) -> set[str]:
+    """What is back and noted makes room for what wants the same place. It goes to the trash:
+    `--now` would take an archived session of the same id along. Returns the operation."""
+    done: set[str] = set()
     for name, found in seen.store.items():
         if found.line["ended_at"] is None:
             copy.holdfast("sessions", "end", name)
     if seen.store:
-        said = copy.holdfast("sessions", "delete", *seen.store, "--now", "--yes")
+        said = copy.holdfast("sessions", "delete", *seen.store, "--yes")
+        done |= {str(said.document["report"]["operation"])}
         hermes = any("hermes" in each.line for each in seen.store.values())  # may be open, and stay
         assert said.code == 0 or hermes, f"sessions that have ended were not deleted: {said.err}"
     for path in copy.files.glob("*"):
         path.unlink()
+    return done
 
 
 def _nothing_is_left(copy: World) -> None:
