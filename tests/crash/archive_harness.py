@@ -213,8 +213,8 @@ def kill(
 
 
 def main(name: str, times: str = "once", every: str = "1") -> None:
-    """With `twice`, killed again at each EVERY-th call of settling: after each first kill another
-    of them is the first, so that every call is met."""
+    """Killed once at each EVERY-th call. With `twice`, at each call, and again at each EVERY-th call
+    of settling: after each first kill another of them is the first, so that every call is met."""
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as made:
         scratch = Path(made)
@@ -225,7 +225,7 @@ def main(name: str, times: str = "once", every: str = "1") -> None:
         for step in SCENARIOS[name].before:
             step(scratch / "pattern")
         through = False
-        for kill_at in itertools.count(1):
+        for kill_at in itertools.count(1, 1 if times == "twice" else int(every)):
             first = 1 + kill_at % int(every)
             for settle_at in itertools.count(first, int(every)) if times == "twice" else (0,):
                 through, settled = kill(SCENARIOS[name], scratch, kill_at, settle_at, original)

@@ -16,6 +16,8 @@ from tests.crash.test_kill_everywhere import FEWEST_KILLS, ROOT, harness
 
 #: Of the calls of settling: killed twice at each of all calls, it would take half an hour.
 SOME = "11"
+#: Every call of the long scenarios is for the deep run.
+FEW = "4"
 
 FULL_DISK = """
 import json, os, sys
@@ -44,7 +46,14 @@ print(json.dumps([report.removed, reasons, lost, left, everything(home) == befor
 """
 
 
-@pytest.mark.parametrize("scenario", quick(SCENARIOS, "archive", "restore", "files"))
+@pytest.mark.parametrize("scenario", ["archive", "restore"])
+def test_killed_at_some_calls(scenario: str) -> None:
+    tally = harness(scenario, "once", FEW, module="archive_harness")
+    assert tally["kills"] >= FEWEST_KILLS
+    assert tally["states"] == tally["kills"] + 1
+
+
+@pytest.mark.parametrize("scenario", quick(SCENARIOS, "files"))
 def test_killed_at_every_call(scenario: str) -> None:
     tally = harness(scenario, module="archive_harness")
     assert tally["kills"] >= FEWEST_KILLS
