@@ -213,8 +213,8 @@ def kill(
 
 
 def main(name: str, times: str = "once", every: str = "1") -> None:
-    """Killed once at each EVERY-th call. With `twice`, at each call, and again at each EVERY-th call
-    of settling: after each first kill another of them is the first, so that every call is met."""
+    """Killed once at each EVERY-th call. With `twice`, at each call, and again at each EVERY-th
+    call of settling: after each first kill another one is the first, so every call is met."""
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as made:
         scratch = Path(made)
