@@ -22,7 +22,7 @@ from holdfast.policy.retention import plan_all
 from holdfast.services.apply import apply
 from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.settle import settle
-from holdfast.services.undo import undo, undo_latest
+from holdfast.services.undo import undo
 from holdfast.stores.sqlite.importing import SqliteImport
 from tests.archiving import (
     NOW,
@@ -68,7 +68,7 @@ def restore_all(root: Path) -> None:
 
 def undo_the_latest(root: Path) -> None:
     home = opened(root)
-    undo_latest(home, clock=clock)
+    undo(home, home.log.read().operations[-1].id, clock=clock)
     store_of(home).close()
 
 
