@@ -11,11 +11,10 @@ from holdfast.homes.agent_sessions import AgentSessions, Guarding
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.maintenance import alerting
 from holdfast.homes.options import HomeOptions
-from holdfast.homes.place import named_place
 from holdfast.homes.registry import create_home
 from holdfast.homes.session_files import HomeSessionFiles
 from holdfast.model.alert import Alert
-from holdfast.model.places import StrPath
+from holdfast.model.places import StrPath, named_place
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from holdfast import config
 from holdfast.homes.checkpoints import checkpoint_store
-from holdfast.homes.place import named_place
 from holdfast.homes.registry import create_home
-from holdfast.model.places import StrPath, expanded
+from holdfast.model.places import StrPath, expanded, named_place
 from holdfast.ports import Clock
 from holdfast.services.recorder import Recorder
 

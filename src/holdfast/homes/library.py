@@ -23,9 +23,9 @@ from holdfast.config.kinds import WrongValueError
 from holdfast.errors import UsageError
 from holdfast.homes.maintenance import close_home
 from holdfast.homes.options import HomeOptions
-from holdfast.homes.place import HomePath, named_place
 from holdfast.homes.registry import check_folder, config_file, open_home
 from holdfast.model.operation import Operation
+from holdfast.model.places import StrPath, named_place
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.model.run import Run
@@ -43,7 +43,7 @@ from holdfast.services.prune_checkpoints import plan_prune_checkpoints
 from holdfast.services.restore import chosen, restore
 
 #: A path, or a home that is open already.
-AnyHome: TypeAlias = HomePath | Home
+AnyHome: TypeAlias = StrPath | Home
 _CLOCK: Clock = time.time  # noqa: TID251 - a host that has no clock of its own wants this one
 
 

@@ -13,7 +13,7 @@ from holdfast.homes import holdfast
 from holdfast.homes.hermes import signs as hermes
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import USUAL, HomeOptions
-from holdfast.homes.place import HomePath, named_place
+from holdfast.model.places import StrPath, named_place
 from holdfast.ports import Clock, Home
 from holdfast.stores.files import make_private_dir, storage_errors
 
@@ -77,7 +77,7 @@ _FOREIGN = {
 
 
 def open_home(
-    path: HomePath, *, clock: Clock, idle: float | None = None, options: HomeOptions = USUAL
+    path: StrPath, *, clock: Clock, idle: float | None = None, options: HomeOptions = USUAL
 ) -> Home:
     """Open the home at `path`, whatever its kind; raises `NotAHomeError` when it is none.
 

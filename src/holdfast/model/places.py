@@ -6,6 +6,9 @@ import os
 from pathlib import Path
 from typing import TypeAlias
 
+from holdfast.errors import UsageError
+from holdfast.model.given import shown
+
 StrPath: TypeAlias = str | os.PathLike[str]
 
 
@@ -23,3 +26,18 @@ def expanded(path: StrPath) -> Path:
 def real(path: StrPath) -> Path:
     """The same without symlinks, whether it exists or not."""
     return Path(os.path.realpath(expanded(path)))
+
+
+def named_place(home: object) -> Path:
+    """The folder that a host names as its home. Raises `UsageError` for what is not a path."""
+    text = os.fspath(home) if isinstance(home, str | os.PathLike) else None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise UsageError(f"A home is the path of a folder, not {shown(home)}.")
+    # Not by way of `Path`, which takes "./~name" for "~name".
+    place = without_tilde(text)
+    if place.startswith("~"):
+        raise UsageError(
+            f"{text}: there is no such user, or its home directory is not known.",
+            hint="Write the whole path, or ./~name for a folder of that name.",
+        )
+    return Path(place)
