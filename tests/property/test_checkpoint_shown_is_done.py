@@ -77,15 +77,21 @@ def check_done(
         assert below, f"not shown: {path!r}"  # a directory that was to go with what was in it
 
 
-def run(place: Path, story: Story) -> None:
+def begun(place: Path, story: Story) -> tuple[ShadowGitStore, Path, str]:
+    """A project with a checkpoint: the store, the project, and the checkpoint's id."""
     shutil.rmtree(place, ignore_errors=True)
     project = place / "project"
     project.mkdir(parents=True)
-    root = os.fsencode(project)
     store = ShadowGitStore(place / "store", max_file_size=LIMIT)
     for edit in story.first:
-        edit.apply(root)
-    target = store.take(project, reason="first", now=1_000.0).id or ""
+        edit.apply(os.fsencode(project))
+    taken = store.take(project, reason="first", now=1_000.0)
+    return store, project, taken.id or ""
+
+
+def run(place: Path, story: Story) -> None:
+    store, project, target = begun(place, story)
+    root = os.fsencode(project)
     wanted = picture(root)
     for edit in story.then:
         edit.apply(root)
@@ -124,14 +130,8 @@ def test_so_it_is_in_many_more_stories(
 
 def run_undo(place: Path, story: Story) -> None:
     """The files change once more between a restore and its undo."""
-    shutil.rmtree(place, ignore_errors=True)
-    project = place / "project"
-    project.mkdir(parents=True)
+    store, project, target = begun(place, story)
     root = os.fsencode(project)
-    store = ShadowGitStore(place / "store", max_file_size=LIMIT)
-    for edit in story.first:
-        edit.apply(root)
-    target = store.take(project, reason="first", now=1_000.0).id or ""
     for edit in story.then:
         edit.apply(root)
     safety = store.secure(target, now=1_001.0)
