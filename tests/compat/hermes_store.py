@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes.hermes.home import HermesHome
+from holdfast.homes.hermes.repository.layout import HermesLayout
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
@@ -22,7 +23,6 @@ from holdfast.services.apply import apply
 from holdfast.services.prune_checkpoints import plan_prune_checkpoints
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo_latest
-from holdfast.stores.hermesgit.layout import HermesLayout
 from holdfast.stores.shadowgit.store import ShadowGitStore
 from tests.compat.hermes_release import NEWEST, hermes_python
 

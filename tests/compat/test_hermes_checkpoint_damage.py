@@ -11,13 +11,13 @@ import pytest
 
 from holdfast.errors import BusyError, SchemaError
 from holdfast.homes.hermes.checkpoints_import import ImportState, import_checkpoints
+from holdfast.homes.hermes.repository import cuts
+from holdfast.homes.hermes.repository.cuts import read_cuts, write_cuts
+from holdfast.homes.hermes.repository.git_lock import GitLock
+from holdfast.homes.hermes.repository.reclaiming import reclaim
 from holdfast.model.report import Result
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.services.silent import Silent
-from holdfast.stores.hermesgit import cuts
-from holdfast.stores.hermesgit.cuts import read_cuts, write_cuts
-from holdfast.stores.hermesgit.git_lock import GitLock
-from holdfast.stores.hermesgit.reclaiming import reclaim
 from holdfast.stores.shadowgit.store import ShadowGitStore
 from tests.compat.hermes_store import Home, project, recorded
 

@@ -11,7 +11,7 @@ SCRIPT = """
 import json, os, sys
 from pathlib import Path
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.stores.hermesgit import reclaiming
+from holdfast.homes.hermes.repository import reclaiming
 from tests.compat.hermes_store import recorded
 from tests.compat.test_hermes_checkpoint_prune import _grow
 

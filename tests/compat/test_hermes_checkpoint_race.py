@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import BusyError
+from holdfast.homes.hermes.repository.reclaiming import GRACE
 from holdfast.model.report import Report, Result
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.services.rollback import rollback
-from holdfast.stores.hermesgit.reclaiming import GRACE
 from tests.compat.hermes_store import Hermes, Home, hermes, tree, write
 
 pytestmark = pytest.mark.deep

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import BusyError
-from holdfast.stores.hermesgit.gc_lock import gc_lock
-from holdfast.stores.hermesgit.object_ages import loose_files, pack_files
-from holdfast.stores.hermesgit.quarantine import Quarantine
-from holdfast.stores.hermesgit.reclaiming import GRACE, reclaim
+from holdfast.homes.hermes.repository.gc_lock import gc_lock
+from holdfast.homes.hermes.repository.object_ages import loose_files, pack_files
+from holdfast.homes.hermes.repository.quarantine import Quarantine
+from holdfast.homes.hermes.repository.reclaiming import GRACE, reclaim
 from tests.compat.hermes_store import Home, git, project, recorded
 
 

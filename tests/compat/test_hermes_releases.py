@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import UsageError
-from holdfast.homes.hermes import file_names
+from holdfast.homes.hermes import config_check, file_names
+from holdfast.homes.hermes.state_db import titles
 from holdfast.model.finding import Severity
 from holdfast.model.report import Report
 from holdfast.model.search import Search
@@ -22,7 +23,6 @@ from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.rules import DAY, Policy
 from holdfast.services.archive import plan_archive
 from holdfast.services.silent import Silent
-from holdfast.stores.hermes import config_check, titles
 from tests import tally
 from tests.compat.hermes_release import NEWEST, OLDEST
 from tests.compat.hermes_sessions import (

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.errors import SchemaError, UnknownSessionError, UsageError
 from holdfast.homes.archive_rows import StoreRows
+from holdfast.homes.hermes.state_db.space import is_search_due
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.registry import open_home
 from holdfast.homes.session_engine import SqliteEngine
@@ -28,7 +29,6 @@ from holdfast.services.exchange.jsonl import session_line
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo, undo_latest
 from holdfast.stores.archive.beside import Beside
-from holdfast.stores.hermes.space import is_search_due
 from holdfast.stores.sqlite.importing import SqliteImport
 from holdfast.stores.sqlite.survey import LifeSigns
 from tests.compat.hermes_sessions import (

@@ -12,8 +12,8 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.homes.hermes.home import HermesHome
+from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.stores.hermes.database import HermesDatabase
 from holdfast.stores.sqlite import first_page, looking, migrations
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.sessions import SqliteSessionStore

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import DamageError
-from holdfast.stores.hermesgit import commits, notes, records
-from holdfast.stores.hermesgit.adopting import size_limit
-from holdfast.stores.hermesgit.cuts import read_cuts
-from holdfast.stores.hermesgit.gc_lock import gc_lock
-from holdfast.stores.hermesgit.known import doubt
-from holdfast.stores.hermesgit.layout import HermesLayout
-from holdfast.stores.hermesgit.notes import Mark, Notes
-from holdfast.stores.hermesgit.reachable import indexed
-from holdfast.stores.hermesgit.references import named
+from holdfast.homes.hermes.repository import commits, notes, records
+from holdfast.homes.hermes.repository.adopting import size_limit
+from holdfast.homes.hermes.repository.cuts import read_cuts
+from holdfast.homes.hermes.repository.gc_lock import gc_lock
+from holdfast.homes.hermes.repository.known import doubt
+from holdfast.homes.hermes.repository.layout import HermesLayout
+from holdfast.homes.hermes.repository.notes import Mark, Notes
+from holdfast.homes.hermes.repository.reachable import indexed
+from holdfast.homes.hermes.repository.references import named
 from holdfast.stores.shadowgit.index_file import index_bytes
 from tests.property.damage import JSON, changed, damaged
 

@@ -11,8 +11,8 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from holdfast.homes.hermes import config_check, config_file, config_keys
 from holdfast.model.finding import Finding, Severity
-from holdfast.stores.hermes import config_check, config_file, config_keys
 from tests.cli.machine import Machine
 from tests.compat.hermes_sessions import recorded
 

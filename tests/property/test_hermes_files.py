@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.homes.hermes import file_names, signs
 from holdfast.homes.hermes.file_names import HermesName
+from holdfast.homes.hermes.state_db import checkup, life
+from holdfast.homes.hermes.state_db.awaited import NAME, AwaitedParents
+from holdfast.homes.hermes.state_db.packing import packed, unpacked
+from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.item import SESSION
 from holdfast.model.search import Search
 from holdfast.model.session import SessionFilter
 from holdfast.services.silent import Silent
-from holdfast.stores.hermes import checkup, life
-from holdfast.stores.hermes.awaited import NAME, AwaitedParents
-from holdfast.stores.hermes.packing import packed, unpacked
-from holdfast.stores.hermes.sessions import HermesSessionStore
 from tests import tally
 from tests.compat.hermes_sessions import NOW, OLD, opened, pruned, recorded, session_ids
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import UsageError
+from holdfast.homes.hermes.state_db import titles
 from holdfast.model.item import SESSION
 from holdfast.model.plan import Plan
 from holdfast.model.search import Search
@@ -22,7 +23,6 @@ from holdfast.policy.selection import Selection
 from holdfast.services.delete import plan_delete
 from holdfast.services.gc import plan_home_gc
 from holdfast.services.prune import plan_prune
-from holdfast.stores.hermes import titles
 from tests.cli.machine import Machine
 from tests.compat.hermes_sessions import (
     NOW,

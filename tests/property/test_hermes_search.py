@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.search import Search
-from holdfast.stores.hermes.sessions import HermesSessionStore
 from tests.compat.hermes_sessions import database, recorded
 from tests.property.test_search import DOCUMENTS, QUERIES, Model, words_of
 

@@ -23,7 +23,7 @@ from holdfast.ports import CheckpointStore, CheckpointUpkeep, Clock, Keeper
 from holdfast.stores.trash_folder import TrashFolder
 
 if TYPE_CHECKING:
-    from holdfast.stores.hermesgit.layout import HermesLayout
+    from holdfast.homes.hermes.repository.layout import HermesLayout
     from holdfast.stores.shadowgit.repository import Layout
 
 _NOTES = "hermes"
@@ -63,7 +63,7 @@ class HermesCheckpoints:
         """Raise `SchemaError` for a checkpoint store that may only be read."""
         layout = self._layout()
         if layout.exists():
-            _loaded("stores.hermesgit.known", "check_known")(layout)
+            _loaded("homes.hermes.repository.known", "check_known")(layout)
 
     @cached_property
     def upkeep(self) -> CheckpointUpkeep:
@@ -98,7 +98,7 @@ class HermesCheckpoints:
             home=self._root,
             hash_all=wanted.hash_all,
         )
-        store: CheckpointStore = _loaded("stores.hermesgit.store", "HermesCheckpointStore")(
+        store: CheckpointStore = _loaded("homes.hermes.repository.store", "HermesCheckpointStore")(
             self._layout(), own, here=wanted.here
         )
         return store
@@ -119,7 +119,7 @@ class HermesCheckpoints:
         return made
 
     def _running(self) -> str | None:
-        who: str | None = _loaded("stores.hermesgit.running", "who_runs")(self._layout())
+        who: str | None = _loaded("homes.hermes.repository.running", "who_runs")(self._layout())
         return who
 
     def _space_keeper(self) -> Keeper:
@@ -132,7 +132,7 @@ class HermesCheckpoints:
         return made
 
     def _layout(self) -> HermesLayout:
-        make: type[HermesLayout] = _loaded("stores.hermesgit.layout", "HermesLayout")
+        make: type[HermesLayout] = _loaded("homes.hermes.repository.layout", "HermesLayout")
         return make(folder=self._root / FOLDER, notes=self._state / FOLDER / _NOTES)
 
     def _own_layout(self) -> Layout:

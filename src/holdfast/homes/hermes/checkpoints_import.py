@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import DamageError, HoldfastError, UsageError
+from holdfast.homes.hermes.repository import listing
+from holdfast.homes.hermes.repository.adopting import bring_in, size_limit
+from holdfast.homes.hermes.repository.chains import Chains
+from holdfast.homes.hermes.repository.layout import FOLDER, HermesLayout
 from holdfast.model.checkpoint import Checkpoint, Sight, origin_parts
 from holdfast.ports import Progress
-from holdfast.stores.hermesgit import listing
-from holdfast.stores.hermesgit.adopting import bring_in, size_limit
-from holdfast.stores.hermesgit.chains import Chains
-from holdfast.stores.hermesgit.layout import FOLDER, HermesLayout
 from holdfast.stores.shadowgit import projects
 from holdfast.stores.shadowgit.git import GitFailedError
 from holdfast.stores.shadowgit.legacy import repositories

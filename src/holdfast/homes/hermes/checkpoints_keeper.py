@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.errors import BusyError, DamageError, HoldfastError
+from holdfast.homes.hermes.repository.chains import Chains, placed, ref_of
+from holdfast.homes.hermes.repository.changing import changing
+from holdfast.homes.hermes.repository.commits import Link, read_link
+from holdfast.homes.hermes.repository.items import version_of
+from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout
+from holdfast.homes.hermes.repository.notes import Mark, read_notes, write_notes
+from holdfast.homes.hermes.repository.rebuilding import Wanted, moves_tip, rebuild, settle
+from holdfast.homes.hermes.repository.records import read_record
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.stores.hermesgit.chains import Chains, placed, ref_of
-from holdfast.stores.hermesgit.changing import changing
-from holdfast.stores.hermesgit.commits import Link, read_link
-from holdfast.stores.hermesgit.items import version_of
-from holdfast.stores.hermesgit.layout import PROJECT_PREFIX, HermesLayout
-from holdfast.stores.hermesgit.notes import Mark, read_notes, write_notes
-from holdfast.stores.hermesgit.rebuilding import Wanted, moves_tip, rebuild, settle
-from holdfast.stores.hermesgit.records import read_record
 from holdfast.stores.shadowgit.dropping import Ref
 from holdfast.stores.shadowgit.git import GitFailedError
 

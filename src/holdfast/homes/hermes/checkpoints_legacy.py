@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from holdfast.homes.hermes.repository.layout import HermesLayout
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.ports import Keeper
-from holdfast.stores.hermesgit.layout import HermesLayout
 from holdfast.stores.shadowgit.legacy import PREFIX
 
 _IN_USE = "it may write into repositories of the older layout"

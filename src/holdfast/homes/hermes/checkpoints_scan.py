@@ -12,22 +12,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.homes.checkpoint_scan import CheckpointFolder, legacy_items, older_projects
+from holdfast.homes.hermes.repository import listing, reclaiming, verifying
+from holdfast.homes.hermes.repository.chains import Chains
+from holdfast.homes.hermes.repository.changing import changing
+from holdfast.homes.hermes.repository.items import items, marks
+from holdfast.homes.hermes.repository.known import doubt
+from holdfast.homes.hermes.repository.layout import REFS, HermesLayout
+from holdfast.homes.hermes.repository.notes import Notes, read_notes, write_notes
+from holdfast.homes.hermes.repository.quarantine import Quarantine
+from holdfast.homes.hermes.repository.records import read_record, read_records
+from holdfast.homes.hermes.repository.references import unreadable
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.inventory import Problem
 from holdfast.model.item import CHECKPOINT_SPACE, SPACE, Item
 from holdfast.model.operation import LogView
 from holdfast.model.verification import Verification
 from holdfast.ports import Clock
-from holdfast.stores.hermesgit import listing, reclaiming, verifying
-from holdfast.stores.hermesgit.chains import Chains
-from holdfast.stores.hermesgit.changing import changing
-from holdfast.stores.hermesgit.items import items, marks
-from holdfast.stores.hermesgit.known import doubt
-from holdfast.stores.hermesgit.layout import REFS, HermesLayout
-from holdfast.stores.hermesgit.notes import Notes, read_notes, write_notes
-from holdfast.stores.hermesgit.quarantine import Quarantine
-from holdfast.stores.hermesgit.records import read_record, read_records
-from holdfast.stores.hermesgit.references import unreadable
 from holdfast.stores.shadowgit import legacy
 from holdfast.stores.shadowgit.object_files import allocated_below
 from holdfast.stores.shadowgit.projects import whereabouts

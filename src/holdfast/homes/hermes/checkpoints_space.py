@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.errors import BusyError, HoldfastError
+from holdfast.homes.hermes.repository.layout import HermesLayout
+from holdfast.homes.hermes.repository.reclaiming import reclaim
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.ports import Clock, Keeper
-from holdfast.stores.hermesgit.layout import HermesLayout
-from holdfast.stores.hermesgit.reclaiming import reclaim
 
 
 class HermesSpaceKeeper:

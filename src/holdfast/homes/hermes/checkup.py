@@ -8,12 +8,12 @@ from pathlib import Path
 from holdfast.homes.checkup import HomeCheckup
 from holdfast.homes.hermes import signs
 from holdfast.homes.hermes.engine import HermesEngine
+from holdfast.homes.hermes.state_db import checkup, usage
 from holdfast.homes.permissions import is_private
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.repair import Repair
 from holdfast.ports import OperationLog, Progress
 from holdfast.stores.files import PRIVATE_DIR, storage_errors
-from holdfast.stores.hermes import checkup, usage
 from holdfast.stores.trash_folder import TrashFolder
 
 
@@ -53,7 +53,7 @@ class HermesCheckup(HomeCheckup):
         progress.step("looking at Hermes's database", 0, None)
         yield from checkup.check(self._of)
         # Not before somebody asks for a check-up: no other command needs to parse YAML.
-        from holdfast.stores.hermes import config_check  # noqa: PLC0415
+        from holdfast.homes.hermes import config_check  # noqa: PLC0415
 
         yield from config_check.check(self._of.parent)
 

@@ -9,16 +9,16 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from holdfast.homes.hermes.state_db import life, removing, space
+from holdfast.homes.hermes.state_db.awaited import AwaitedParents
+from holdfast.homes.hermes.state_db.copying import HermesBundleFolder
+from holdfast.homes.hermes.state_db.database import HermesDatabase
+from holdfast.homes.hermes.state_db.life import Signs
+from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
+from holdfast.homes.hermes.state_db.space import SearchRenewal
 from holdfast.homes.session_engine import Returned
 from holdfast.model.plan import PlanItem
 from holdfast.ports import Clock
-from holdfast.stores.hermes import life, removing, space
-from holdfast.stores.hermes.awaited import AwaitedParents
-from holdfast.stores.hermes.copying import HermesBundleFolder
-from holdfast.stores.hermes.database import HermesDatabase
-from holdfast.stores.hermes.life import Signs
-from holdfast.stores.hermes.sessions import HermesSessionStore
-from holdfast.stores.hermes.space import SearchRenewal
 from holdfast.stores.sqlite.bundle import BundleFolder, Copied
 from holdfast.stores.sqlite.removing import End, Found
 

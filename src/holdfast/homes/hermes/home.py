@@ -25,6 +25,9 @@ from holdfast.homes.hermes.engine import HermesEngine
 from holdfast.homes.hermes.log import HermesLog
 from holdfast.homes.hermes.owners import owners
 from holdfast.homes.hermes.rows import HermesRows
+from holdfast.homes.hermes.state_db import survey
+from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
+from holdfast.homes.hermes.state_db.space import is_search_due
 from holdfast.homes.home_bytes import Places, beside_checkpoints, counted, trash_of
 from holdfast.homes.options import USUAL, HomeOptions, archive_folder
 from holdfast.homes.rollback_keeper import RollbackKeeper
@@ -50,9 +53,6 @@ from holdfast.model.item import (
 from holdfast.model.plan import Action
 from holdfast.model.session import SessionFilter
 from holdfast.ports import CheckpointStore, CheckpointUpkeep, Clock, Keeper, Progress
-from holdfast.stores.hermes import survey
-from holdfast.stores.hermes.sessions import HermesSessionStore
-from holdfast.stores.hermes.space import is_search_due
 from holdfast.stores.sqlite.survey import Owner
 from holdfast.stores.trash_folder import TrashFolder
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from holdfast.homes.hermes.file_names import stems
-from holdfast.stores.hermes import survey
-from holdfast.stores.hermes.database import HermesDatabase
+from holdfast.homes.hermes.state_db import survey
+from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.stores.sqlite.survey import Owner
 
 

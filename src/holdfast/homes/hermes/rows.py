@@ -15,13 +15,13 @@ from typing import Any
 from holdfast.errors import DamageError, UsageError
 from holdfast.homes.archive_rows import RowsOut
 from holdfast.homes.hermes.engine import HermesEngine
+from holdfast.homes.hermes.state_db import removing, values
+from holdfast.homes.hermes.state_db.rows import dicts, quoted
+from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.session import Json, Message, Session, SessionFilter
 from holdfast.services.exchange.raw_lines import ByteLines, raw_lines
 from holdfast.services.exchange.reading import ReadSession, read_session
 from holdfast.stores.archive.beside import Beside
-from holdfast.stores.hermes import removing, values
-from holdfast.stores.hermes.rows import dicts, quoted
-from holdfast.stores.hermes.sessions import HermesSessionStore
 
 #: Extra fields of a line: rows of other tables, and which columns the tables had.
 _TABLES = "hermes_tables"

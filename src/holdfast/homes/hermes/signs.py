@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.stores.hermes import schema
+from holdfast.homes.hermes.state_db import schema
 
 KIND = "hermes"
 AGENT = "Hermes"

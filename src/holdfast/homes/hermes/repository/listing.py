@@ -1,0 +1,148 @@
+"""The checkpoints and projects of Hermes as values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from holdfast.homes.hermes.repository.chains import Chains
+from holdfast.homes.hermes.repository.commits import Link
+from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, REFS, HermesLayout
+from holdfast.homes.hermes.repository.notes import Notes, all_notes
+from holdfast.homes.hermes.repository.records import HermesRecord, read_records
+from holdfast.model.checkpoint import Checkpoint, Project, ProjectState
+from holdfast.stores.shadowgit.git import Git, GitFailedError
+from holdfast.stores.shadowgit.legacy import LegacyRepository, LegacyShelf
+from holdfast.stores.shadowgit.projects import ProjectRecord, state_of
+
+_STATISTICS = re.compile(r"(\d+) (file|insertion|deletion)")
+_UNKNOWN = "(directory not known)"
+#: How many gits to ask side by side: there may be a thousand older repositories.
+_AT_ONCE = 4
+
+
+def checkpoints(
+    layout: HermesLayout, chains: Chains, projects: Iterable[str] | None = None
+) -> Sequence[Checkpoint]:
+    """Those of some projects or of all; of each project the newest first."""
+    wanted = list(chains.tips if projects is None else projects)
+    records, notes = read_records(layout), all_notes(layout)
+    counted = _counted(layout, wanted)
+    found: list[Checkpoint] = []
+    for project in wanted:
+        chain = chains.of(project)
+        marks = notes.get(project, Notes()).marks_of(chain)
+        workdir = workdir_of(records.get(project), notes.get(project))
+        for link in chain:
+            files, insertions, deletions = counted.get(link.id, (0, 0, 0))
+            mark = marks.get(link.id)
+            found.append(
+                Checkpoint(
+                    id=link.id,
+                    project=f"{PROJECT_PREFIX}{project}",
+                    workdir=workdir,
+                    time=link.time,
+                    reason=link.reason,
+                    tree=link.tree,
+                    name=mark.name if mark else None,
+                    pinned=mark.pinned if mark else False,
+                    files_changed=files,
+                    insertions=insertions,
+                    deletions=deletions,
+                )
+            )
+    return found
+
+
+def projects(layout: HermesLayout, chains: Chains, *, stale_before: float | None) -> list[Project]:
+    """Projects that have checkpoints, the one used last first."""
+    records, notes = read_records(layout), all_notes(layout)
+    found = []
+    for project in chains.tips:
+        record = project_record(
+            project, chains.of(project), records.get(project), notes.get(project, Notes())
+        )
+        found.append(
+            Project(
+                id=f"{PROJECT_PREFIX}{project}",
+                workdir=record.workdir,
+                state=_state(record, stale_before),
+                checkpoints=len(chains.of(project)),
+                last_touch=record.last_touch,
+                mount=record.mount,
+                chained=True,
+            )
+        )
+    return sorted(found, key=lambda each: (-each.last_touch, each.workdir))
+
+
+def _state(record: ProjectRecord, stale_before: float | None) -> ProjectState:
+    # Of a project whose record is lost nobody can say that its directory is gone.
+    unknown = record.workdir == _UNKNOWN
+    return ProjectState.UNMOUNTED if unknown else state_of(record, stale_before=stale_before)
+
+
+def project_record(
+    project: str, chain: Sequence[Link], record: HermesRecord | None, notes: Notes
+) -> ProjectRecord:
+    """What Hermes and our notes say together. A project was used when Hermes says so, and when its
+    newest checkpoint was taken."""
+    known = record or notes.record
+    times = [link.time for link in chain[:1]]
+    if known is not None:
+        times.append(known.last_touch)
+    return ProjectRecord(
+        project=project,
+        workdir=workdir_of(record, notes),
+        created_at=known.created_at if known else 0.0,
+        last_touch=max(times, default=0.0),
+        mount=notes.mount,
+        disk=notes.disk,
+    )
+
+
+def workdir_of(record: HermesRecord | None, notes: Notes | None) -> str:
+    known = record or (notes.record if notes else None)
+    return known.workdir if known else _UNKNOWN
+
+
+def older(repositories: Sequence[LegacyRepository]) -> Sequence[Checkpoint]:
+    """Those of older layouts, the newest first, with files and lines as the others have them."""
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as some:
+        found = [each for part in some.map(_of_older, repositories) for each in part]
+    return sorted(found, key=lambda each: -each.time)
+
+
+def _of_older(repository: LegacyRepository) -> Sequence[Checkpoint]:
+    counted = _counts(Git(store=repository.path), ["HEAD"])
+    return [
+        replace(each, files_changed=files, insertions=insertions, deletions=deletions)
+        for each in LegacyShelf([repository]).list()
+        for files, insertions, deletions in [counted.get(each.id, (0, 0, 0))]
+    ]
+
+
+def _counted(layout: HermesLayout, projects: Iterable[str]) -> Mapping[str, tuple[int, int, int]]:
+    return _counts(layout.git(), [f"{REFS}{project}" for project in projects])
+
+
+def _counts(git: Git, refs: Sequence[str]) -> Mapping[str, tuple[int, int, int]]:
+    """Files and lines that changed since the one before, in one call of git."""
+    if not refs:
+        return {}
+    arguments = ("log", "--stdin", "--format=%x00%H", "--shortstat", "--no-renames")
+    try:
+        said = git.run(*arguments, stdin="\n".join([*refs, ""]).encode("ascii"))
+    except GitFailedError:
+        return {}  # damage is told by `verify`, not by a list
+    return dict(_parsed(said.output.decode("utf-8", "replace")))
+
+
+def _parsed(text: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    for part in text.split("\0")[1:]:
+        commit, _, rest = part.partition("\n")
+        numbers = {word: int(number) for number, word in _STATISTICS.findall(rest)}
+        counted = tuple(numbers.get(word, 0) for word in ("file", "insertion", "deletion"))
+        yield commit.strip(), (counted[0], counted[1], counted[2])

@@ -1,0 +1,272 @@
+"""The sessions of Hermes as a store of ours: read in full, and never written but by a removal.
+
+What an agent does with its sessions, Hermes does itself; here it is refused with a word of why.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NoReturn
+
+from holdfast.errors import UnknownSessionError, UsageError
+from holdfast.homes.hermes.state_db import search, statistics, survey, titles, values
+from holdfast.homes.hermes.state_db.database import HermesDatabase
+from holdfast.homes.hermes.state_db.rows import dicts, sessions_table, where
+from holdfast.homes.hermes.state_db.usage import UsageLedger
+from holdfast.model.ids import named
+from holdfast.model.lease import Holder, Lease
+from holdfast.model.search import Search
+from holdfast.model.session import Addition, Hit, Message, Session, SessionFilter, SessionOrder
+from holdfast.model.stats import Share, StoreStats
+from holdfast.model.usage import UsageEntry
+from holdfast.policy.prices import Prices
+from holdfast.stores.sqlite.session_rows import order, page, set_prices, within_64_bits
+
+_PAGE = 500
+_LONGEST_ID = 300
+_MOST_NAMED = 10
+
+
+class HermesSessionStore:
+    """The sessions in one `state.db`."""
+
+    deletes_every_delegate = True
+
+    def __init__(self, path: Path, state: Path) -> None:
+        self.database = HermesDatabase(path)
+        self.ledger = UsageLedger(state)
+
+    def close(self) -> None:
+        self.database.close()
+
+    # --- Reading ----------------------------------------------------------------------------------
+
+    def get(self, session_id: str) -> Session:
+        found = self.find(SessionFilter(ids=(session_id,)))
+        if not found:
+            raise self._unknown(session_id)
+        return found[0]
+
+    def resolve(self, prefix: str) -> str:
+        """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
+        if not prefix or len(prefix) > _LONGEST_ID or not prefix.isprintable():
+            raise UsageError(f"{prefix[:_LONGEST_ID]!r} is not a session id.")
+        with self.database.read() as db:
+            rows = db.execute(
+                "SELECT id FROM sessions WHERE substr(id, 1, ?) = ? ORDER BY id LIMIT ?",
+                (len(prefix), prefix, _MOST_NAMED + 1),
+            )
+            found = [name for (name,) in rows]
+        return named(prefix, found, self._unknown(prefix))
+
+    def find(
+        self,
+        wanted: SessionFilter,
+        *,
+        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
+        limit: int | None = None,
+        offset: int = 0,
+        prices: Prices | None = None,
+    ) -> Sequence[Session]:
+        condition, parameters = where(wanted)
+        with self.database.read() as db:
+            table = sessions_table(self.database.schema)
+            by = order(order_by, set_prices(db, prices) if prices else None)
+            numbers = [
+                number
+                for (number,) in db.execute(
+                    f"SELECT s.number FROM {table} WHERE {condition} "  # noqa: S608 - no user text
+                    f"ORDER BY {by} LIMIT ? OFFSET ?",
+                    [*parameters, *page(limit, offset)],
+                )
+            ]
+            return self.read(db, numbers)
+
+    def read(
+        self, db: sqlite3.Connection, numbers: Sequence[int], *, whole: bool = False
+    ) -> list[Session]:
+        """Sessions by the numbers of their rows, in that order."""
+        chosen = (json.dumps(numbers),)
+        among = "IN (SELECT value FROM json_each(?))"
+        table = sessions_table(self.database.schema)
+        rows = dicts(
+            db.execute(f"SELECT s.*, r.key FROM {table} WHERE s.number {among}", chosen)  # noqa: S608 - no user text
+        )
+        raw = dicts(
+            db.execute(
+                f"SELECT rowid AS holdfast_number, * FROM sessions WHERE rowid {among}",  # noqa: S608 - no user text
+                chosen,
+            )
+        )
+        whole_rows = {
+            row["holdfast_number"]: {k: v for k, v in row.items() if k != "holdfast_number"}
+            for row in raw
+        }
+        by_number = {
+            row["number"]: values.session(row, whole_rows[row["number"]], whole=whole)
+            for row in rows
+        }
+        return [by_number[number] for number in numbers]
+
+    def count(self, wanted: SessionFilter) -> int:
+        condition, parameters = where(wanted)
+        with self.database.read() as db:
+            [number] = db.execute(
+                f"SELECT count(*) FROM {sessions_table(self.database.schema)} WHERE {condition}",  # noqa: S608 - no user text
+                parameters,
+            ).fetchone()
+        return int(number)
+
+    def sources(self) -> Sequence[str]:
+        with self.database.read() as db:
+            table = sessions_table(self.database.schema)
+            rows = db.execute(f"SELECT DISTINCT s.source FROM {table} ORDER BY s.source")  # noqa: S608 - no user text
+            return [source for (source,) in rows]
+
+    def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
+        """As Hermes has it: by its mark, wherever the session hangs, and not by its source."""
+        with self.database.read() as db:
+            rows = db.execute(
+                f"SELECT s.id, s.model_config FROM {sessions_table(self.database.schema)} "  # noqa: S608 - our own names
+                f"WHERE instr(s.model_config, ?)",
+                (values.DELEGATE_MARK,),
+            )
+            masters = {name: values.delegated_by(config) for name, config in rows}
+        found, waiting = dict.fromkeys(ids), list(ids)
+        while waiting:
+            master = waiting.pop()
+            new = [name for name, by in masters.items() if by == master and name not in found]
+            found |= dict.fromkeys(new)
+            waiting += new
+        return list(found)[len(dict.fromkeys(ids)) :]
+
+    def messages(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Iterator[Message]:
+        """All messages of a session in order. Those that were taken back say so."""
+        remaining = limit
+        self._need(session_id)
+        while remaining is None or remaining > 0:
+            most = _PAGE if remaining is None else min(_PAGE, remaining)
+            with self.database.read() as db:
+                rows = dicts(
+                    db.execute(
+                        # By session: by number SQLite would go through all of them.
+                        "SELECT * FROM messages WHERE session_id = ? AND +id > ? "
+                        "ORDER BY +id LIMIT ?",
+                        (session_id, within_64_bits(after), most),
+                    )
+                )
+            yield from map(values.message, rows)
+            if len(rows) < most:
+                return
+            after = rows[-1]["id"]
+            remaining = None if remaining is None else remaining - len(rows)
+
+    def search(self, asked: Search) -> Sequence[Hit]:
+        with self.database.read() as db:
+            rows = search.found(db, self.database.schema, asked)
+            names = sorted({name for _, name, *_ in rows})
+            numbers = [
+                number
+                for (number,) in db.execute(
+                    "SELECT rowid FROM sessions WHERE id IN (SELECT value FROM json_each(?))",
+                    (json.dumps(names),),
+                )
+            ]
+            sessions = {each.id: each for each in self.read(db, numbers)}
+            return search.hits(db, [row for row in rows if row[1] in sessions], sessions)
+
+    def close_words(self, text: str) -> Sequence[str]:
+        return ()
+
+    def leases_of(self, session_id: str) -> Sequence[Lease]:
+        return ()
+
+    def weigh(self, wanted: SessionFilter) -> Share:
+        return survey.weigh(self.database, wanted)
+
+    def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
+        return statistics.statistics(self.database, self.ledger, now=now, ages=ages)
+
+    def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
+        with self.database.read() as db:
+            return self.ledger.entries(db, self.database.schema, on=on)
+
+    # --- Writing ----------------------------------------------------------------------------------
+
+    def rename(self, session_id: str, title: str | None) -> Session:
+        """Titles are unique in Hermes, and it takes only what its own rules let through."""
+        title = titles.cleaned(title)
+        with self.database.write() as db:
+            taken = db.execute(
+                "SELECT id FROM sessions WHERE title = ? AND id != ?", (title, session_id)
+            ).fetchone()
+            if taken:
+                raise UsageError(
+                    f"Session {taken[0]} has this title already; titles are unique in Hermes."
+                )
+            changed = db.execute(
+                "UPDATE sessions SET title = ? WHERE id = ?", (title, session_id)
+            ).rowcount
+        if not changed:
+            raise self._unknown(session_id)
+        return self.get(session_id)
+
+    def transaction(self) -> AbstractContextManager[object]:
+        return self.database.write()
+
+    def create(self, new: Session) -> Session:
+        _refuse(f"create {new.id}")
+
+    def append(self, session_id: str, messages: Sequence[Message], *, now: float) -> Addition:
+        _refuse(f"append to {session_id}")
+
+    def end(self, session_id: str, reason: str, *, at: float) -> Session:
+        _refuse(f"end {session_id}")
+
+    def reopen(self, session_id: str, *, at: float) -> Session:
+        _refuse(f"reopen {session_id}")
+
+    def pin(self, session_id: str, pinned: bool) -> Session:
+        raise UsageError(
+            f"Cannot pin {session_id}: Hermes has no pins.",
+            hint="Keep it with `pins` in the configuration: `holdfast config path` says where.",
+        )
+
+    def route(self, key: str, session_id: str) -> None:
+        _refuse(f"route to {session_id}")
+
+    def routed(self, key: str) -> Session | None:
+        found = self.find(SessionFilter(routing_key=key), limit=1)
+        return found[0] if found else None
+
+    def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
+        _refuse(f"hold {session_id}")
+
+    def release(self, session_id: str, holder: Holder) -> None:
+        _refuse(f"release {session_id}")
+
+    # --- Together ---------------------------------------------------------------------------------
+
+    def _need(self, session_id: str) -> None:
+        with self.database.read() as db:
+            there = db.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).fetchone()
+        if there is None:
+            raise self._unknown(session_id)
+
+    def _unknown(self, session_id: str) -> UnknownSessionError:
+        return UnknownSessionError(
+            f"There is no session {session_id!r}.", hint="`holdfast sessions list` shows them."
+        )
+
+
+def _refuse(what: str) -> NoReturn:
+    raise UsageError(
+        f"Cannot {what}: these are the sessions of Hermes, and Hermes writes them itself.",
+        hint="Sessions of your own belong into a Holdfast home.",
+    )

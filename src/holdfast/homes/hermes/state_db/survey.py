@@ -1,0 +1,140 @@
+"""Hermes's sessions as items: what a plan needs to know of each, and no more."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+
+from holdfast.homes.hermes.state_db.database import HermesDatabase
+from holdfast.homes.hermes.state_db.life import Signs
+from holdfast.homes.hermes.state_db.rows import Row, dicts, message_bytes, sessions_table, where
+from holdfast.homes.hermes.state_db.schema import Schema
+from holdfast.homes.hermes.state_db.values import delegated_by, relation_of
+from holdfast.model.item import SESSION, SPACE, Item
+from holdfast.model.session import Relation, SessionFilter, session_version
+from holdfast.model.stats import Share
+from holdfast.stores.sqlite.survey import Owner, log_bytes, used_bytes
+
+#: What a session takes beside its messages: its row, its places in indexes.
+_ROW_WEIGHT = 512
+_LONGEST_PLAIN = 96
+_AGENT = "Hermes"
+_WANTED = """
+    s.id, s.source, s.last_active_at, s.message_count, s.stored_count, s.ended_at, s.title,
+    s.parent_id, s.parent_reason, s.agent_archived, s.model_config
+"""
+
+
+def sessions(
+    database: HermesDatabase, wanted: SessionFilter, *, now: float, signs: Signs
+) -> list[Item]:
+    """Every session that is wanted, with its share of the database file as its size."""
+    condition, parameters = where(wanted)
+    with database.read() as db:
+        schema = database.schema
+        rows = dicts(
+            db.execute(
+                f"SELECT {_WANTED} FROM {sessions_table(schema)} WHERE {condition}",  # noqa: S608 - no user text
+                parameters,
+            )
+        )
+        if not rows:
+            return []
+        weights = sizes(db, schema)
+        share = _share(db, weights)
+    return [_item(row, weights.get(row["id"], 0), share, now, signs) for row in rows]
+
+
+def weigh(database: HermesDatabase, wanted: SessionFilter) -> Share:
+    """How many sessions these are, and their share of the database file."""
+    condition, parameters = where(wanted)
+    with database.read() as db:
+        ids = [
+            name
+            for (name,) in db.execute(
+                f"SELECT s.id FROM {sessions_table(database.schema)} WHERE {condition}",  # noqa: S608 - no user text
+                parameters,
+            )
+        ]
+        weights = sizes(db, database.schema)
+        share = _share(db, weights)
+    size = sum(weights.get(name, 0) + _ROW_WEIGHT for name in ids) * share
+    return Share(name="", count=len(ids), bytes=round(size))
+
+
+def space(database: HermesDatabase, name: str) -> Item:
+    """What the file could give back: pages nobody uses, and its write-ahead log."""
+    with database.read() as db:
+        [page], [free] = (
+            db.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "freelist_count")
+        )
+    return Item(
+        kind=SPACE, id=name, bytes=page * free + log_bytes(database), last_active_at=0.0, version=""
+    )
+
+
+def owners(database: HermesDatabase, ids: Sequence[str]) -> Mapping[str, Owner]:
+    """Those of these sessions that are in the store, by id."""
+    with database.read() as db:
+        rows = db.execute(
+            f"""
+            SELECT s.id, s.ended_at IS NOT NULL, s.source FROM {sessions_table(database.schema)}
+            WHERE s.id IN (SELECT value FROM json_each(?))
+            """,  # noqa: S608 - our own names
+            (json.dumps(list(ids)),),
+        )
+        return {found: Owner(bool(ended), source, found) for found, ended, source in rows}
+
+
+def odd_ids(database: HermesDatabase) -> list[str]:
+    """Ids that cannot be a part of a file name as they are; a few too many do no harm."""
+    with database.read() as db:
+        rows = db.execute(
+            """
+            SELECT id FROM sessions
+            WHERE id GLOB '*[^A-Za-z0-9_-]*' OR id GLOB '_*' OR id GLOB '*_' OR length(id) > ?
+            """,
+            (_LONGEST_PLAIN,),
+        )
+        return [name for (name,) in rows]
+
+
+def sizes(db: sqlite3.Connection, schema: Schema) -> Mapping[str, int]:
+    """The size of the messages of each session, in one pass over them."""
+    found: dict[str, int] = {}
+    rows = db.execute(f"SELECT m.session_id, {message_bytes(schema)} FROM messages m NOT INDEXED")  # noqa: S608 - our own names
+    for name, size in rows:
+        found[name] = found.get(name, 0) + size
+    return found
+
+
+def _share(db: sqlite3.Connection, weights: Mapping[str, int]) -> float:
+    """Bytes on the disk for each byte of messages: shares add up to the pages in use."""
+    [count] = db.execute("SELECT count(*) FROM sessions").fetchone()
+    return float(used_bytes(db) / max(1, sum(weights.values()) + count * _ROW_WEIGHT))
+
+
+def _item(row: Row, size: int, share: float, now: float, signs: Signs) -> Item:
+    ended, active = row["ended_at"], row["last_active_at"]
+    master = delegated_by(row["model_config"])
+    lives = signs.judge(row["id"], ended=ended is not None, idle=now - active)
+    return Item(
+        kind=SESSION,
+        id=row["id"],
+        source=row["source"],
+        session=row["id"],
+        bytes=round((size + _ROW_WEIGHT) * share),
+        last_active_at=active,
+        version=session_version(
+            row["message_count"], active, ended, row["title"], row["agent_archived"]
+        ),
+        alive=lives.alive,
+        abandoned=lives.abandoned,
+        # What was taken back is no reason to call a long session trivial.
+        messages=row["stored_count"],
+        titled=row["title"] is not None,
+        archived_in=_AGENT if row["agent_archived"] else "",
+        parent=master or row["parent_id"] or "",
+        delegate=master is not None or relation_of(row) is Relation.DELEGATE,
+    )

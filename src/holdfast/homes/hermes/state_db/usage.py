@@ -1,0 +1,196 @@
+"""What Hermes's sessions used, also those that are gone.
+
+Hermes counts what is in its database. What left it through Holdfast is written down before it goes,
+by session: so that a session which comes back is not counted twice, whatever was killed when.
+
+What auxiliary models used (vision, compression, titles) stands in a table of its own in Hermes, by
+task, and not in the row of the session. It is counted here as well, each task under its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from holdfast.homes.hermes.state_db.rows import sessions_table
+from holdfast.homes.hermes.state_db.schema import Schema
+from holdfast.model.session import Tokens
+from holdfast.model.usage import Usage, UsageEntry, UsageShare, UsageTotals
+from holdfast.stores.files import PRIVATE_FILE, make_private_dir, storage_errors
+
+NAME = "usage.db"
+_LATEST_DAYS = 30
+_BUSY = 30.0
+_COLUMNS = (
+    "id",
+    "started_at",
+    "source",
+    "model",
+    "tokens_in",
+    "tokens_out",
+    "tokens_cached",
+    "cost",
+    "unpriced_in",
+    "unpriced_out",
+    "unpriced_cached",
+)
+_NAMES = ", ".join(_COLUMNS)
+_TASKS = "session_model_usage"
+_SCHEMA = """
+    CREATE TABLE IF NOT EXISTS gone (
+        id TEXT, started_at REAL, source TEXT, model TEXT, tokens_in INTEGER, tokens_out INTEGER,
+        tokens_cached INTEGER, cost REAL, unpriced_in INTEGER, unpriced_out INTEGER,
+        unpriced_cached INTEGER, PRIMARY KEY (id, started_at)
+    ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS gone_tasks (
+        id TEXT, started_at REAL, source TEXT, model TEXT, tokens_in INTEGER, tokens_out INTEGER,
+        tokens_cached INTEGER, cost REAL, unpriced_in INTEGER, unpriced_out INTEGER,
+        unpriced_cached INTEGER, task TEXT, PRIMARY KEY (id, started_at, model, task)
+    ) WITHOUT ROWID;
+"""
+_Row = tuple[str, float, str, str | None, int, int, int, float, int, int, int, str | None]
+
+
+class UsageLedger:
+    """What sessions used that left a Hermes home through Holdfast."""
+
+    def __init__(self, state: Path) -> None:
+        self._path = state / NAME
+
+    def note(self, db: sqlite3.Connection, schema: Schema, condition: str, chosen: str) -> None:
+        """Write down what sessions used, before they go. `condition` is one on `s`."""
+        rows = self._stored(db, schema, condition, (chosen,))
+        if not rows:
+            return
+        make_private_dir(self._path.parent)
+        self._create()
+        with contextlib.closing(sqlite3.connect(self._path, timeout=_BUSY)) as ledger, ledger:
+            ledger.executescript(_SCHEMA)
+            for table, names, noted in (
+                ("gone", _NAMES, [row[:-1] for row in rows if row[-1] is None]),
+                ("gone_tasks", f"{_NAMES}, task", [row for row in rows if row[-1] is not None]),
+            ):
+                marks = ", ".join("?" * (names.count(",") + 1))
+                ledger.executemany(
+                    f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})",  # noqa: S608 - our own names
+                    noted,
+                )
+
+    def _create(self) -> None:
+        """Private from its first moment; SQLite's own would not be. One that is there is not
+        opened: that would cost this process the locks it has on it."""
+        with storage_errors(f"create {self._path}"), contextlib.suppress(FileExistsError):
+            flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+            os.close(os.open(self._path, flags, PRIVATE_FILE))
+
+    def entries(
+        self, db: sqlite3.Connection, schema: Schema, *, on: float | None = None
+    ) -> Sequence[UsageEntry]:
+        sums: dict[tuple[str | None, str, str | None, str | None], Usage] = {}
+        for row in self._rows(db, schema):
+            key = (_day(row[1]), row[2], row[3] or None, row[-1])
+            used = _used(row)
+            if used != Usage() and (on is None or key[0] == _day(on)):
+                sums[key] = sums.get(key, Usage()).plus(used)
+        return [
+            UsageEntry(day=day, source=source, model=model, usage=used, task=task)
+            for (day, source, model, task), used in sums.items()
+        ]
+
+    def totals(self, db: sqlite3.Connection, schema: Schema) -> UsageTotals:
+        entries = self.entries(db, schema)
+        days = sorted(
+            _shares(entries, lambda each: each.day),
+            key=lambda share: share.name or "",
+            reverse=True,
+        )
+        ever = Usage()
+        for each in entries:
+            ever = ever.plus(each.usage)
+        return UsageTotals(
+            ever=ever,
+            by_day=tuple(days[:_LATEST_DAYS]),
+            by_source=_most_first(_shares(entries, lambda each: each.source)),
+            by_model=_most_first(_shares(entries, lambda each: each.model)),
+            by_task=_most_first(
+                _shares([each for each in entries if each.task], lambda each: each.task)
+            ),
+        )
+
+    def _rows(self, db: sqlite3.Connection, schema: Schema) -> Iterator[_Row]:
+        there = set()
+        for row in self._stored(db, schema, "1", ()):
+            there.add(row[:2])
+            yield row
+        if self._path.exists():
+            uri = self._path.absolute().as_uri() + "?mode=ro"
+            with (
+                contextlib.suppress(sqlite3.Error),
+                contextlib.closing(sqlite3.connect(uri, uri=True, timeout=_BUSY)) as ledger,
+            ):
+                # The table of tasks is newer: a ledger of an older version has none.
+                for table, task in (("gone", "NULL"), ("gone_tasks", "task")):
+                    for row in ledger.execute(f"SELECT {_NAMES}, {task} FROM {table}"):  # noqa: S608 - our own names
+                        if row[:2] not in there:
+                            yield row
+
+    def _stored(
+        self, db: sqlite3.Connection, schema: Schema, condition: str, parameters: Sequence[str]
+    ) -> list[_Row]:
+        columns = ", ".join(f"s.{name}" for name in _COLUMNS)
+        rows = db.execute(
+            f"SELECT {columns}, NULL FROM {sessions_table(schema)} WHERE {condition}",  # noqa: S608 - our own names
+            parameters,
+        ).fetchall()
+        if schema.has(_TASKS, "task"):
+            rows += db.execute(_of_tasks(schema, condition), parameters).fetchall()
+        return rows
+
+
+def _of_tasks(schema: Schema, condition: str) -> str:
+    """The same columns for what auxiliary models used. A cost of 0 is one that nobody told."""
+    tokens = ("u.input_tokens", "u.output_tokens", "u.cache_read_tokens")
+    untold = "(u.actual_cost_usd = 0 AND u.estimated_cost_usd = 0)"
+    sums = ", ".join(f"sum({each})" for each in tokens)
+    unpriced = ", ".join(f"sum({untold} * {each})" for each in tokens)
+    return f"""
+        SELECT s.id, s.started_at, s.source, u.model, {sums},
+               sum(coalesce(nullif(u.actual_cost_usd, 0), u.estimated_cost_usd)), {unpriced}, u.task
+        FROM {sessions_table(schema)} JOIN {_TASKS} u ON u.session_id = s.id
+        WHERE u.task <> '' AND {condition} GROUP BY s.number, u.model, u.task
+    """  # noqa: S608 - our own names
+
+
+def _used(row: _Row) -> Usage:
+    *_, tokens_in, tokens_out, cached, cost, unpriced_in, unpriced_out, unpriced_cached, _task = row
+    return Usage(
+        tokens=Tokens(input=tokens_in, output=tokens_out, cached=cached),
+        cost=cost,
+        unpriced=Tokens(input=unpriced_in, output=unpriced_out, cached=unpriced_cached),
+    )
+
+
+def _day(moment: float) -> str | None:
+    try:
+        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _shares(
+    entries: Sequence[UsageEntry], name: Callable[[UsageEntry], str | None]
+) -> list[UsageShare]:
+    sums: dict[str | None, Usage] = {}
+    for each in entries:
+        sums[name(each)] = sums.get(name(each), Usage()).plus(each.usage)
+    return [UsageShare(name=key, usage=used) for key, used in sums.items()]
+
+
+def _most_first(shares: Sequence[UsageShare]) -> tuple[UsageShare, ...]:
+    return tuple(
+        sorted(shares, key=lambda each: (each.usage.tokens.total, each.usage.cost), reverse=True)
+    )

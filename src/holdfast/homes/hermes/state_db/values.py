@@ -1,0 +1,215 @@
+"""Hermes's rows as sessions and messages, and back without losing a bit.
+
+What has a name of ours goes by it. Every other column that holds something stands under `hermes`
+in `extra`, and so does the raw value of what would not come back from our names as it was.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from contextlib import suppress
+from typing import Any
+
+from holdfast.homes.hermes.state_db.rows import Row
+from holdfast.model.session import (
+    TAKEN_BACK,
+    EndReason,
+    Json,
+    Message,
+    Relation,
+    Session,
+    Tokens,
+)
+
+#: Where columns without a name of ours stand in `extra`.
+EXTRA = "hermes"
+#: Large, and nothing to look at in a list.
+LARGE = frozenset({"system_prompt"})
+
+#: Marks content that Hermes stores as JSON.
+_JSON = "\0json:"
+_BYTES = "base64"
+_DELEGATE_SOURCE = "subagent"
+#: In the configuration of a delegate's model: the session that it works for.
+DELEGATE_MARK = "_delegate_from"
+_COMPRESSED = "compression"
+#: Columns of a session that our names hold as they are.
+_NAMED = frozenset(
+    [
+        "id",
+        "source",
+        "parent_session_id",
+        "title",
+        "cwd",
+        "model",
+        "started_at",
+        "ended_at",
+        "end_reason",
+        "message_count",
+        "tool_call_count",
+        "input_tokens",
+        "output_tokens",
+        "cache_read_tokens",
+    ]
+)
+
+
+def session(row: Row, raw: Row, *, whole: bool = False) -> Session:
+    """`row` has our names, `raw` is the row itself. With `whole`, everything in it comes along."""
+    kept = raw if whole else {k: v for k, v in raw.items() if k not in _NAMED | LARGE}
+    extra = {
+        name: to_json(value)
+        for name, value in kept.items()
+        if value is not None and (whole or value != "")
+    }
+    ended = row["ended_at"] is not None
+    return Session(
+        id=row["id"],
+        source=row["source"],
+        parent_id=row["parent_id"],
+        relation=relation_of(row),
+        title=row["title"],
+        cwd=row["cwd"],
+        model=row["model"],
+        started_at=row["started_at"],
+        last_active_at=row["last_active_at"],
+        ended_at=row["ended_at"],
+        end_reason=row["end_reason"] or (EndReason.ENDED.value if ended else None),
+        routing_key=row["key"],
+        message_count=row["message_count"],
+        tool_call_count=row["tool_call_count"],
+        tokens=_tokens(row, "tokens"),
+        cost=row["cost"],
+        unpriced=_tokens(row, "unpriced"),
+        bytes=row["bytes"],
+        extra={EXTRA: extra} if extra else {},
+    )
+
+
+def message(raw: Row) -> Message:
+    named = Message(
+        role=raw.get("role") or "unknown",
+        content=content(raw.get("content")),
+        timestamp=raw.get("timestamp"),
+        tool_name=raw.get("tool_name"),
+        tool_calls=loaded(raw.get("tool_calls")),
+        tool_call_id=raw.get("tool_call_id"),
+        reasoning=raw.get("reasoning"),
+        tokens=raw.get("token_count"),
+        number=raw["id"],
+    )
+    again = _from_names(named)
+    rest = {
+        column: to_json(value)
+        for column, value in raw.items()
+        if column != "session_id" and value is not None and not _same(again.get(column), value)
+    }
+    return Message(
+        role=named.role,
+        content=named.content,
+        timestamp=named.timestamp,
+        tool_name=named.tool_name,
+        tool_calls=named.tool_calls,
+        tool_call_id=named.tool_call_id,
+        reasoning=named.reasoning,
+        tokens=named.tokens,
+        number=named.number,
+        extra={EXTRA: rest} | ({TAKEN_BACK: True} if _is_taken_back(raw) else {}),
+    )
+
+
+def _is_taken_back(raw: Row) -> bool:
+    """What Hermes summed up is not active either, and was said all the same."""
+    return raw.get("active") == 0 and not raw.get("compacted")
+
+
+def message_row(read: Message) -> dict[str, Any]:
+    """The row that a message came from. Columns that it had no value for are not in it."""
+    rest = read.extra.get(EXTRA)
+    row = _from_names(read)
+    if isinstance(rest, dict):
+        row |= {column: from_json(value) for column, value in rest.items()}
+    return {column: value for column, value in row.items() if value is not None}
+
+
+def from_json(value: Json) -> Any:
+    if isinstance(value, dict) and value.keys() == {_BYTES}:
+        return base64.b64decode(str(value[_BYTES]))
+    return value
+
+
+def relation_of(row: Row) -> Relation | None:
+    """How a session came from its parent, as far as Hermes says."""
+    if row["parent_id"] is None:
+        return None
+    if delegated_by(row["model_config"]) or row["source"] == _DELEGATE_SOURCE:
+        return Relation.DELEGATE
+    config = loaded(row["model_config"])
+    if isinstance(config, dict) and config.get("_branched_from"):
+        return Relation.BRANCH
+    return Relation.CONTINUATION if row["parent_reason"] == _COMPRESSED else Relation.BRANCH
+
+
+def delegated_by(model_config: Any) -> str | None:
+    """The session that a delegate works for, by Hermes's own mark."""
+    config = loaded(model_config)
+    master = config.get(DELEGATE_MARK) if isinstance(config, dict) else None
+    return master if isinstance(master, str) and master else None
+
+
+def _tokens(row: Row, which: str) -> Tokens:
+    return Tokens(
+        input=row[f"{which}_in"], output=row[f"{which}_out"], cached=row[f"{which}_cached"]
+    )
+
+
+def _from_names(read: Message) -> dict[str, Any]:
+    content = read.content
+    if content is not None and not isinstance(content, str):
+        content = _JSON + json.dumps(content)
+    calls = read.tool_calls
+    return {
+        "role": read.role,
+        "content": content,
+        "timestamp": read.timestamp,
+        "tool_name": read.tool_name,
+        "tool_calls": calls if calls is None or isinstance(calls, str) else json.dumps(calls),
+        "tool_call_id": read.tool_call_id,
+        "reasoning": read.reasoning,
+        "token_count": read.tokens,
+    }
+
+
+def content(stored: Any) -> Json:
+    if isinstance(stored, bytes):
+        return None  # its bytes are in `extra`
+    if isinstance(stored, str) and stored.startswith(_JSON):
+        with suppress(ValueError, RecursionError):
+            decoded: Json = json.loads(stored[len(_JSON) :])
+            return decoded
+    kept: Json = stored
+    return kept
+
+
+def loaded(stored: Any) -> Json:
+    """JSON that Hermes stored as text; text that is none stays text."""
+    if not isinstance(stored, str):
+        return None
+    try:
+        decoded: Json = json.loads(stored)
+    except (ValueError, RecursionError):
+        return stored
+    return decoded
+
+
+def _same(mine: object, stored: object) -> bool:
+    """1, 1.0 and True are equal, and not the same in a row."""
+    return type(mine) is type(stored) and mine == stored
+
+
+def to_json(value: Any) -> Json:
+    if isinstance(value, bytes):
+        return {_BYTES: base64.b64encode(value).decode("ascii")}
+    kept: Json = value
+    return kept
