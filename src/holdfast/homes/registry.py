@@ -20,12 +20,14 @@ from holdfast.stores.files import make_private_dir, storage_errors
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """How to recognise and open the homes of one agent. `state` is where Holdfast keeps what is
+    """How to recognise and open the homes of one agent. `variable` is the environment variable that
+    names a home elsewhere than in the default folder. `state` is where Holdfast keeps what is
     its own in such a home, `inside` are other homes that lie in one."""
 
     name: str
     agent: str
     default_folder: str
+    variable: str
     recognise: Callable[[Path], bool]
     open: Callable[[Path, Clock, HomeOptions], Home]
     state: Callable[[Path], Path]
@@ -46,6 +48,7 @@ KINDS: tuple[Kind, ...] = (
         name=holdfast.KIND,
         agent="Holdfast",
         default_folder=holdfast.DEFAULT_FOLDER,
+        variable="HOLDFAST_HOME",
         recognise=holdfast.recognise,
         open=lambda root, clock, options: HoldfastHome(root, clock=clock, options=options),
         state=lambda root: root,
@@ -54,6 +57,7 @@ KINDS: tuple[Kind, ...] = (
         name=hermes.KIND,
         agent=hermes.AGENT,
         default_folder=hermes.DEFAULT_FOLDER,
+        variable=hermes.VARIABLE,
         recognise=hermes.recognise,
         open=_open_hermes,
         state=hermes.state_folder,
