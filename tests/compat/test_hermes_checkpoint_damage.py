@@ -16,7 +16,7 @@ from holdfast.homes.hermes.repository.cuts import read_cuts, write_cuts
 from holdfast.homes.hermes.repository.git_lock import GitLock
 from holdfast.homes.hermes.repository.reclaiming import reclaim
 from holdfast.model.report import Result
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.silent import Silent
 from holdfast.stores.shadowgit.store import ShadowGitStore
 from tests.compat.hermes_store import Home, project, recorded

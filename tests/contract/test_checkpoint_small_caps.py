@@ -12,7 +12,7 @@ import pytest
 from holdfast.homes.bounding import Bounder
 from holdfast.model.checkpoint import TakeOutcome
 from holdfast.model.plan import Action
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.stores.shadowgit import reclaiming
 from holdfast.stores.shadowgit.repository import Layout
 from holdfast.stores.shadowgit.store import ShadowGitStore

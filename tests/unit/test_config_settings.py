@@ -20,11 +20,9 @@ from holdfast.config import (
     load,
 )
 from holdfast.config.keys import BY_TABLE, KEYS, SOURCE_KEYS, TABLES
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
 from holdfast.policy.limits import SessionLimits
-from holdfast.policy.rules import DAY, Caps, Limits, Policy, Rules
+from holdfast.policy.rules import DAY, Caps, CheckpointPolicy, GcRules, Limits, Policy, Rules
 
 
 def settings(tmp_path: Path, text: str) -> Settings:

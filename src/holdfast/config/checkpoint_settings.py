@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.model.units import parse_duration
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.rules import DAY, Rules
+from holdfast.policy.rules import DAY, CheckpointPolicy, Rules
 
 _MEGABYTE = 1_000_000
 

@@ -9,9 +9,8 @@ from typing import Any
 from holdfast.config.keys import SOURCE_KEYS
 from holdfast.config.kinds import Value
 from holdfast.model.units import parse_duration
-from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.limits import SessionLimits
-from holdfast.policy.rules import DAY, Caps, Limits, Rules
+from holdfast.policy.rules import DAY, Caps, GcRules, Limits, Rules
 
 _HOUR = 3_600.0
 _MEGABYTE = 1_000_000

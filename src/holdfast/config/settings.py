@@ -36,11 +36,9 @@ from holdfast.config.maintenance_settings import (
 from holdfast.config.session_settings import SessionSettings, SourceSettings
 from holdfast.config.shown import dotted
 from holdfast.policy.budgets import GuardOptions
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.lifecycle import DEFAULT_SOURCE, OnReset, SessionOptions, Transcript
 from holdfast.policy.prices import Prices
-from holdfast.policy.rules import DAY, Policy
+from holdfast.policy.rules import DAY, CheckpointPolicy, GcRules, Policy
 
 _HOUR = 3_600.0
 #: The tables, beside the top, that decide what maintenance does.
