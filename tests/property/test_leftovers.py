@@ -12,7 +12,7 @@ from holdfast.model.item import LEFTOVER, Item
 from holdfast.model.plan import PlanItem
 from holdfast.policy.cap_use import cap_uses
 from holdfast.policy.planner import plan
-from holdfast.policy.rules import DAY, Files, Policy, Rules
+from holdfast.policy.rules import DAY, Files, Limits, Policy, Rules
 from tests.builders import NOW
 from tests.property import strategies
 
@@ -24,8 +24,10 @@ LEFTOVERS = strategies.several(
 RETENTION = st.dictionaries(st.sampled_from(SOURCES), strategies.SET_RULES, max_size=2)
 
 
-def planned(policy: Policy, inventory: Inventory, **how: Files) -> tuple[PlanItem, ...]:
-    return plan(policy, inventory, NOW, command="prune", **how).items
+def planned(
+    policy: Policy, inventory: Inventory, files: Files = Files.WITH
+) -> tuple[PlanItem, ...]:
+    return plan(policy, inventory, NOW, command="prune", files=files).items
 
 
 def with_leftovers(inventory: Inventory, leftovers: list[Item]) -> Inventory:
@@ -58,7 +60,7 @@ def test_their_own_rules_decide_as_those_of_a_source_do(
     inventory = Inventory(home="/h", scanned_at=NOW, items=tuple(mine))
     found = planned(Policy(leftovers={"caches": rules}, use_trash=use_trash), inventory)
     others = replace(inventory, items=tuple(replace(item, kind="transcript") for item in mine))
-    by_source = {"caches": strategies.Limits(rules=rules)}
+    by_source = {"caches": Limits(rules=rules)}
     expected = planned(Policy(by_source=by_source, use_trash=use_trash), others)
     assert found == tuple(replace(item, kind=LEFTOVER) for item in expected)
 
