@@ -18,7 +18,7 @@ from holdfast.homes.hermes.repository.quarantine import loose_files
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.report import Report, Result
 from holdfast.policy.rules import CheckpointPolicy, Rules
-from holdfast.services.prune_checkpoints import plan_drop
+from holdfast.services.plans import plan_drop
 from holdfast.stores import lock
 from tests.compat.hermes_store import (
     DAY,

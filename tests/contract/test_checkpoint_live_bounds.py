@@ -25,7 +25,7 @@ from holdfast.model.checkpoint import TakeOutcome
 from holdfast.model.item import CHECKPOINT
 from holdfast.model.operation import BY_ITSELF
 from holdfast.model.plan import Plan
-from holdfast.services.prune_checkpoints import plan_drop
+from holdfast.services.plans import plan_drop
 from holdfast.services.rollback import rollback
 from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import lock
