@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
         Json,
         Message,
         Session,
+        SessionChange,
         SessionFilter,
         SessionOrder,
     )
@@ -217,6 +218,16 @@ class SessionStore(Protocol):
 
     def append(self, session_id: str, messages: Sequence[Message], *, now: float) -> Addition: ...
 
+    def replace(
+        self, session_id: str, messages: Sequence[Message], *, after: int, mark: str, now: float
+    ) -> Addition:
+        """Let messages take the place of all that follow number `after`. What is not among them
+        stays in the store with what it used, and `mark` among its extra fields. A given message
+        that is stored, unchanged and by its number, is not stored again."""
+
+    def update(self, session_id: str, change: SessionChange) -> Session:
+        """What was used so far stays in the ledger under the model that used it."""
+
     def end(self, session_id: str, reason: str, *, at: float) -> Session: ...
 
     def reopen(self, session_id: str, *, at: float) -> Session: ...
@@ -256,8 +267,15 @@ class SessionStore(Protocol):
         """Those that worked for these sessions, and those that worked for them, and so on."""
 
     def messages(
-        self, session_id: str, *, after: int = 0, limit: int | None = None
-    ) -> Iterator[Message]: ...
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> Iterator[Message]:
+        """All that are stored between two numbers, also those that others replaced."""
 
     def search(self, asked: Search) -> Sequence[Hit]: ...
 
