@@ -18,7 +18,7 @@ from holdfast.model.report import Report
 from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.services.apply import apply
 from holdfast.services.prune_checkpoints import plan_prune_checkpoints
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 
 DAY = 86_400.0
 START = 1_700_000_000.0

@@ -23,7 +23,7 @@ from holdfast.services.apply import apply
 from holdfast.services.prune_checkpoints import plan_prune_checkpoints
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo_latest
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.compat.hermes_release import NEWEST, hermes_python
 
 #: When the first recorded checkpoint was taken; each is an hour after the one before.

@@ -21,7 +21,7 @@ from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.services.prune_checkpoints import plan_clear_legacy
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import backdate
 from tests.compat.hermes_store import (
     DAY,

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.errors import UnknownCheckpointError
 from holdfast.homes.bounding import Bounder, Pace
-from holdfast.homes.hermes.repository.object_ages import loose_files
+from holdfast.homes.hermes.repository.quarantine import loose_files
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.report import Report, Result
 from holdfast.policy.checkpoint_rules import CheckpointPolicy

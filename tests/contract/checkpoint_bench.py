@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.checkpoint import Captured, TakeOutcome, Taking
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 
 ROOT = Path(__file__).parents[2]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs to be root")

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.contract.restore_bench import LIMIT, NOW
 
 

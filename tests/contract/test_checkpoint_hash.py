@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.model.checkpoint import TakeOutcome
-from holdfast.stores.shadowgit.reading import TICK
+from holdfast.stores.checkpoints.file_content import TICK
 from tests.contract.restore_bench import NOW, restore, take
 
 SIZE = 4_096

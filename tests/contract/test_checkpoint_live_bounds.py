@@ -29,11 +29,11 @@ from holdfast.services.prune_checkpoints import plan_drop
 from holdfast.services.rollback import rollback
 from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import lock
+from holdfast.stores.checkpoints import reclaim
+from holdfast.stores.checkpoints.repository import Layout, used
+from holdfast.stores.checkpoints.space import most_on_disk, store_bytes
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.operation_log import FileOperationLog
-from holdfast.stores.shadowgit import reclaiming
-from holdfast.stores.shadowgit.repository import Layout, used
-from holdfast.stores.shadowgit.store import ShadowGitStore
-from holdfast.stores.shadowgit.weighing import most_on_disk, store_bytes
 from tests import tally
 from tests.checkpointing import Bench, file_bytes, fsck
 
@@ -341,7 +341,7 @@ def test_making_a_store_smaller_needs_no_second_copy_of_it(
     bench.apply(drop_only(bench, ids[:6] if share > 0.5 else ids[:-1]))
     left = bench.ids()
     with sampled(bench.folder) as disk:
-        reclaiming.reclaim(bench.store.layout, holder="test", limit=limit)
+        reclaim.reclaim(bench.store.layout, holder="test", limit=limit)
     assert disk.most <= most_on_disk(max(limit, before * 3 // 4))
     assert file_bytes(bench.folder) <= limit
     assert bench.ids() == left == ids[-len(left) :]
@@ -363,7 +363,7 @@ def test_a_private_index_costs_no_checkpoint_its_place(tmp_path: Path) -> None:
     ids = bench.takes(workdir, 3, size=300_000)
     bench.apply(drop_only(bench, ids[:1]))
     limit = 800_000
-    reclaiming.reclaim(bench.store.layout, holder="test", limit=limit)
+    reclaim.reclaim(bench.store.layout, holder="test", limit=limit)
     assert file_bytes(bench.folder) <= limit
     assert bench.ids() == ids[1:]
     # The next look wakes it and finds what changed.

@@ -21,9 +21,9 @@ from holdfast.model.checkpoint import Rollback, TakeOutcome
 from holdfast.model.report import Result
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo_latest
-from holdfast.stores.shadowgit import restore_record
-from holdfast.stores.shadowgit.repository import project_of
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints import restore_record
+from holdfast.stores.checkpoints.repository import project_of
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.contract.restore_bench import (
     LIMIT,
     NOW,

@@ -16,7 +16,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.model.checkpoint import TakeOutcome
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.cli.privileges import as_nobody_special
 from tests.contract.checkpoint_bench import Bench, left_out
 
@@ -290,7 +290,7 @@ def test_a_file_that_never_holds_still_is_named_and_the_rest_is_captured(bench: 
 UNPRIVILEGED = """
 import json, sys
 from pathlib import Path
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 place = Path(sys.argv[1])
 store = ShadowGitStore(place / "store")
 def take(now):

@@ -12,7 +12,7 @@ import holdfast
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.model.checkpoint import TakeOutcome
 from holdfast.services.recorder import OFF, Recorder
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 
 NOW = 1_800_000_000.0
 

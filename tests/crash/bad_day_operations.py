@@ -19,7 +19,7 @@ from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo
-from holdfast.stores.shadowgit.reclaiming import reclaim
+from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.crash.bad_day_world import LIVING, World, age_policy, close
 

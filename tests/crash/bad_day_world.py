@@ -27,7 +27,7 @@ from holdfast.services.settle import settle_if_needed
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
 from holdfast.stores import processes
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import contents, fsck
 from tests.crash.chaos_receipts import receipts
 from tests.crash.chaos_sessions import checked

@@ -21,7 +21,7 @@ from holdfast.services.restore import chosen, restore
 from holdfast.services.settle import settle_if_needed
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
-from holdfast.stores.shadowgit.reclaiming import reclaim
+from holdfast.stores.checkpoints.reclaim import reclaim
 from tests import tally
 from tests.checkpointing import contents, file_bytes, fsck, on_disk
 from tests.crash.chaos_receipts import Receipts, receipts

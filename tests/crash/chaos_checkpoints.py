@@ -15,8 +15,8 @@ from holdfast.services.prune_checkpoints import bound_checkpoints
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import on_disk
 from tests.crash.chaos_sessions import checked, look_after, opened, undo_one
 from tests.crash.checkpoint_worker import bring_to, state, store_of

@@ -21,7 +21,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import TakeOutcome
 from holdfast.services.rollback import rollback
 from holdfast.services.undo import undo_latest
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.crash.harness import NOW, Tally, clock, run_killed, settle_only
 from tests.trees import Everything, everything
 

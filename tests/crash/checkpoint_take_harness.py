@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.model.checkpoint import TakeOutcome
-from holdfast.stores.shadowgit import tidying
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints import space
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import fsck
 from tests.crash.harness import NOW, Tally, run_killed
 
@@ -81,7 +81,7 @@ def take_known(world: World) -> None:
 
 
 def take_and_join(world: World) -> None:
-    tidying.MOST_PACKS = 2
+    space.MOST_PACKS = 2
     take(world)
 
 

@@ -25,10 +25,10 @@ from holdfast.services.prune_checkpoints import bound_checkpoints
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
-from holdfast.stores.shadowgit.marking import pin
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.store import ShadowGitStore
-from holdfast.stores.shadowgit.tidying import tidy
+from holdfast.stores.checkpoints.projects import pin
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.space import tidy
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import contents, on_disk
 
 MAX_SNAPSHOTS = 12

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.model.checkpoint import Rollback
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.property.working_trees import LIMIT, Edit, Picture, edits, paths, picture
 from tests.trees import Everything, everything
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.model.checkpoint import Preview, Rollback
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.property.test_checkpoint_restore import near
 from tests.property.working_trees import LIMIT, Edit, Picture, edits, picture
 from tests.trees import Everything, everything

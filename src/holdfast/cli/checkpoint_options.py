@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.config import Settings
     from holdfast.model.checkpoint import Capturing, Checkpoint
     from holdfast.ports import CheckpointStore, Home
-    from holdfast.stores.shadowgit.store import ShadowGitStore
+    from holdfast.stores.checkpoints.store import ShadowGitStore
 
 _CLOSE = 0.7
 _Function = Callable[..., Any]

@@ -30,9 +30,9 @@ from holdfast.policy.checkpoint_rules import CheckpointPolicy
 from holdfast.ports import Clock
 from holdfast.services.prune_checkpoints import bound_own_checkpoints
 from holdfast.stores import lock
-from holdfast.stores.shadowgit.dropping import all_refs
-from holdfast.stores.shadowgit.repository import Layout
-from holdfast.stores.shadowgit.weighing import (
+from holdfast.stores.checkpoints.checkpoint_commit import all_refs
+from holdfast.stores.checkpoints.repository import Layout
+from holdfast.stores.checkpoints.space import (
     Weighed,
     is_over,
     most_for_takes,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.ports import Bounding
-    from holdfast.stores.shadowgit.store import ShadowGitStore
+    from holdfast.stores.checkpoints.store import ShadowGitStore
 
 FOLDER = "checkpoints"
 USUAL_FILE_SIZE = 10_000_000
@@ -36,7 +36,7 @@ def checkpoint_store(
         make = import_module("holdfast.homes.bounding").Bounder
         bounding = make(home or root, root / FOLDER, max_snapshots, max_bytes)
     # Loaded on first use: most runs do without it.
-    opened: type[ShadowGitStore] = import_module("holdfast.stores.shadowgit.store").ShadowGitStore
+    opened: type[ShadowGitStore] = import_module("holdfast.stores.checkpoints.store").ShadowGitStore
     return opened(
         root / FOLDER,
         user_home=user_home,

@@ -41,7 +41,7 @@ def command(invocation: Invocation, /, directory: str, *, settle: str | None) ->
     directory. Ctrl-C ends it; what changed until then is taken first.
     """
     from holdfast.services.watch import watch
-    from holdfast.stores.shadowgit.watching import following
+    from holdfast.stores.checkpoints.watch import following
 
     workdir = resolved(directory)
     pace = _pace(settle)
