@@ -15,7 +15,7 @@ from holdfast.model.checkpoint import Captured, Capturing, Checkpoint, TakeOutco
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.apply import apply
 from holdfast.services.prune_checkpoints import plan_prune_checkpoints
 from holdfast.stores.checkpoints.store import ShadowGitStore

@@ -17,7 +17,7 @@ from holdfast.homes.hermes.repository.layout import HermesLayout
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointStore
 from holdfast.services.apply import apply
 from holdfast.services.prune_checkpoints import plan_prune_checkpoints

@@ -13,7 +13,7 @@ import pytest
 from holdfast.errors import UnknownCheckpointError
 from holdfast.model.checkpoint import ProjectState
 from holdfast.model.report import Result
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.prune_checkpoints import plan_clear_legacy
 from holdfast.services.undo import undo_latest
 from holdfast.stores.checkpoints import older_layout, projects

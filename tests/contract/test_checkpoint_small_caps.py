@@ -12,7 +12,7 @@ import pytest
 from holdfast.homes.bounding import Bounder
 from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.model.plan import Action
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.stores.checkpoints import reclaim
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.checkpoints.space import most_on_disk, store_bytes, weigh

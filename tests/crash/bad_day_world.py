@@ -15,7 +15,7 @@ from holdfast.errors import CannotUndoError
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.session import SessionFilter
-from holdfast.policy.retention import plan
+from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
 from holdfast.services.archive import plan_archive

@@ -20,7 +20,7 @@ from pathlib import Path
 from holdfast.errors import BusyError, CannotUndoError, UnknownCheckpointError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Capturing, TakeOutcome
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.prune_checkpoints import bound_checkpoints
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
