@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.model.checkpoint import Captured, Checkpoint, TakeOutcome
+from holdfast.model.checkpoint import Captured, Capturing, Checkpoint, TakeOutcome
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
@@ -37,7 +37,7 @@ class Bench:
         self.root.mkdir(parents=True, exist_ok=True)
         self.home = HoldfastHome(self.root / "home", clock=lambda: self.now)
         self.store = ShadowGitStore(
-            self.root / "home" / "checkpoints", max_snapshots=self.max_snapshots
+            self.root / "home" / "checkpoints", Capturing(max_snapshots=self.max_snapshots)
         )
 
     @property

@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from holdfast.errors import UnknownCheckpointError
+from holdfast.errors import UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
+from holdfast.model.places import StrPath, expanded
 from holdfast.stores.checkpoints.checkpoint_commit import Details, parse, ref_name, write_commit
 from holdfast.stores.checkpoints.content import BESIDE, FILES, Beside, Content, content_of, dumped
 from holdfast.stores.checkpoints.older_layout import (
@@ -21,9 +22,11 @@ from holdfast.stores.checkpoints.older_layout import (
     LegacyShelf,
     opened_at,
     repositories,
+    set_aside,
 )
 from holdfast.stores.checkpoints.repository import Layout, opened, project_lock, project_of, used
 from holdfast.stores.checkpoints.space import tidy
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.files import storage_errors
 from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.object import Kind
@@ -34,17 +37,65 @@ from holdfast.stores.git.trees import FILE, LINK, PROGRAM, TREE, Node, Trees, is
 
 _MILLISECONDS = 1000
 _KNOWN = (FILE, PROGRAM, LINK)
+#: What the list of checkpoints says of one that is not in the store.
+OLDER = " (older layout)"
 _LEFT_OUT = "the rules of that time left it out"
 
 
-def find(layout: Layout, prefix: str) -> tuple[LegacyRepository, Checkpoint]:
-    """The one older checkpoint whose id begins so, and where it is."""
-    for each in repositories(layout):
+class StoreWithOlderLayout(ShadowGitStore):
+    """A store in a folder that also holds repositories of the older layout.
+
+    The first take moves these aside. `list` shows their checkpoints. `get` brings the one that is
+    asked for into the store, where it can be compared, marked and restored.
+    """
+
+    _moved = False
+
+    def _open(self, now: float) -> None:
+        super()._open(now)
+        if not self._moved:
+            set_aside(self.layout, now=now)
+            self._moved = True
+
+    def list(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
+        own = super().list(workdir)
+        known = {(each.workdir, each.time) for each in own}
+        place = None if workdir is None else str(expanded(workdir))
+        older = [
+            replace(each, reason=f"{each.reason}{OLDER}")
+            for each in LegacyShelf.of(self.layout, place).list()
+            if (each.workdir, each.time) not in known
+        ]
+        return [*own, *older]
+
+    def get(self, prefix: str) -> Checkpoint:
         try:
-            return each, LegacyShelf([each]).get(prefix)
+            return super().get(prefix)
         except UnknownCheckpointError:
-            continue
-    raise UnknownCheckpointError(f"No older checkpoint has an id that begins with {prefix!r}.")
+            found = _find(self.layout, prefix)
+            if found is None:
+                raise
+        return self._adopted(*found)
+
+    def _adopted(self, repository: LegacyRepository, old: Checkpoint) -> Checkpoint:
+        workdir = Path(old.workdir)
+        if not workdir.is_absolute():
+            raise UsageError(
+                f"The older repository {repository.path} does not say which directory it is about.",
+                hint="git can read it: `git --git-dir PATH log --stat`.",
+            )
+        self.prepare()
+        with self.reading():
+            present = self.look(workdir) if workdir.is_dir() else None
+            return adopt(self.layout, repository, old, present)
+
+
+def _find(layout: Layout, prefix: str) -> tuple[LegacyRepository, Checkpoint] | None:
+    """The older checkpoint whose id begins with `prefix`, and its repository."""
+    for each in repositories(layout):
+        with contextlib.suppress(UnknownCheckpointError):
+            return each, LegacyShelf([each]).get(prefix)
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

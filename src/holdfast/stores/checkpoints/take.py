@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError
-from holdfast.model.checkpoint import Lines, NotCaptured, Sight, TakeOutcome, Taking
+from holdfast.model.checkpoint import Capturing, Lines, NotCaptured, Sight, TakeOutcome, Taking
 from holdfast.stores.checkpoints import look_state as states
 from holdfast.stores.checkpoints.checkpoint_commit import (
     Details,
@@ -90,19 +90,17 @@ class Taker:
         layout: Layout,
         project: str,
         workdir: Path,
-        limit: int | None,
+        how: Capturing,
         listings: Listings,
         room: Limited | None = None,
-        *,
-        hash_all: bool = False,
     ) -> None:
         self._layout = layout
         self._project = project
         self._workdir = workdir
-        self._limit = limit
+        self._limit = how.max_file_size
         self._folder = layout.private(project)
         self._listings = listings
-        self._hash_all = hash_all
+        self._hash_all = how.hash_all
         objects = opened(layout)
         self._objects = Pack(layout.packs, objects.stored, room)
         self._trees = Trees(objects, self._objects)
