@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UnknownCheckpointError
-from holdfast.homes.bounding import Bounder, Pace
+from holdfast.homes.bounder import Bounder, Pace
 from holdfast.homes.hermes.repository.quarantine import loose_files
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.report import Report, Result
