@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from holdfast.config import Settings
-from holdfast.config.key import SESSIONS
-from holdfast.config.keys_lifecycle import ABANDONED_HOURS
 from holdfast.errors import HoldfastError
 from holdfast.model.inventory import Inventory
 from holdfast.model.maintenance import Step
@@ -62,7 +60,9 @@ def _ends_abandoned(settings: Settings, home: Home) -> bool:
     that is down is not dead."""
     if home.root == home.state:
         return settings.sessions.abandoned_hours > 0
-    return settings.sessions.abandoned_hours > 0 and settings.is_in_file(SESSIONS, ABANDONED_HOURS)
+    return settings.sessions.abandoned_hours > 0 and settings.is_in_file(
+        "sessions", "abandoned_hours"
+    )
 
 
 def plan_step(

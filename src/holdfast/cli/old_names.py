@@ -1,7 +1,7 @@
-"""Names that people bring along: from older documents, from Hermes, restic, docker and git.
+"""Names of commands and options that people know from older documents, Hermes, restic, docker, git.
 
-Each is answered with the name that it has here. The only list of them: commands, options, keys of
-the configuration. docs/old-names.md shows it, and a test compares the two.
+Each is answered with the name that it has here. Keys of the configuration declare their own
+(`was`). docs/old-names.md shows both, and a test compares them.
 """
 
 from __future__ import annotations
@@ -116,20 +116,5 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--root": "--home",
         "--permanent": "--now",
         "--verbose": "--debug",
-    },
-}
-
-#: By table. A name of this list that is a key there is that key.
-KEYS: dict[str, dict[str, str]] = {
-    "sessions": {
-        "max_age_days": "retention_days",
-        "prune_days": "retention_days",
-        "older_than_days": "retention_days",
-        "max_messages_per_session": "max_messages",
-    },
-    "checkpoints": {
-        "max_size_mb": "max_total_size_mb",
-        "max_checkpoints": "max_snapshots",
-        "max_file_mb": "max_file_size_mb",
     },
 }

@@ -1,20 +1,56 @@
-"""Settings that come from environment variables."""
+"""Settings from the file and the environment, or every problem with both."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path, PurePath
 
-from holdfast.config.finding import Given, Problem
+from holdfast.config.check import check
+from holdfast.config.document import Problem, UnreadableError, read_document
 from holdfast.config.key import VARIABLE_PREFIX
-from holdfast.config.keys import KEYS
-from holdfast.config.kinds import WrongValueError
-from holdfast.config.shown import cut, nearest
+from holdfast.config.kinds import WrongValueError, cut, nearest
+from holdfast.config.settings import KEYS, Given, Settings, build
+from holdfast.errors import ConfigError
+from holdfast.model.printable import one_line
 
-# Variables that are read elsewhere and are no key.
+# Variables of ours that are not keys.
 _OTHERS = ("HOLDFAST_HOME", "HOLDFAST_DEBUG", "HOLDFAST_EVENT")
 
 
-def overrides(environ: Mapping[str, str]) -> tuple[tuple[Given, ...], tuple[Problem, ...]]:
+def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
+    """The settings in `path`, overridden by `environ`; defaults where neither says anything.
+
+    Raises ConfigError with all problems, one a line: half a configuration is never used.
+    """
+    values: tuple[Given, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    if path is not None:
+        values, problems = _from_file(path, _shown(path, environ.get("HOME", "")))
+    more_values, more_problems = _overrides(environ)
+    if problems or more_problems:
+        raise ConfigError(
+            "\n".join(str(problem) for problem in (*problems, *more_problems)),
+            hint="Nothing was done. Correct this, then try: holdfast config check",
+        )
+    return build((*values, *more_values))
+
+
+def _from_file(path: Path, where: str) -> tuple[tuple[Given, ...], tuple[Problem, ...]]:
+    try:
+        document = read_document(path, where)
+    except UnreadableError as error:
+        return (), (error.problem,)
+    return check(document.tables, document.text, where)
+
+
+def _shown(path: PurePath, home: str) -> str:
+    """The path as people write it, with ~ for the home folder."""
+    if home and path.is_relative_to(home):
+        path = "~" / path.relative_to(home)
+    return one_line(str(path))
+
+
+def _overrides(environ: Mapping[str, str]) -> tuple[tuple[Given, ...], tuple[Problem, ...]]:
     """What the environment sets, and what is wrong with it. An empty variable counts as unset."""
     values: list[Given] = []
     problems: list[Problem] = []
