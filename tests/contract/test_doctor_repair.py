@@ -419,7 +419,7 @@ def test_stores_that_are_not_ours_are_refused(path: Path, statement: str, words:
 def test_a_damaged_store_in_use_is_left_alone(
     path: Path, everything: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.stores.sqlite.rebuild._WAIT", 0.1)
+    monkeypatch.setattr("holdfast.stores.sqlite.repair._WAIT", 0.1)
     destroy(path, *pages_of(path.read_bytes(), *short_messages(everything, 1)))
     with contextlib.closing(SqliteSessionStore(path)) as store:
         store.append("s1", [Message(role="user", content="while in use")], now=NOW)
@@ -475,7 +475,7 @@ def test_a_new_file_that_is_not_whole_is_not_used(
 ) -> None:
     destroy(path, *pages_of(path.read_bytes(), *short_messages(everything, 1)))
     before = path.read_bytes()
-    monkeypatch.setattr("holdfast.stores.sqlite.rebuild.index_in_step", lambda _: False)
+    monkeypatch.setattr("holdfast.stores.sqlite.repair.index_in_step", lambda _: False)
     with pytest.raises(StorageError, match="the old one was left alone"):
         mend(path)
     assert path.read_bytes()[100:] == before[100:]

@@ -1,10 +1,16 @@
-"""From a damaged store into a new one: every row that can be read, and what became of the rest."""
+"""From a damaged store into a new one: every row that can be read, and what became of the rest.
+
+A damaged page stops every walk over a table. So a table is read in three ways: rising until the
+damage, from its leaf pages one by one, and falling from its end. Indexes, which lie on other pages,
+say what should have been there.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.model.ids import check_id
@@ -12,8 +18,12 @@ from holdfast.model.repair import Loss
 from holdfast.ports import Progress
 from holdfast.stores.sqlite import guarded_rows, ledger, totals, unpriced
 from holdfast.stores.sqlite.content import load_extra
-from holdfast.stores.sqlite.salvage import Range, Row, both_ends, by_number, joined, without
+from holdfast.stores.sqlite.pages import Pages
 
+Row = tuple[Any, ...]
+Range = tuple[int, int]
+#: What SQLite raises for a page that is damaged; reading never runs out of disk.
+_DAMAGE = (sqlite3.Error, MemoryError)
 _TELL_EVERY = 500
 #: Rows a page can hold, when nothing else says how far the numbers go.
 _ROWS_A_PAGE = 200
@@ -65,15 +75,82 @@ _MISSING = """
 """
 
 
+class Walk:
+    """One pass over rows in order, until its end or until damage."""
+
+    def __init__(self, db: sqlite3.Connection, query: str, parameters: Sequence[Any] = ()) -> None:
+        self._db, self._query, self._parameters = db, query, parameters
+        self.whole = False
+
+    def __iter__(self) -> Iterator[Row]:
+        try:
+            for row in self._db.execute(self._query, self._parameters):
+                if totals.torn(row):
+                    return
+                yield row
+        except _DAMAGE:
+            return
+        self.whole = True
+
+
+def both_ends(
+    db: sqlite3.Connection, columns: str, table: str, order: Sequence[str]
+) -> tuple[Iterator[Row], Callable[[], bool]]:
+    """Every row before and behind the damage; some may come twice. Then whether that was all."""
+    up = Walk(db, f"SELECT {columns} FROM {table} ORDER BY {', '.join(order)}")  # noqa: S608 - our own names
+    falling = ", ".join(f"{key} DESC" for key in order)
+    down = Walk(db, f"SELECT {columns} FROM {table} ORDER BY {falling}")  # noqa: S608 - our own names
+
+    def rows() -> Iterator[Row]:
+        yield from up
+        if not up.whole:
+            yield from down
+
+    return rows(), lambda: up.whole
+
+
+def _in_order(walk: Walk, highest: int) -> Iterator[Row]:
+    """Rows by rising number. The last one before the walk stops may be the damage, with a number
+    that is wrong; if it is right, the leaf pages will say so."""
+    held: Row | None = None
+    for row in walk:
+        if not (0 if held is None else held[0]) < row[0] <= highest:
+            return
+        if held is not None:
+            yield held
+        held = row
+    if held is not None and walk.whole:
+        yield held
+
+
+def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """The same numbers in as few ranges as possible."""
+    made: list[Range] = []
+    for first, last in sorted(ranges):
+        if made and made[-1][1] + 1 >= first:
+            made[-1] = (made[-1][0], max(made[-1][1], last))
+        else:
+            made.append((first, last))
+    return tuple(made)
+
+
 class Rescue:
     """One rescue. Both connections live in one thread; the new store is nobody else's yet."""
 
     def __init__(
-        self, old: sqlite3.Connection, new: sqlite3.Connection, progress: Progress
+        self,
+        old: sqlite3.Connection,
+        new: sqlite3.Connection,
+        pages: Pages,
+        *,
+        free: set[int] | None,
+        progress: Progress,
     ) -> None:
-        self._old, self._new, self._progress = old, new, progress
+        """`free` are the pages on the free list of the old store; None when nobody knows them."""
+        self._old, self._new, self._pages, self._free = old, new, pages, free
+        self._progress = progress
         self._whole: dict[str, bool] = {}
-        self._suspect: list[Range] = []
+        self._suspect: Range | None = None
         self._unsound: list[Range] = []
         self._taken_back: list[int] = []
         self.ledger_filled = False
@@ -108,28 +185,103 @@ class Rescue:
         """With the number of messages that each should have; the other totals come later."""
         totals_later = set(totals.COLUMNS) - {"message_count"}
         columns = [name for name in self._columns("sessions") if name not in totals_later]
+
+        def sound(rows: Iterator[Row]) -> Iterator[Row]:
+            return (row for row in rows if _is_session(dict(zip(columns, row, strict=True))))
+
         highest = self._highest(
             "SELECT max(number) FROM temp.known_id",
             "SELECT max(session) FROM temp.known",
             table="sessions",
         )
-        found = by_number(self._old, ", ".join(columns), "sessions", highest, suspect=[])
-        rows = (row for row in found if _is_session(dict(zip(columns, row, strict=True))))
-        self._insert("sessions", rows, len(columns), columns)
+        self._copy_numbered("sessions", columns, highest, sound, self._is_known_session)
 
     def _copy_messages(self) -> None:
         columns = self._columns("messages")
         highest = self._highest("SELECT max(number) FROM temp.known", table="messages")
-        found = by_number(
-            self._old,
-            ", ".join(columns),
+        last = self._copy_numbered(
             "messages",
+            columns,
             highest,
-            suspect=self._suspect,
-            narrow=self._narrow if self._whole["known"] else None,
+            lambda rows: self._sound(rows, columns),
+            lambda row: self._is_known_message(row[0], row[columns.index("session")]),
         )
-        self._insert("messages", self._sound(found, columns), len(columns), columns)
+        if last is not None:
+            self._suspect = (last + 1, highest)
         self._insert("temp.taken_back", ((number,) for number in self._taken_back), 1)
+
+    def _copy_numbered(
+        self,
+        table: str,
+        columns: Sequence[str],
+        highest: int,
+        sound: Callable[[Iterator[Row]], Iterator[Row]],
+        known: Callable[[Row], bool],
+    ) -> int | None:
+        """Copy the sound rows of a table whose rowid is the first of `columns`. Returns the last
+        number before the damage; None when there is none."""
+        query = f"SELECT {', '.join(columns)} FROM {table} NOT INDEXED ORDER BY number"  # noqa: S608 - our own names
+        rising = Walk(self._old, query)
+        last = 0
+
+        def until_damage() -> Iterator[Row]:
+            nonlocal last
+            for row in _in_order(rising, highest):
+                last = row[0]
+                yield row
+
+        def missing(rows: Iterator[Row]) -> Iterator[Row]:
+            for row in rows:
+                if 0 < row[0] <= highest and not self._has_row(f"{table} WHERE number = ?", row[0]):
+                    yield row
+
+        self._insert(table, sound(until_damage()), len(columns), columns)
+        # Even after a walk that came to its end: a lost page can lead it past rows.
+        found = missing(self._leaf_rows(table, columns, known))
+        self._insert(table, sound(found), len(columns), columns)
+        if rising.whole:
+            return None
+        # Where the free list is lost, the tree is the better witness of what was not deleted.
+        self._insert(
+            table, sound(missing(iter(Walk(self._old, f"{query} DESC")))), len(columns), columns
+        )
+        return last
+
+    def _leaf_rows(
+        self, table: str, columns: Sequence[str], known: Callable[[Row], bool]
+    ) -> Iterator[Row]:
+        """Rows from leaf pages that are not free; if nobody knows which are, rows that are known
+        from elsewhere."""
+        info = self._old.execute(f"PRAGMA table_info({table})").fetchall()
+        info = info or self._new.execute(f"PRAGMA table_info({table})").fetchall()
+        places = {row[1]: row[0] for row in info}
+        wanted = [(places[name], info[places[name]][2] == "REAL") for name in columns]
+        # A row has fewer values than columns where a later version added some.
+        fewest = 1 + max(place for place, _ in wanted)
+        for page, number, values in self._pages.rows(range(fewest, len(info) + 1)):
+            if values[0] is not None or (self._free is not None and page in self._free):
+                continue
+            # SQLite stores a real that is whole as an integer.
+            row = tuple(
+                float(values[place]) if real and isinstance(values[place], int) else values[place]
+                for place, real in wanted
+            )
+            row = (number, *row[1:])
+            if self._free is not None or known(row):
+                yield row
+
+    def _is_known_session(self, row: Row) -> bool:
+        return self._has_row("temp.known_id WHERE number = ?", row[0])
+
+    def _is_known_message(self, number: int, session: object) -> bool:
+        return (
+            self._has_row("temp.known WHERE number = ? AND session = ?", number, session)
+            or self._has_row("sessions WHERE number = ?", session)
+            or self._has_row("temp.known_id WHERE number = ?", session)
+        )
+
+    def _has_row(self, where: str, *values: object) -> bool:
+        return bool(self._new.execute(f"SELECT 1 FROM {where}", values).fetchone())  # noqa: S608 - our own names
 
     def _sound(self, found: Iterator[Row], columns: Sequence[str]) -> Iterator[Row]:
         """The rows that hold a message that can be read back."""
@@ -204,12 +356,20 @@ class Rescue:
         return Loss(what="message", count=missing or len(gone), exact=False, ranges=ranges)
 
     def _unsaved(self) -> Iterator[Range]:
-        for first, last in self._suspect:
-            saved = self._new.execute(
-                "SELECT number FROM messages WHERE number BETWEEN ? AND ? ORDER BY number",
-                (first, last),
-            )
-            yield from without(first, last, (number for (number,) in saved))
+        """The numbers behind the damage that no message was saved with."""
+        if self._suspect is None:
+            return
+        first, last = self._suspect
+        saved = self._new.execute(
+            "SELECT number FROM messages WHERE number BETWEEN ? AND ? ORDER BY number",
+            (first, last),
+        )
+        for (number,) in saved:
+            if first < number:
+                yield first, number - 1
+            first = number + 1
+        if first <= last:
+            yield first, last
 
     def _copy_beside(self, beside: tuple[str, Sequence[str], str]) -> Loss | None:
         table, keys, what = beside
@@ -267,13 +427,6 @@ class Rescue:
         self._new.execute(
             "INSERT INTO sqlite_sequence (name, seq) VALUES ('messages', ?)", (highest,)
         )
-
-    def _narrow(self, low: int, high: int) -> tuple[int, int] | None:
-        within = self._new.execute(
-            "SELECT min(number), max(number) FROM temp.known WHERE number BETWEEN ? AND ?",
-            (low, high),
-        ).fetchone()
-        return None if within[0] is None else (within[0], within[1])
 
     def _highest(self, *known: str, table: str) -> int:
         """The largest number that a row of a table can have had."""
