@@ -21,7 +21,7 @@ from holdfast.stores.trash_folder import TrashFolder
 
 if TYPE_CHECKING:
     from holdfast.homes.checkpoint_scan import CheckpointFolder
-    from holdfast.stores.shadowgit.repository import Layout
+    from holdfast.stores.checkpoints.repository import Layout
 
 
 class LateKeeper:
@@ -90,7 +90,7 @@ class CheckpointBounds:
         return make(self._layout(), *more)
 
     def _layout(self) -> Layout:
-        make: type[Layout] = _loaded("stores.shadowgit.repository", "Layout")
+        make: type[Layout] = _loaded("stores.checkpoints.repository", "Layout")
         return make(folder=self._root / FOLDER)
 
 

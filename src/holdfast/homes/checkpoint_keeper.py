@@ -15,12 +15,12 @@ from holdfast.errors import BusyError, HoldfastError
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.stores.shadowgit.checkpoint_items import CUT_SHORT, in_use, version_of
-from holdfast.stores.shadowgit.dropping import Move, Ref, all_refs, move
-from holdfast.stores.shadowgit.git import GitFailedError
-from holdfast.stores.shadowgit.projects import read_record
-from holdfast.stores.shadowgit.reclaiming import unlock
-from holdfast.stores.shadowgit.repository import Layout, alone, used
+from holdfast.stores.checkpoints.checkpoint_commit import Move, Ref, all_refs, move
+from holdfast.stores.checkpoints.projects import read_record
+from holdfast.stores.checkpoints.reclaim import unlock
+from holdfast.stores.checkpoints.repository import Layout, alone, used
+from holdfast.stores.checkpoints.sizes import CUT_SHORT, in_use, version_of
+from holdfast.stores.git.program import GitFailedError
 
 _NO_STORE = "there is no checkpoint store in this home"
 _NOT_REACHED = "the run ended before its turn"

@@ -12,8 +12,8 @@ from holdfast.errors import BusyError, HoldfastError
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.repository import Layout
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.repository import Layout
 
 
 class CheckpointSpaceKeeper:

@@ -9,10 +9,10 @@ from pathlib import Path
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
+from holdfast.stores.checkpoints.older_layout import version_at
+from holdfast.stores.checkpoints.repository import Layout, is_older_name
 from holdfast.stores.files import make_private_dir, sync_dir
-from holdfast.stores.shadowgit.legacy import is_name, version_at
-from holdfast.stores.shadowgit.object_files import allocated_below
-from holdfast.stores.shadowgit.repository import Layout
+from holdfast.stores.git.object_files import allocated_below
 from holdfast.stores.trash_folder import TrashFolder
 
 
@@ -88,7 +88,7 @@ class LegacyKeeper:
     def _guarded(self, removal: Removal, step: Callable[[Removal, Path, Path], Outcome]) -> Outcome:
         name = removal.item.id
         # A saved plan is a file that anybody may have written: only such names are ours.
-        if not is_name(name):
+        if not is_older_name(name):
             return removal.end(Result.FAILED, "not the name of an archive of older checkpoints")
         try:
             return step(removal, self._layout.folder / name, self._trash.path(removal))

@@ -12,10 +12,9 @@ from holdfast.model.inventory import Inventory
 from holdfast.model.maintenance import Step
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.retention import plan, plan_upkeep
-from holdfast.policy.rules import Files
-from holdfast.policy.waiting import with_waiting
+from holdfast.policy.cap_use import with_waiting
+from holdfast.policy.planner import plan, plan_upkeep
+from holdfast.policy.rules import CheckpointPolicy, Files
 from holdfast.ports import Archive, Home, Progress
 from holdfast.services.endings import plan_home_endings
 from holdfast.services.gc import plan_home_gc

@@ -24,7 +24,7 @@ from holdfast.stores.trash_folder import TrashFolder
 
 if TYPE_CHECKING:
     from holdfast.homes.hermes.repository.layout import HermesLayout
-    from holdfast.stores.shadowgit.repository import Layout
+    from holdfast.stores.checkpoints.repository import Layout
 
 _NOTES = "hermes"
 _PREFIX = "hermes-"
@@ -63,14 +63,14 @@ class HermesCheckpoints:
         """Raise `SchemaError` for a checkpoint store that may only be read."""
         layout = self._layout()
         if layout.exists():
-            _loaded("homes.hermes.repository.known", "check_known")(layout)
+            _loaded("homes.hermes.repository.doubts", "check_known")(layout)
 
     @cached_property
     def upkeep(self) -> CheckpointUpkeep:
         own = _loaded("homes.checkpoint_scan", "CheckpointFolder")
         both = _loaded("homes.hermes.checkpoints_scan", "HermesCheckpointFolder")
         mine = own(self._root, self._own_layout(), self._log, self._limit)
-        store = _loaded("stores.shadowgit.store", "ShadowGitStore")(self._state / FOLDER)
+        store = _loaded("stores.checkpoints.store", "ShadowGitStore")(self._state / FOLDER)
         upkeep: CheckpointUpkeep = both(self._layout(), mine, store, self._log, self._clock)
         return upkeep
 
@@ -88,16 +88,7 @@ class HermesCheckpoints:
         if not self.exists():
             return None
         wanted = how or Capturing()
-        own = checkpoint_store(
-            self._state,
-            user_home=wanted.user_home,
-            max_file_size=wanted.max_file_size,
-            excludes=wanted.excludes,
-            max_snapshots=wanted.max_snapshots,
-            max_bytes=wanted.max_bytes,
-            home=self._root,
-            hash_all=wanted.hash_all,
-        )
+        own = checkpoint_store(self._state, wanted, home=self._root)
         store: CheckpointStore = _loaded("homes.hermes.repository.store", "HermesCheckpointStore")(
             self._layout(), own, here=wanted.here
         )
@@ -119,7 +110,7 @@ class HermesCheckpoints:
         return made
 
     def _running(self) -> str | None:
-        who: str | None = _loaded("homes.hermes.repository.running", "who_runs")(self._layout())
+        who: str | None = _loaded("homes.hermes.repository.doubts", "who_runs")(self._layout())
         return who
 
     def _space_keeper(self) -> Keeper:
@@ -136,7 +127,7 @@ class HermesCheckpoints:
         return make(folder=self._root / FOLDER, notes=self._state / FOLDER / _NOTES)
 
     def _own_layout(self) -> Layout:
-        make: type[Layout] = _loaded("stores.shadowgit.repository", "Layout")
+        make: type[Layout] = _loaded("stores.checkpoints.repository", "Layout")
         return make(folder=self._state / FOLDER)
 
 

@@ -13,7 +13,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.ports import Keeper
-from holdfast.stores.shadowgit.legacy import PREFIX
+from holdfast.stores.checkpoints.repository import LEGACY_PREFIX
 
 _IN_USE = "it may write into repositories of the older layout"
 
@@ -50,7 +50,7 @@ class HermesLegacyKeeper:
         return self._keeper.remove([removal])[0]
 
     def _why_not(self, removal: Removal) -> str | None:
-        if removal.item.id.startswith(PREFIX) or self._layout.exists():
+        if removal.item.id.startswith(LEGACY_PREFIX) or self._layout.exists():
             return None  # no Hermes writes there any more
         why = self._running()
         return None if why is None else f"{why}; {_IN_USE}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.hermes.repository.layout import HermesLayout
-from holdfast.homes.hermes.repository.reclaiming import reclaim
+from holdfast.homes.hermes.repository.reclaim import reclaim
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
