@@ -38,8 +38,8 @@ from holdfast.stores.sqlite.looking import (
     schema_version,
     tells_nothing,
 )
-from holdfast.stores.sqlite.pages import Pages
-from holdfast.stores.sqlite.rescue import Rescue, drop_dangling, joined
+from holdfast.stores.sqlite.rescue import Rescue, drop_dangling
+from holdfast.stores.sqlite.salvage import Pages, joined
 
 #: Added to the bytes of the store itself: what a small one needs at least.
 _HEADROOM = 4 * 1024 * 1024

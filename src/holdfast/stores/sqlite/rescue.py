@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from holdfast.errors import HoldfastError
 from holdfast.model.ids import check_id
@@ -18,51 +17,39 @@ from holdfast.model.repair import Loss
 from holdfast.ports import Progress
 from holdfast.stores.sqlite import guarded_rows, ledger, totals, unpriced
 from holdfast.stores.sqlite.content import load_extra
-from holdfast.stores.sqlite.pages import Pages
+from holdfast.stores.sqlite.salvage import Pages, Range, Row, Walk, both_ends, in_order, joined
 
-Row = tuple[Any, ...]
-Range = tuple[int, int]
-#: What SQLite raises for a page that is damaged; reading never runs out of disk.
-_DAMAGE = (sqlite3.Error, MemoryError)
 _TELL_EVERY = 500
 #: Rows a page can hold, when nothing else says how far the numbers go.
 _ROWS_A_PAGE = 200
-#: Small tables, with their keys and what one of their rows is called.
-_BESIDE = (
-    ("routes", ("key",), "routing key"),
-    ("leases", ("session", "host", "boot", "process", "started"), "lease"),
-    ("facts", ("name",), "fact"),
-    (guarded_rows.TABLE, ("session",), "guard's record"),
+#: Small tables, with their keys, what one of their rows is called, and which rows are sound.
+_SMALL: tuple[tuple[str, Sequence[str], str, Callable[[Row], bool]], ...] = (
+    ("routes", ("key",), "routing key", lambda _: True),
+    ("leases", ("session", "host", "boot", "process", "started"), "lease", lambda _: True),
+    ("facts", ("name",), "fact", lambda _: True),
+    (guarded_rows.TABLE, ("session",), "guard's record", guarded_rows.is_sound),
 )
-# What the indexes know of messages and sessions, for rows that cannot be read themselves.
+#: What the indexes know of messages and sessions, for rows that cannot be read themselves: a
+#: temporary table of numbers and values, the column, and the index with the table and its order.
 _KNOWN = (
-    "CREATE TEMP TABLE known (number INTEGER PRIMARY KEY, session INTEGER)",
-    "CREATE TEMP TABLE known_id (number INTEGER PRIMARY KEY, id TEXT)",
-    "CREATE TEMP TABLE known_source (number INTEGER PRIMARY KEY, source TEXT)",
-    "CREATE TEMP TABLE known_active (number INTEGER PRIMARY KEY, active REAL)",
-    "CREATE TEMP TABLE known_parent (number INTEGER PRIMARY KEY, parent INTEGER)",
-    # Sessions do not count these among their messages.
-    "CREATE TEMP TABLE taken_back (number INTEGER PRIMARY KEY)",
-)
-_INDEXES = (
-    ("known", "messages", "messages_by_session", ("number", "session"), ("session", "number")),
-    ("known_id", "sessions", "sessions_by_id", ("number", "id"), ("id",)),
-    ("known_source", "sessions", "sessions_by_source", ("number", "source"), ("source",)),
+    ("known", "session", "messages INDEXED BY messages_by_session", ("session", "number")),
+    ("known_id", "id", "sessions INDEXED BY sessions_by_id", ("id",)),
+    ("known_source", "source", "sessions INDEXED BY sessions_by_source", ("source",)),
     (
         "known_active",
-        "sessions",
-        "sessions_by_activity",
-        ("number", "last_active_at"),
+        "last_active_at",
+        "sessions INDEXED BY sessions_by_activity",
         ("last_active_at",),
     ),
     (
         "known_parent",
-        "sessions",
-        "sessions_by_parent WHERE parent IS NOT NULL",
-        ("number", "parent"),
+        "parent",
+        "sessions INDEXED BY sessions_by_parent WHERE parent IS NOT NULL",
         ("parent",),
     ),
 )
+# Sessions do not count these among their messages.
+_TAKEN_BACK = "CREATE TEMP TABLE taken_back (number INTEGER PRIMARY KEY)"
 # Lost: in the index, but not saved. Saved, but not in the index. Missing, by what sessions counted.
 _GONE = "SELECT number FROM temp.known EXCEPT SELECT number FROM messages"
 _UNKNOWN = "SELECT count(*) FROM messages WHERE number NOT IN (SELECT number FROM temp.known)"
@@ -73,65 +60,6 @@ _MISSING = """
         WHERE number NOT IN (SELECT number FROM temp.taken_back) GROUP BY session
     ) m ON m.session = s.number
 """
-
-
-class Walk:
-    """One pass over rows in order, until its end or until damage."""
-
-    def __init__(self, db: sqlite3.Connection, query: str, parameters: Sequence[Any] = ()) -> None:
-        self._db, self._query, self._parameters = db, query, parameters
-        self.whole = False
-
-    def __iter__(self) -> Iterator[Row]:
-        try:
-            for row in self._db.execute(self._query, self._parameters):
-                if totals.torn(row):
-                    return
-                yield row
-        except _DAMAGE:
-            return
-        self.whole = True
-
-
-def both_ends(
-    db: sqlite3.Connection, columns: str, table: str, order: Sequence[str]
-) -> tuple[Iterator[Row], Callable[[], bool]]:
-    """Every row before and behind the damage; some may come twice. Then whether that was all."""
-    up = Walk(db, f"SELECT {columns} FROM {table} ORDER BY {', '.join(order)}")  # noqa: S608 - our own names
-    falling = ", ".join(f"{key} DESC" for key in order)
-    down = Walk(db, f"SELECT {columns} FROM {table} ORDER BY {falling}")  # noqa: S608 - our own names
-
-    def rows() -> Iterator[Row]:
-        yield from up
-        if not up.whole:
-            yield from down
-
-    return rows(), lambda: up.whole
-
-
-def _in_order(walk: Walk, highest: int) -> Iterator[Row]:
-    """Rows by rising number. The last one before the walk stops may be the damage, with a number
-    that is wrong; if it is right, the leaf pages will say so."""
-    held: Row | None = None
-    for row in walk:
-        if not (0 if held is None else held[0]) < row[0] <= highest:
-            return
-        if held is not None:
-            yield held
-        held = row
-    if held is not None and walk.whole:
-        yield held
-
-
-def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """The same numbers in as few ranges as possible."""
-    made: list[Range] = []
-    for first, last in sorted(ranges):
-        if made and made[-1][1] + 1 >= first:
-            made[-1] = (made[-1][0], max(made[-1][1], last))
-        else:
-            made.append((first, last))
-    return tuple(made)
 
 
 class Rescue:
@@ -160,25 +88,23 @@ class Rescue:
         """Copy everything that can be read; says what could not."""
         self._new.execute("PRAGMA foreign_keys = OFF")
         self._new.execute("BEGIN")
-        for statement in _KNOWN:
-            self._new.execute(statement)
-        for index in _INDEXES:
-            self._read_index(*index)
+        self._new.execute(_TAKEN_BACK)
+        for known in _KNOWN:
+            self._read_index(*known)
         self._copy_sessions()
         self._copy_messages()
         lost_sessions = self._recreate_sessions()
-        losses = [self._lost_messages(), lost_sessions, *map(self._copy_beside, _BESIDE)]
+        losses = [self._lost_messages(), lost_sessions, *self._copy_rest()]
         self._keep_numbers()
         drop_dangling(self._new)
         losses.append(self._copy_ledger())
         self._new.execute("COMMIT")
         return [loss for loss in losses if loss is not None]
 
-    def _read_index(
-        self, known: str, table: str, index: str, columns: Sequence[str], order: Sequence[str]
-    ) -> None:
-        rows, whole = both_ends(self._old, ", ".join(columns), f"{table} INDEXED BY {index}", order)
-        self._insert(f"temp.{known}", rows, len(columns))
+    def _read_index(self, known: str, column: str, index: str, order: Sequence[str]) -> None:
+        self._new.execute(f"CREATE TEMP TABLE {known} (number INTEGER PRIMARY KEY, {column})")
+        rows, whole = both_ends(self._old, f"number, {column}", index, order)
+        self._insert(f"temp.{known}", rows, 2)
         self._whole[known] = whole()
 
     def _copy_sessions(self) -> None:
@@ -226,7 +152,7 @@ class Rescue:
 
         def until_damage() -> Iterator[Row]:
             nonlocal last
-            for row in _in_order(rising, highest):
+            for row in in_order(rising, highest):
                 last = row[0]
                 yield row
 
@@ -318,7 +244,7 @@ class Rescue:
         known = self._new.execute(
             """
             SELECT (SELECT id FROM temp.known_id WHERE number = :number), source,
-                   (SELECT active FROM temp.known_active WHERE number = :number),
+                   (SELECT last_active_at FROM temp.known_active WHERE number = :number),
                    (SELECT parent FROM temp.known_parent WHERE number = :number),
                    (SELECT min(timestamp) FROM messages WHERE session = :number),
                    (SELECT max(timestamp) FROM messages WHERE session = :number)
@@ -371,48 +297,42 @@ class Rescue:
         if first <= last:
             yield first, last
 
-    def _copy_beside(self, beside: tuple[str, Sequence[str], str]) -> Loss | None:
-        table, keys, what = beside
-        if not self._has(table):
-            return None  # a store of an older version had none to lose
+    def _copy_small(
+        self, table: str, keys: Sequence[str], sound: Callable[[Row], bool] = lambda _: True
+    ) -> bool:
+        """Copy the sound rows of a table; whether that was all of them."""
         columns = self._columns(table)
         rows, whole = both_ends(self._old, ", ".join(columns), table, keys)
-        # `indexed_to` is a fact about the old index; the new one is made from nothing.
-        rows = (row for row in rows if table != "facts" or row[0] != "indexed_to")
-        unsound: list[None] = []
+        unsound: list[Row] = []
 
-        def sound() -> Iterator[Row]:
+        def only_sound() -> Iterator[Row]:
             for row in rows:
-                if table != guarded_rows.TABLE or guarded_rows.is_sound(row):
+                if sound(row):
                     yield row
                 else:
-                    unsound.append(None)
+                    unsound.append(row)
 
-        self._insert(table, sound(), len(columns), columns)
-        return None if whole() and not unsound else Loss(what=what, count=0, exact=False)
+        self._insert(table, only_sound(), len(columns), columns)
+        return whole() and not unsound
+
+    def _copy_rest(self) -> Iterator[Loss]:
+        """Small tables; a store of an older version had none of some of them to lose."""
+        for table, keys, what, sound in _SMALL:
+            if self._has(table) and not self._copy_small(table, keys, sound):
+                yield Loss(what=what, count=0, exact=False)
+        # A fact about the old index; the new one is made from nothing.
+        self._new.execute("DELETE FROM facts WHERE name = 'indexed_to'")
 
     def _copy_ledger(self) -> Loss | None:
         """What was used, ever. Rows that are lost are made from the messages that are left; those
         of sessions that had been removed before cannot be."""
-        columns = self._columns(ledger.TABLE)
-        rows, whole = both_ends(self._old, ", ".join(columns), ledger.TABLE, ledger.KEYS)
-        unsound: list[None] = []
-
-        def sound() -> Iterator[Row]:
-            for row in rows:
-                if _is_usage(row):
-                    yield row
-                else:
-                    unsound.append(None)
-
-        self._insert(ledger.TABLE, sound(), len(columns), columns)
-        if not set(columns).issuperset(ledger.COUNTS):
+        whole = self._copy_small(ledger.TABLE, ledger.KEYS, _is_usage)
+        if not set(self._columns(ledger.TABLE)).issuperset(ledger.COUNTS):
             unpriced.count_stored(self._new)
-        if whole() and not unsound:
+        if whole:
             return None
         ledger.fill(self._new)
         self.ledger_filled = True
-        # A store of an older version had none to lose.
         had_one = self._has(ledger.TABLE)
         return Loss(what="usage total", count=0, exact=False) if had_one else None
 

@@ -1,15 +1,24 @@
-"""The pages of a damaged store, read without the trees that should lead to them.
+"""Reading what can be read of damaged tables.
 
-Where an interior page of a table is lost, SQLite cannot reach the rows below it, although they are
-all there. A leaf page names its own cells, so its rows can still be read one by one. A page on the
-free list holds deleted rows; it is passed over, or deleted sessions would come back.
+A walk over the tree of a table stops at the first damaged page. Where an interior page is lost,
+SQLite cannot reach any of the rows below it, although they are all there. A leaf page names its own
+cells, so its rows can still be read one by one. A page on the free list holds deleted rows; it must
+be passed over, or deleted sessions would come back.
 """
 
 from __future__ import annotations
 
+import sqlite3
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
+
+from holdfast.stores.sqlite import totals
+
+Row = tuple[Any, ...]
+Range = tuple[int, int]
+#: What SQLite raises for a page that is damaged; reading never runs out of disk.
+_DAMAGE = (sqlite3.Error, MemoryError)
 
 _TABLE_LEAF = 13
 _CELLS = 8
@@ -20,7 +29,64 @@ _REAL = 7
 _MORE = 0x80
 _FIRST_BLOB = 12
 
-Values = tuple[Any, ...]
+
+class Walk:
+    """One pass over rows in order, until its end or until damage."""
+
+    def __init__(self, db: sqlite3.Connection, query: str, parameters: Sequence[Any] = ()) -> None:
+        self._db, self._query, self._parameters = db, query, parameters
+        self.whole = False
+
+    def __iter__(self) -> Iterator[Row]:
+        try:
+            for row in self._db.execute(self._query, self._parameters):
+                if totals.torn(row):
+                    return
+                yield row
+        except _DAMAGE:
+            return
+        self.whole = True
+
+
+def both_ends(
+    db: sqlite3.Connection, columns: str, table: str, order: Sequence[str]
+) -> tuple[Iterator[Row], Callable[[], bool]]:
+    """Every row before and behind the damage; some may come twice. Then whether that was all."""
+    up = Walk(db, f"SELECT {columns} FROM {table} ORDER BY {', '.join(order)}")  # noqa: S608 - our own names
+    falling = ", ".join(f"{key} DESC" for key in order)
+    down = Walk(db, f"SELECT {columns} FROM {table} ORDER BY {falling}")  # noqa: S608 - our own names
+
+    def rows() -> Iterator[Row]:
+        yield from up
+        if not up.whole:
+            yield from down
+
+    return rows(), lambda: up.whole
+
+
+def in_order(walk: Walk, highest: int) -> Iterator[Row]:
+    """Rows by rising number. The last one before the walk stops may be the damage, with a number
+    that is wrong; if it is right, the leaf pages will say so."""
+    held: Row | None = None
+    for row in walk:
+        if not (0 if held is None else held[0]) < row[0] <= highest:
+            return
+        if held is not None:
+            yield held
+        held = row
+    if held is not None and walk.whole:
+        yield held
+
+
+def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """The same numbers in as few ranges as possible."""
+    made: list[Range] = []
+    for first, last in sorted(ranges):
+        if made and made[-1][1] + 1 >= first:
+            made[-1] = (made[-1][0], max(made[-1][1], last))
+        else:
+            made.append((first, last))
+    return tuple(made)
 
 
 class _DamagedError(Exception):
@@ -35,7 +101,7 @@ class Pages:
         self._file, self._size = file, page_size
         self._count = -(-file.seek(0, 2) // page_size)
 
-    def rows(self, columns: range) -> Iterator[tuple[int, int, Values]]:
+    def rows(self, columns: range) -> Iterator[tuple[int, int, Row]]:
         """Page, rowid and values of every row of a table that has so many columns. The rowids of
         a page rise; a row that breaks the order has a damaged rowid, and is left out."""
         for number in range(2, self._count + 1):  # the first page is never a leaf of these tables
@@ -46,7 +112,7 @@ class Pages:
                 if (before is None or before[0] < rowid) and (after is None or rowid < after[0]):
                     yield number, rowid, values
 
-    def _rows_of(self, page: bytes, columns: range) -> Iterator[tuple[int, Values]]:
+    def _rows_of(self, page: bytes, columns: range) -> Iterator[tuple[int, Row]]:
         if page[:1] != bytes([_TABLE_LEAF]):
             return
         for cell in range(int.from_bytes(page[3:5], "big")):
@@ -76,7 +142,7 @@ class Pages:
         self._file.seek((number - 1) * self._size)
         return self._file.read(self._size)
 
-    def _row(self, page: bytes, place: int, columns: range) -> tuple[int, Values]:
+    def _row(self, page: bytes, place: int, columns: range) -> tuple[int, Row]:
         length, place = _varint(page, place)
         rowid, place = _varint(page, place)
         local = self._local(length)
@@ -139,7 +205,7 @@ def _types(payload: bytes) -> list[int]:
     return types
 
 
-def _values(payload: bytes, types: list[int]) -> Values:
+def _values(payload: bytes, types: list[int]) -> Row:
     at, _ = _varint(payload, 0)
     sizes = [_SIZES[kind] if kind < len(_SIZES) else (kind - _FIRST_BLOB) // 2 for kind in types]
     if min(sizes) < 0 or at + sum(sizes) != len(payload):
