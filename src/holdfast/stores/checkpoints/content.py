@@ -164,7 +164,7 @@ def _load(trees: Trees, layout: Layout, ref: str) -> Base | None:
     # A damaged checkpoint must not stand in the way of the next one.
     with contextlib.suppress(DamageError, OSError):
         commit = read_reference(layout.store, ref)
-        tree, _ = read_commit(trees, commit)
+        tree = read_commit(trees, commit).tree
         content = content_of(trees, bytes.fromhex(tree))
         return Base(ref=ref, commit=commit, content=content)
     return None

@@ -35,7 +35,6 @@ from holdfast.stores.checkpoints.repository import (
 )
 from holdfast.stores.checkpoints.sizes import Measured, measure
 from holdfast.stores.checkpoints.space import (
-    PACKING_CONFIG,
     most_for_packs,
     most_for_takes,
     store_bytes,
@@ -44,7 +43,7 @@ from holdfast.stores.checkpoints.space import (
 from holdfast.stores.checkpoints.sweep import sweep
 from holdfast.stores.files import read_file, replace, storage_errors
 from holdfast.stores.git.object_files import allocated_below, note_well_packed, object_files
-from holdfast.stores.git.program import GitFailedError
+from holdfast.stores.git.program import PACKING_CONFIG, GitFailedError
 from holdfast.stores.git.trees import Trees
 
 #: A pack of everything is worth making for so much garbage, so many single objects or packs.

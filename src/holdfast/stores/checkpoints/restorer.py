@@ -71,13 +71,13 @@ class Restorer:
     def load(self, checkpoint: str) -> Checkpoint:
         """A checkpoint by its whole id, even one that made room for another meanwhile."""
         try:
-            tree, message = read_commit(self._trees, checkpoint)
+            found = read_commit(self._trees, checkpoint)
         except (DamageError, ValueError):
             raise UnknownCheckpointError(
                 f"There is no checkpoint {checkpoint} any more.",
                 hint="`holdfast checkpoints list` shows those that there are.",
             ) from None
-        return parse(checkpoint, tree, message)
+        return parse(found.id, found.tree, found.message)
 
     def check(self, target: Checkpoint, safety: Checkpoint, paths: Sequence[str]) -> None:
         """Raise `UsageError` for paths that cannot be restored."""

@@ -168,7 +168,7 @@ class _Graph:
             return
         self._read.add(node)
         try:
-            tree = bytes.fromhex(read_commit(self._trees, oid.hex())[0])
+            tree = bytes.fromhex(read_commit(self._trees, oid.hex()).tree)
         except DamageError:
             self._damaged.add(node)
             return
@@ -316,6 +316,7 @@ def items(
 
 def _session(trees: Trees, checkpoint: str) -> str:
     try:
-        return parse(checkpoint, *read_commit(trees, checkpoint)).session or ""
+        found = read_commit(trees, checkpoint)
+        return parse(found.id, found.tree, found.message).session or ""
     except DamageError:
         return ""

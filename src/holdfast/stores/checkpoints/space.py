@@ -23,6 +23,7 @@ from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name
 from holdfast.stores.files import PRIVATE_FILE, read_file, storage_errors
 from holdfast.stores.git.object_files import allocated_below
 from holdfast.stores.git.pack_writer import join
+from holdfast.stores.git.program import PACKING_CONFIG
 
 _WEIGHED = "weighed"
 _ROOM_LOCK = "room.lock"
@@ -38,7 +39,6 @@ _PART = 10
 #: Beyond so many, looking for an object takes noticeably longer, and each takes a whole block.
 MOST_LOOSE = 2_000
 MOST_PACKS = 24
-PACKING_CONFIG = {"repack.writeBitmaps": "false", "pack.compression": "-1"}
 
 #: git fans objects out by the first byte of their id, evenly: one folder tells of all.
 _FOLDERS = 256

@@ -21,7 +21,6 @@ from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.repository import Layout, alone, opened, used
 from holdfast.stores.checkpoints.sizes import held_objects
 from holdfast.stores.checkpoints.space import (
-    PACKING_CONFIG,
     most_for_packs,
     most_for_takes,
     most_on_disk,
@@ -31,6 +30,7 @@ from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.git.object_files import note_also_well_packed, object_files
 from holdfast.stores.git.pack import index_oids
 from holdfast.stores.git.pack_writer import remove_pack
+from holdfast.stores.git.program import PACKING_CONFIG
 
 #: Less than this in a pack is not worth a copy of the rest.
 _LEAST_GARBAGE = 4_096

@@ -21,8 +21,11 @@ _PART_OF_PACK = re.compile(r"(?:pack|multi-pack-index)\b[-0-9a-z.]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loose:
-    """An object with a file of its own: what that takes, and how long it is."""
+    """An object with a file of its own. `touched` is when git wrote the file, or was asked to store
+    the same object again."""
 
+    path: Path
+    touched: float
     allocated: int
     size: int
 
@@ -54,11 +57,11 @@ def object_files(objects: Path) -> ObjectFiles:
     loose: dict[bytes, Loose] = {}
     packs: list[Path] = []
     temporary: list[Path] = []
-    for entry in _entries(objects):
+    for entry in entries_of(objects):
         if _FAN.fullmatch(entry.name):
             loose.update(_loose(entry, temporary))
         elif entry.name == "pack":
-            parts = {Path(part.path) for part in _entries(entry)}
+            parts = {Path(part.path) for part in entries_of(entry)}
             temporary += [part for part in parts if not _PART_OF_PACK.fullmatch(part.name)]
             found = [part for part in parts if _PACK.fullmatch(part.name)]
             packs += [pack for pack in found if pack.with_suffix(".idx") in parts]
@@ -97,14 +100,22 @@ def _well_packed(objects: Path) -> frozenset[str]:
 
 
 def _loose(folder: os.DirEntry[str], temporary: list[Path]) -> Iterator[tuple[bytes, Loose]]:
-    for file in _entries(folder):
+    for file in entries_of(folder):
         if not _REST.fullmatch(file.name):
             temporary.append(Path(file.path))
             continue
         with contextlib.suppress(FileNotFoundError):  # packed meanwhile
             status = file.stat(follow_symlinks=False)
             name = bytes.fromhex(folder.name + file.name)
-            yield name, Loose(allocated=allocated_bytes(status), size=status.st_size)
+            yield (
+                name,
+                Loose(
+                    path=Path(file.path),
+                    touched=status.st_mtime,
+                    allocated=allocated_bytes(status),
+                    size=status.st_size,
+                ),
+            )
 
 
 def allocated_below(folder: Path) -> int:
@@ -112,7 +123,7 @@ def allocated_below(folder: Path) -> int:
     total = 0
     waiting: list[os.DirEntry[str] | Path] = [folder]
     while waiting:
-        for entry in _entries(waiting.pop()):
+        for entry in entries_of(waiting.pop()):
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry)
                 continue
@@ -121,7 +132,8 @@ def allocated_below(folder: Path) -> int:
     return total
 
 
-def _entries(folder: os.DirEntry[str] | Path) -> Iterator[os.DirEntry[str]]:
+def entries_of(folder: os.DirEntry[str] | Path) -> Iterator[os.DirEntry[str]]:
+    """What lies in a folder; nothing when it is gone or is not a folder."""
     try:
         with os.scandir(folder) as entries:
             yield from entries

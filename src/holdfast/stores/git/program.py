@@ -46,6 +46,8 @@ _CONFIG = {
     "diff.external": "",
     "diff.renames": "false",
 }
+#: For commands that pack: compare well, and write nothing that only a server needs.
+PACKING_CONFIG = {"repack.writeBitmaps": "false", "pack.compression": "-1"}
 # A whole new environment: what is not named here, from GIT_DIR to GIT_TRACE, cannot leak in.
 _ENVIRONMENT = {
     "LC_ALL": "C",

@@ -61,14 +61,14 @@ class Trees:
             try:
                 found = self._read[tree] = _parsed(raw)
             except ValueError as error:
-                raise DamageError(f"{tree.hex()} in the checkpoint store is no tree.") from error
+                raise DamageError(f"{tree.hex()} is not a tree.") from error
         return found
 
     def raw(self, oid: bytes, kind: Kind) -> bytes:
         """An object's bytes; raises `DamageError` when it is missing or something else."""
         found, data = self.objects.read(oid)
         if found != kind:
-            raise DamageError(f"{oid.hex()} in the checkpoint store is no {kind.word}.")
+            raise DamageError(f"{oid.hex()} is not a {kind.word}.")
         return data
 
     def at(self, tree: bytes, path: bytes) -> Node | None:

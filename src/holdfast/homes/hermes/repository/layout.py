@@ -27,6 +27,7 @@ from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import read_file, storage_errors, sync_dir
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.program import Git
+from holdfast.stores.git.refs import each_ref
 
 FOLDER = "checkpoints"
 REFS = "refs/hermes/"
@@ -163,9 +164,7 @@ def forget_indexes(layout: HermesLayout, tips: Collection[str], *, before: float
 
 def tips_of(layout: HermesLayout) -> Iterator[tuple[str, str]]:
     """Each project with its newest checkpoint; those that git cannot read are left out."""
-    said = layout.git().run("for-each-ref", "--format=%(objectname) %(refname)", REFS)
-    for line in said.output.decode("utf-8", "surrogateescape").splitlines():
-        commit, _, ref = line.partition(" ")
+    for ref, commit in each_ref(layout.git(), REFS):
         project = ref.removeprefix(REFS)
         if PROJECT.fullmatch(project):
             yield project, commit

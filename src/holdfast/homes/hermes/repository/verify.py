@@ -9,7 +9,7 @@ from holdfast.homes.hermes.repository.layout import REFS, HermesLayout, read_rec
 from holdfast.model.verification import Damage, Verification
 from holdfast.stores.checkpoints.older_layout import LegacyRepository, LegacyShelf, repositories
 from holdfast.stores.checkpoints.sizes import measure
-from holdfast.stores.checkpoints.verify import damaged_objects
+from holdfast.stores.checkpoints.verify import object_damage
 from holdfast.stores.git.fsck import checked, suspects
 from holdfast.stores.git.program import Git, GitFailedError
 
@@ -43,13 +43,10 @@ def _references(layout: HermesLayout) -> Iterator[Damage]:
 
 def _objects(layout: HermesLayout, chains: Chains) -> Iterator[Damage]:
     found = checked(layout.git())
-    yield from found.packs()
     refs = list(chains.refs())
     suspected = suspects(found.lines)
     measured = measure(layout.shape, chains.trees.objects, refs, suspects=suspected)
-    yield from damaged_objects(measured, refs)
-    if found.gave_up:
-        yield Damage(kind="store", name=str(layout.store), reason=found.last)
+    yield from object_damage(found, measured, refs, layout.store)
 
 
 def _ends(chains: Chains) -> Iterator[Damage]:
