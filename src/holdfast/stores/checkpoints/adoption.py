@@ -1,7 +1,7 @@
-"""A checkpoint of an older repository, brought into the store: to be compared, and restored.
+"""Bring a checkpoint of an older repository into the store, to compare and restore it there.
 
-The older layout knew neither whole permissions nor empty directories, and had ignore rules of its
-own. What it did not know stays as it is now: a restore changes nothing that it cannot know.
+The older layout recorded neither full permissions nor empty directories, and it had its own ignore
+rules. A restore changes nothing that the older layout could not know.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""A checkpoint as a commit without parents: reason and details are its message."""
+"""A checkpoint in git: a commit without parents whose message holds the details, and a reference.
+
+Dropping a checkpoint only renames its reference, so nothing in it changes and it can come back:
+
+refs/holdfast/<project>/<name>                            listed, can be restored
+refs/holdfast-trash/<operation>/<n>/<project>/<name>      in the trash
+refs/holdfast-trash/rotated/<project>/<name>              made room for a newer checkpoint
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What git's trees cannot hold: whole permissions, and directories without captured files."""
+"""What a checkpoint's tree holds: the files, and a record of what git cannot store.
+
+git stores one permission bit and no empty directories. The record next to the `files` tree holds
+full permissions and empty directories. It is made from what a look saw.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find checkpoints: all, those of a project, the one that an id stands for."""
+"""Find checkpoints and projects: all of them, those of a project, the one that an id names."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from holdfast.errors import DamageError, UnknownCheckpointError
+from holdfast.errors import DamageError, GitFailedError, UnknownCheckpointError
 from holdfast.model.checkpoint import SHORTEST_PREFIX, Checkpoint, Project
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse, shown_refs
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, recorded, state_of
 from holdfast.stores.checkpoints.repository import REFS, Layout, opened
 from holdfast.stores.git.commits import read_commit
-from holdfast.stores.git.program import GitFailedError
 from holdfast.stores.git.refs import each_ref
 from holdfast.stores.git.trees import Trees
 

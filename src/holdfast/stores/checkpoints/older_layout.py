@@ -1,10 +1,10 @@
-"""Older repositories of checkpoints, one for each directory: moved aside, and still readable.
+"""Checkpoint repositories of an older layout, one per directory: moved aside, and still readable.
 
 checkpoints/<16 hex digits>/                      where they were
-checkpoints/legacy-<timestamp>/<16 hex digits>/   where they are after the first use
+checkpoints/legacy-<timestamp>/<16 hex digits>/   where they are after the first take
 
-Each is a git repository with a file HERMES_WORKDIR that names the directory it is about. Nothing in
-them is ever changed.
+Each is a git repository with a file HERMES_WORKDIR that names its directory. Nothing in them is
+ever changed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,16 @@ from holdfast.model.checkpoint import Captured, Checkpoint
 from holdfast.stores.checkpoints.content import Beside
 from holdfast.stores.checkpoints.finder import check_prefix
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, OLDER_REPOSITORY, Layout
-from holdfast.stores.files import make_private_dir, read_file, storage_errors, sync_dir, version_of
+from holdfast.stores.files import (
+    allocated_below,
+    make_private_dir,
+    read_file,
+    storage_errors,
+    sync_dir,
+    version_of,
+)
 from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.object import Kind
-from holdfast.stores.git.object_files import allocated_below
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.refs import is_id, read_reference
 from holdfast.stores.git.trees import Trees, path_text

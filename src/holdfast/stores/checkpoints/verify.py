@@ -1,7 +1,7 @@
-"""Prove that every checkpoint is whole, or name what is damaged and which checkpoints that costs.
+"""Check that every checkpoint is intact, or name the damage and the checkpoints that it affects.
 
-git reads and checks every object; which checkpoints need a damaged one is found in the same graph
-that the sizes are counted in. Nothing is changed.
+git reads and checks every object. The graph that also gives the sizes tells which checkpoints need
+a damaged object. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from holdfast.errors import DamageError
+from holdfast.errors import DamageError, GitFailedError
 from holdfast.model.verification import Damage, Verification
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs, parse
 from holdfast.stores.checkpoints.content import content_of
@@ -20,7 +20,6 @@ from holdfast.stores.checkpoints.sizes import Measured, measure, root_name
 from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.fsck import Checked, checked, suspects
 from holdfast.stores.git.index_file import index_objects
-from holdfast.stores.git.program import GitFailedError
 from holdfast.stores.git.trees import Trees
 
 _REF = re.compile(r"^error: (refs/holdfast\S*): (.+)$")

@@ -1,4 +1,4 @@
-"""Commits of git, read without trust."""
+"""Commits, read without trusting them."""
 
 from __future__ import annotations
 

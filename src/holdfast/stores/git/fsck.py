@@ -1,4 +1,4 @@
-"""What git finds when it looks at every object of a repository, in its own words."""
+"""Run `git fsck` and read what it says."""
 
 from __future__ import annotations
 

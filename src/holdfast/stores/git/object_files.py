@@ -1,4 +1,4 @@
-"""The files of the object store: single objects, packs, and what killed processes left."""
+"""The files below `objects/`: loose objects, packs, and what killed processes left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.stores.files import allocated_bytes, read_file, replace
+from holdfast.stores.files import allocated_bytes, entries_of, read_file, replace
 
 _FAN = re.compile(r"[0-9a-f]{2}")
 _REST = re.compile(r"[0-9a-f]{38}")
@@ -116,29 +116,6 @@ def _loose(folder: os.DirEntry[str], temporary: list[Path]) -> Iterator[tuple[by
                     size=status.st_size,
                 ),
             )
-
-
-def allocated_below(folder: Path) -> int:
-    """The bytes of all files in a folder and below; links are not followed."""
-    total = 0
-    waiting: list[os.DirEntry[str] | Path] = [folder]
-    while waiting:
-        for entry in entries_of(waiting.pop()):
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(entry)
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                total += allocated_bytes(entry.stat(follow_symlinks=False))
-    return total
-
-
-def entries_of(folder: os.DirEntry[str] | Path) -> Iterator[os.DirEntry[str]]:
-    """What lies in a folder; nothing when it is gone or is not a folder."""
-    try:
-        with os.scandir(folder) as entries:
-            yield from entries
-    except (FileNotFoundError, NotADirectoryError):
-        return
 
 
 def _allocated(path: Path) -> int:

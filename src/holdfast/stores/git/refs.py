@@ -1,7 +1,10 @@
-"""Make the reference that makes a checkpoint.
+"""References: loose files, packed-refs, and transactions.
 
-git names one before its bytes are on the disk, unless it is told otherwise: a power cut leaves an
-empty one, and git would have to be started.
+`NewReference` writes a loose reference in process: git would have to be started, and by default it
+names a reference before the bytes are on the disk, so that a power cut leaves an empty one.
+
+packed-refs holds references that have no file of their own. Taking one out means writing the whole
+file again, so `unlist` takes out all references of a folder at once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Trees of git as plain values: read, patched, compared, without a process and without an index.
+"""Trees as plain values: read, patched and compared in process, without an index.
 
-Names are bytes of whatever encoding, paths have `/`. Nothing here recurses: a path may have two
+Names are bytes in any encoding, paths use `/`. Nothing here recurses, because a path may have two
 thousand folders in it.
 """
 

@@ -1,4 +1,9 @@
-"""A checkpoint of Hermes as git has it: a commit whose parent is the checkpoint before."""
+"""Chains of checkpoints: each is a commit whose parent is the checkpoint before.
+
+A chain ends where git's file `shallow` says so: a commit listed there counts as having no parent,
+for every git and so for Hermes. So the oldest checkpoints of a project can go while the others keep
+their ids, and while Hermes takes the next one: the reference that Hermes moves is not touched.
+"""
 
 from __future__ import annotations
 

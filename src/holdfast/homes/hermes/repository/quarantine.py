@@ -1,7 +1,9 @@
-"""The files of the object store with their times: when each was written, or last wanted again.
+"""Object files on their way out: moved aside, checked once more, and only then removed.
 
-git touches an object's file, or its pack, when somebody stores what is there already. So a time
-tells when it may have been counted upon.
+git touches an object's file, or its pack, when somebody stores an object that is already there. So
+Hermes may start to rely on an object in the very moment in which it is moved: either git touched
+the file before, which shows, or git does not find it and writes it again. Whatever was touched
+comes back.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from holdfast.stores.files import PRIVATE_DIR, read_file, storage_errors
-from holdfast.stores.git.object_files import Loose, ObjectFiles, entries_of
+from holdfast.stores.files import PRIVATE_DIR, entries_of, read_file, storage_errors
+from holdfast.stores.git.object_files import Loose, ObjectFiles
 from holdfast.stores.git.program import Git
 
 _FAN = re.compile(r"[0-9a-f]{2}")

@@ -1,10 +1,10 @@
-"""Change which checkpoints a project has, without changing those that stay more than need be.
+"""Change which checkpoints a project has, and rewrite as few of the others as possible.
 
-While the oldest go, nothing is written anew: the chain is cut, and ids, times, reasons stay. When
-one goes from the middle, or comes back to it, the newer ones are written anew with another parent:
-times, reasons and trees stay, ids do not, and the reference moves.
+When the oldest go, no commit is rewritten: the chain is cut, and ids, times and reasons stay. When
+one leaves the middle or returns to it, the newer commits are rewritten with another parent: times,
+reasons and trees stay, ids change, and the reference moves.
 
-Order of writing: references that hold what goes, then what is new, then cuts and references, and
+Order of writing: references that hold what leaves, then new commits, then cuts and references, and
 last what nothing needs any more. Killed in between, every chain is whole, old or new.
 """
 

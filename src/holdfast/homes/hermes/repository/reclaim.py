@@ -1,8 +1,9 @@
-"""Which objects of the store something needs, or may need in a moment.
+"""Give back the space of objects that nothing needs, next to a Hermes that may be writing.
 
-Hermes writes objects first and their reference last, and knows no lock. So what was written or
-touched a short while ago counts as needed, with everything that it leads to, as git itself counts
-it; and so does what is in an index.
+Hermes writes objects first and their reference last, and takes no lock. So an object that was
+written or touched in the last minutes counts as needed, with everything that it leads to, and so
+does everything in an index. Hermes kills a git that is slow, so whatever it is about to refer to is
+younger than that. Folders are never removed: git does that, and makes writers next to it fail.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from holdfast.errors import DamageError
+from holdfast.errors import DamageError, GitFailedError
 from holdfast.homes.hermes.repository.chains import forget_graph
 from holdfast.homes.hermes.repository.layout import (
     HermesLayout,
@@ -31,12 +32,12 @@ from holdfast.homes.hermes.repository.quarantine import (
 )
 from holdfast.homes.hermes.repository.rebuild import cut_off_what_is_gone
 from holdfast.stores.checkpoints.reclaim import Reclaimed
-from holdfast.stores.files import storage_errors
+from holdfast.stores.files import allocated_below, storage_errors
 from holdfast.stores.git.commits import parse_commit
 from holdfast.stores.git.index_file import index_objects
 from holdfast.stores.git.object import Kind
-from holdfast.stores.git.object_files import Loose, allocated_below, object_files
-from holdfast.stores.git.program import PACKING_CONFIG, GitFailedError
+from holdfast.stores.git.object_files import Loose, object_files
+from holdfast.stores.git.program import PACKING_CONFIG
 from holdfast.stores.git.trees import TREE_ENTRY
 
 _GITLINK = b"160000"

@@ -1,9 +1,10 @@
-"""Prove that every checkpoint of Hermes is whole, or name what is damaged and what that costs."""
+"""Check that every checkpoint of Hermes is intact, or name the damage and what it affects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from holdfast.errors import GitFailedError
 from holdfast.homes.hermes.repository.chains import Chains
 from holdfast.homes.hermes.repository.layout import REFS, HermesLayout, read_record, unreadable
 from holdfast.model.verification import Damage, Verification
@@ -11,7 +12,7 @@ from holdfast.stores.checkpoints.older_layout import LegacyRepository, LegacyShe
 from holdfast.stores.checkpoints.sizes import measure
 from holdfast.stores.checkpoints.verify import object_damage
 from holdfast.stores.git.fsck import checked, suspects
-from holdfast.stores.git.program import Git, GitFailedError
+from holdfast.stores.git.program import Git
 
 
 def verify(layout: HermesLayout) -> Verification:
