@@ -69,6 +69,7 @@ class HermesHome:
 
     @cached_property
     def _checkpoints(self) -> HermesCheckpoints:
+        from holdfast.homes.hermes.checkpoints import HermesCheckpoints
 
         return HermesCheckpoints(
             self.root, self.state, self._trash, self.log.read, self._clock, self._checkpoint_bytes
