@@ -47,6 +47,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
         Json,
         Message,
         Session,
+        SessionChange,
         SessionFilter,
         SessionOrder,
     )
@@ -254,6 +255,16 @@ class SessionStore(Protocol):
 
     def append(self, session_id: str, messages: Sequence[Message], *, now: float) -> Addition: ...
 
+    def replace(
+        self, session_id: str, messages: Sequence[Message], *, after: int, mark: str, now: float
+    ) -> Addition:
+        """Let messages take the place of all that follow number `after`. What is not among them
+        stays in the store with what it used, and `mark` among its extra fields. A given message
+        that is stored, unchanged and by its number, is not stored again."""
+
+    def update(self, session_id: str, change: SessionChange) -> Session:
+        """What was used so far stays in the ledger under the model that used it."""
+
     def end(self, session_id: str, reason: str, *, at: float) -> Session: ...
 
     def reopen(self, session_id: str, *, at: float) -> Session: ...
@@ -293,8 +304,15 @@ class SessionStore(Protocol):
         """Those that worked for these sessions, and those that worked for them, and so on."""
 
     def messages(
-        self, session_id: str, *, after: int = 0, limit: int | None = None
-    ) -> Iterator[Message]: ...
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> Iterator[Message]:
+        """All that are stored between two numbers, also those that others replaced."""
 
     def search(self, asked: Search) -> Sequence[Hit]: ...
 
@@ -439,11 +457,8 @@ class Notifier(Protocol):
     def tell(self, event: Event, stop: Callable[[], bool] = ...) -> None: ...
 
 
-class CheckpointStore(Protocol):
-    """Checkpoints of all projects of a home. Reading creates nothing.
-
-    A `tree` is that of a checkpoint (`Checkpoint.tree`) or of the working tree (`Sight.tree`).
-    """
+class CheckpointTaker(Protocol):
+    """What an agent calls before it changes something."""
 
     def take(
         self,
@@ -458,6 +473,13 @@ class CheckpointStore(Protocol):
         """Capture the working tree if it changed. With `paths` only these are looked at: they and
         everything below them; the rest is what the last checkpoint says."""
 
+
+class CheckpointStore(CheckpointTaker, Protocol):
+    """Checkpoints of all projects of a home. Reading creates nothing.
+
+    A `tree` is that of a checkpoint (`Checkpoint.tree`) or of the working tree (`Sight.tree`).
+    """
+
     def look(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Sight:
         """The working tree as it is now, to be compared with a checkpoint."""
 
@@ -469,12 +491,6 @@ class CheckpointStore(Protocol):
 
     def reading(self) -> AbstractContextManager[None]:
         """Meanwhile nothing goes that an answer named: for calls that belong together."""
-
-    def older(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
-        """Those of an older layout that `list` does not have, the newest first."""
-
-    def adopt_older(self, prefix: str) -> tuple[Checkpoint, Checkpoint] | None:
-        """Bring one of those into the store; what it was, and what it is. None without one."""
 
     def ready(self, checkpoint: Checkpoint) -> Checkpoint:
         """The same one as it can be compared and restored. One that another agent keeps is brought

@@ -14,11 +14,10 @@ import pytest
 
 from holdfast.errors import UnknownCheckpointError
 from holdfast.homes.bounding import Bounder, Pace
-from holdfast.homes.hermes.repository.object_ages import loose_files
+from holdfast.homes.hermes.repository.quarantine import loose_files
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.report import Report, Result
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.rules import Rules
+from holdfast.policy.rules import CheckpointPolicy, Rules
 from holdfast.services.prune_checkpoints import plan_drop
 from holdfast.stores import lock
 from tests.compat.hermes_store import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.prune_checkpoints import plan_drop
 from holdfast.services.rollback import rollback
 from tests.compat.hermes_release import NEWEST, OLDEST

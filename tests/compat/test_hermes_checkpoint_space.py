@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import BusyError
-from holdfast.homes.hermes.repository.gc_lock import gc_lock
-from holdfast.homes.hermes.repository.object_ages import loose_files, pack_files
-from holdfast.homes.hermes.repository.quarantine import Quarantine
-from holdfast.homes.hermes.repository.reclaiming import GRACE, reclaim
+from holdfast.homes.hermes.repository.locks import gc_lock
+from holdfast.homes.hermes.repository.quarantine import Quarantine, loose_files, pack_files
+from holdfast.homes.hermes.repository.reclaim import GRACE, reclaim
 from tests.compat.hermes_store import Home, git, project, recorded
 
 

@@ -21,9 +21,8 @@ from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.model.search import Search
 from holdfast.model.session import Message, SessionFilter
-from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.lifecycle import SessionOptions, Transcript
-from holdfast.policy.rules import DAY, Caps, Files, Limits, Policy, Rules
+from holdfast.policy.rules import DAY, Caps, Files, GcRules, Limits, Policy, Rules
 from holdfast.policy.selection import Selection
 from holdfast.services.apply import apply
 from holdfast.services.archive import plan_archive

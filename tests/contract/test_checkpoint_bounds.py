@@ -21,21 +21,27 @@ from holdfast.model.maintenance import MaintenanceResult, Step
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action
 from holdfast.model.report import Report, Result
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.rules import Rules
+from holdfast.policy.rules import CheckpointPolicy, Rules
 from holdfast.services.prune_checkpoints import bound_checkpoints, plan_drop
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo, undo_latest
 from holdfast.spine.keeper import Keeper
-from holdfast.stores.shadowgit import reclaiming, restore_record, tidying
-from holdfast.stores.shadowgit.dropping import ROTATED, Move, all_refs, move, project_refs
-from holdfast.stores.shadowgit.projects import read_record, write_record
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.repository import Layout, project_of, used
-from holdfast.stores.shadowgit.restore_record import Restoration
-from holdfast.stores.shadowgit.tidying import tidy
+from holdfast.stores.checkpoints import reclaim as reclaim_module
+from holdfast.stores.checkpoints import restore_record, space
+from holdfast.stores.checkpoints.checkpoint_commit import (
+    ROTATED,
+    Move,
+    all_refs,
+    move,
+    project_refs,
+)
+from holdfast.stores.checkpoints.projects import read_record, write_record
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.repository import Layout, project_of, used
+from holdfast.stores.checkpoints.restore_record import Restoration
+from holdfast.stores.checkpoints.space import tidy
 from tests.checkpointing import DAY, Bench, contents, facts, file_bytes, fsck
 
 NOW = CheckpointPolicy(use_trash=False)
@@ -467,7 +473,7 @@ def test_without_room_for_a_pack_only_single_objects_go(
     ids = [bench.take(workdir, size=1_000) for _ in range(80)]
     bench.unpack()
     # More than any disk has free.
-    monkeypatch.setattr(reclaiming, "_MARGIN", 2**62)
+    monkeypatch.setattr(reclaim_module, "_MARGIN", 2**62)
     report = bench.prune(replace(NOW, max_count=70))
     (outcome,) = (each for each in report.outcomes if each.kind == SPACE)
     assert "too little room" in outcome.reason
@@ -481,7 +487,7 @@ def test_many_single_objects_are_put_into_a_pack(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workdir = bench.project()
-    monkeypatch.setattr(tidying, "MOST_LOOSE", 0)
+    monkeypatch.setattr(space, "MOST_LOOSE", 0)
     ids = bench.takes(workdir, 60)
     loose = sum(1 for _ in bench.objects.glob("??/*"))
     assert loose < 200  # of 300: whenever there is one in the folder that is looked at
@@ -493,7 +499,7 @@ def test_nothing_is_packed_while_the_store_is_in_use(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.takes(bench.project(), 20)
-    monkeypatch.setattr(tidying, "MOST_PACKS", -1)
+    monkeypatch.setattr(space, "MOST_PACKS", -1)
     with used(bench.store.layout):
         assert not tidy(bench.store.layout)
     assert tidy(bench.store.layout)

@@ -17,9 +17,9 @@ from holdfast.model.checkpoint import TakeOutcome, Taking
 from holdfast.model.places import StrPath
 from holdfast.model.watched import Seen, Watched
 from holdfast.services.watch import Follower, Pace, Step, watch
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.store import ShadowGitStore
-from holdfast.stores.shadowgit.watching import Following, following
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.store import ShadowGitStore
+from holdfast.stores.checkpoints.watch import Following, following
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 

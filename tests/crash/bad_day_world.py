@@ -15,7 +15,7 @@ from holdfast.errors import CannotUndoError
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.session import SessionFilter
-from holdfast.policy.retention import plan
+from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
 from holdfast.services.archive import plan_archive
@@ -27,7 +27,7 @@ from holdfast.services.settle import settle_if_needed
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
 from holdfast.stores import processes
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import contents, fsck
 from tests.crash.chaos_receipts import receipts
 from tests.crash.chaos_sessions import checked

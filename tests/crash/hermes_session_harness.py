@@ -18,7 +18,7 @@ from pathlib import Path
 from holdfast.errors import CannotUndoError
 from holdfast.homes.hermes.home import HermesHome
 from holdfast.model.session import SessionFilter
-from holdfast.policy.retention import plan
+from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
 from holdfast.services.archive import plan_archive

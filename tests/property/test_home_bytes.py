@@ -18,9 +18,9 @@ from holdfast.homes.embedded import open_sessions
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.plan import Action
 from holdfast.model.session import Message, SessionFilter
-from holdfast.policy.headroom import cap_uses
+from holdfast.policy.cap_use import cap_uses
 from holdfast.policy.lifecycle import SessionOptions, Transcript
-from holdfast.policy.retention import plan
+from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Caps, Limits, Policy
 from holdfast.ports import Home
 from holdfast.services.apply import apply

@@ -18,8 +18,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.item import REQUEST_DUMP, SESSION, SPACE, TRANSCRIPT
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import EndReason, Session, SessionFilter
-from holdfast.policy.gc_rules import GcRules
-from holdfast.policy.rules import DAY, Caps, Files, Limits, Policy, Rules
+from holdfast.policy.rules import DAY, Caps, Files, GcRules, Limits, Policy, Rules
 from holdfast.policy.selection import Selection
 from holdfast.services.apply import apply
 from holdfast.services.delete import plan_delete

@@ -14,7 +14,7 @@ from holdfast.model.item import CHECKPOINT, LEGACY
 from holdfast.model.operation import LogView
 from holdfast.ports import Space
 from holdfast.spine.keeper import Keeper
-from holdfast.stores.shadowgit.repository import Layout
+from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.trash_folder import TrashFolder
 
 

@@ -19,8 +19,8 @@ from holdfast.ports import CheckpointStore, Clock
 from holdfast.services.rollback import left_alone, perform
 from holdfast.spine.keeper import in_a_word
 from holdfast.spine.outcomes import ALREADY_GONE, NO_CHECKPOINT_STORE, NOT_REACHED
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.repository import Layout
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.repository import Layout
 
 
 class RollBack:

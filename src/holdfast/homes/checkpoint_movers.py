@@ -26,15 +26,15 @@ from holdfast.spine.outcomes import (
     PLACE_TAKEN,
     TRASH_TAKEN,
 )
+from holdfast.stores.checkpoints.checkpoint_commit import Move, Ref, all_refs, move
+from holdfast.stores.checkpoints.older_layout import version_at
+from holdfast.stores.checkpoints.projects import read_record
+from holdfast.stores.checkpoints.reclaim import unlock
+from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name, used
+from holdfast.stores.checkpoints.sizes import CUT_SHORT, in_use, version_of
 from holdfast.stores.files import make_private_dir, sync_dir
-from holdfast.stores.shadowgit import legacy
-from holdfast.stores.shadowgit.checkpoint_items import CUT_SHORT, in_use, version_of
-from holdfast.stores.shadowgit.dropping import Move, Ref, all_refs, move
-from holdfast.stores.shadowgit.git import GitFailedError
-from holdfast.stores.shadowgit.object_files import allocated_below
-from holdfast.stores.shadowgit.projects import read_record
-from holdfast.stores.shadowgit.reclaiming import unlock
-from holdfast.stores.shadowgit.repository import Layout, alone, used
+from holdfast.stores.git.object_files import allocated_below
+from holdfast.stores.git.program import GitFailedError
 from holdfast.stores.trash_folder import TrashFolder
 
 #: How often to look when references are changed between the look and the change, before nobody
@@ -239,7 +239,7 @@ class LegacyMover:
         return Presence(here=True, obstacle=self._obstacle(removal, place))
 
     def _obstacle(self, removal: Removal, place: Path) -> str:
-        changed = legacy.version_at(place) != removal.item.version
+        changed = version_at(place) != removal.item.version
         return self._protects(removal.item) or (CHANGED if changed else "")
 
     def _drop(self, removal: Removal) -> Moved:
@@ -274,6 +274,6 @@ class LegacyMover:
     def _places(self, removal: Removal) -> tuple[Path, Path]:
         """Where it is, and where its copy goes. A saved plan is a file that anybody may have
         written: only such names are ours."""
-        if not legacy.is_name(removal.item.id):
+        if not is_older_name(removal.item.id):
             raise UsageError("not the name of an archive of older checkpoints")
         return self._layout.folder / removal.item.id, self._trash.path(removal)

@@ -9,7 +9,7 @@ from holdfast.errors import StorageError, UnknownSessionError, UsageError
 from holdfast.model.item import ARCHIVED, SESSION, Item
 from holdfast.model.plan import Plan
 from holdfast.model.session import SessionFilter
-from holdfast.policy.lineage import Along
+from holdfast.policy.decision import Along
 from holdfast.policy.named import plan_named
 from holdfast.policy.rules import TRIVIAL_MAX
 from holdfast.ports import Home, SessionStore

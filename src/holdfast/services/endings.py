@@ -8,7 +8,7 @@ from holdfast.model.inventory import Inventory
 from holdfast.model.plan import Plan
 from holdfast.model.report import Result
 from holdfast.model.session import SessionFilter
-from holdfast.policy.endings import plan_endings
+from holdfast.policy.named import plan_endings
 from holdfast.ports import Clock, Home, Progress
 from holdfast.services.apply import apply
 

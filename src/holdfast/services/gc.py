@@ -9,8 +9,7 @@ from holdfast.model.inventory import Inventory
 from holdfast.model.plan import Plan
 from holdfast.model.session import SessionFilter
 from holdfast.policy.gc import plan_gc
-from holdfast.policy.gc_rules import GcRules
-from holdfast.policy.rules import Policy
+from holdfast.policy.rules import GcRules, Policy
 from holdfast.ports import Home, Progress
 
 

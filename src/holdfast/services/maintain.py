@@ -22,7 +22,7 @@ from holdfast.model.plan import Shortfall
 from holdfast.model.report import Report
 from holdfast.model.session import SessionFilter
 from holdfast.model.units import format_count
-from holdfast.policy.headroom import CapUse, cap_uses
+from holdfast.policy.cap_use import CapUse, cap_uses
 from holdfast.policy.rules import DAY, Policy
 from holdfast.policy.schedule import is_due, next_due
 from holdfast.ports import Clock, Home, MaintenanceGate, Notifier, Progress

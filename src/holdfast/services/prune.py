@@ -8,7 +8,7 @@ from holdfast.model.inventory import Inventory
 from holdfast.model.item import ARCHIVED_KINDS
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
-from holdfast.policy.retention import plan
+from holdfast.policy.planner import plan
 from holdfast.policy.rules import Files, Policy
 from holdfast.policy.selection import Selection
 from holdfast.ports import Home, Progress

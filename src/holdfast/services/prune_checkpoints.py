@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.checkpoints import plan_checkpoints, plan_named_checkpoints
-from holdfast.policy.retention import plan_all
+from holdfast.policy.named import plan_all, plan_named_checkpoints
+from holdfast.policy.planner import plan_checkpoints
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointUpkeep, Clock, Home, Progress
 from holdfast.services.apply import apply
 from holdfast.services.silent import Silent

@@ -7,17 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from holdfast.config import Settings
-from holdfast.config.key import SESSIONS
-from holdfast.config.keys_lifecycle import ABANDONED_HOURS
 from holdfast.errors import HoldfastError
 from holdfast.model.inventory import Inventory
 from holdfast.model.maintenance import Step
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.retention import plan, plan_upkeep
-from holdfast.policy.rules import Files
-from holdfast.policy.waiting import with_waiting
+from holdfast.policy.cap_use import with_waiting
+from holdfast.policy.planner import plan, plan_upkeep
+from holdfast.policy.rules import CheckpointPolicy, Files
 from holdfast.ports import Archive, Home, Progress
 from holdfast.services.endings import plan_home_endings
 from holdfast.services.gc import plan_home_gc
@@ -62,7 +59,9 @@ def _ends_abandoned(settings: Settings, home: Home) -> bool:
     that is down is not dead."""
     if home.root == home.state:
         return settings.sessions.abandoned_hours > 0
-    return settings.sessions.abandoned_hours > 0 and settings.is_in_file(SESSIONS, ABANDONED_HOURS)
+    return settings.sessions.abandoned_hours > 0 and settings.is_in_file(
+        "sessions", "abandoned_hours"
+    )
 
 
 def plan_step(

@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import TakeOutcome, Taking
 from holdfast.model.printable import one_line
 from holdfast.model.watched import Seen, Watched
-from holdfast.ports import CheckpointStore, Clock
+from holdfast.ports import CheckpointTaker, Clock
 
 _NAMED = 3
 #: How often to see whether somebody wants it to stop.
@@ -63,7 +63,7 @@ USUAL_PACE = Pace()
 
 
 def watch(
-    store: CheckpointStore,
+    store: CheckpointTaker,
     workdir: Path,
     follower: Follower,
     *,
@@ -100,7 +100,7 @@ def _settled(follower: Follower, pace: Pace, stopped: Stopped) -> Seen:
 class _Watch:
     """The state of a watch: what it did, and when it last looked at everything."""
 
-    def __init__(self, store: CheckpointStore, workdir: Path, clock: Clock, pace: Pace) -> None:
+    def __init__(self, store: CheckpointTaker, workdir: Path, clock: Clock, pace: Pace) -> None:
         self.done = Watched()
         self._store = store
         self._workdir = workdir

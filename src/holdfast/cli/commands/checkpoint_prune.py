@@ -15,8 +15,7 @@ from holdfast.errors import UsageError
 from holdfast.model.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from holdfast.policy.checkpoint_rules import CheckpointPolicy
-    from holdfast.policy.rules import Rules
+    from holdfast.policy.rules import CheckpointPolicy, Rules
 
 _COUNT = click.IntRange(min=1)
 _DAY = 86_400.0

@@ -14,9 +14,8 @@ from holdfast.homes.checkpoints import FOLDER, checkpoint_store
 from holdfast.homes.hermes.checkpoints_mover import BothCheckpoints, HermesCheckpointMover
 from holdfast.homes.hermes.checkpoints_scan import HermesCheckpointFolder
 from holdfast.homes.hermes.checkpoints_space import HermesCheckpointSpace
-from holdfast.homes.hermes.repository.known import check_known
+from holdfast.homes.hermes.repository.doubts import check_known, who_runs
 from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout
-from holdfast.homes.hermes.repository.running import who_runs
 from holdfast.homes.hermes.repository.store import HermesCheckpointStore
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.item import CHECKPOINT, LEGACY
@@ -24,9 +23,8 @@ from holdfast.model.operation import LogView
 from holdfast.model.plan import PlanItem
 from holdfast.ports import CheckpointStore, CheckpointUpkeep, Clock, Space
 from holdfast.spine.keeper import Keeper
-from holdfast.stores.shadowgit.legacy import PREFIX
-from holdfast.stores.shadowgit.repository import Layout
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, Layout
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.trash_folder import TrashFolder
 
 _NOTES = "hermes"
@@ -83,16 +81,7 @@ class HermesCheckpoints:
     def store(self, how: Capturing | None = None) -> CheckpointStore:
         """The checkpoints of Hermes and of Holdfast in this home."""
         wanted = how or Capturing()
-        own = checkpoint_store(
-            self._state,
-            user_home=wanted.user_home,
-            max_file_size=wanted.max_file_size,
-            excludes=wanted.excludes,
-            max_snapshots=wanted.max_snapshots,
-            max_bytes=wanted.max_bytes,
-            home=self._root,
-            hash_all=wanted.hash_all,
-        )
+        own = checkpoint_store(self._state, wanted, home=self._root)
         return HermesCheckpointStore(self._layout, own, here=wanted.here)
 
     def _running(self) -> str | None:
@@ -101,7 +90,7 @@ class HermesCheckpoints:
     def _protects(self, item: PlanItem) -> str | None:
         """An older Hermes writes into older repositories that nobody moved aside. So they stay
         while a Hermes runs that may be so old."""
-        if item.id.startswith(PREFIX) or self._layout.exists():
+        if item.id.startswith(LEGACY_PREFIX) or self._layout.exists():
             return None  # no Hermes writes there any more
         why = self._running()
         return None if why is None else f"{why}; {_IN_USE}"

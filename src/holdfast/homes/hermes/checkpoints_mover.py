@@ -13,21 +13,18 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from holdfast.errors import DamageError
-from holdfast.homes.hermes.repository.chains import Chains, placed, ref_of
-from holdfast.homes.hermes.repository.changing import changing
-from holdfast.homes.hermes.repository.commits import Link, read_link
-from holdfast.homes.hermes.repository.items import version_of
-from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout
-from holdfast.homes.hermes.repository.notes import Mark, read_notes, write_notes
-from holdfast.homes.hermes.repository.rebuilding import Wanted, moves_tip, rebuild, settle
-from holdfast.homes.hermes.repository.records import read_record
+from holdfast.homes.hermes.repository.chains import Chains, Link, placed, read_link, ref_of
+from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout, read_record
+from holdfast.homes.hermes.repository.locks import changing
+from holdfast.homes.hermes.repository.notes import Mark, read_notes, version_of, write_notes
+from holdfast.homes.hermes.repository.rebuild import Wanted, moves_tip, rebuild, settle
 from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.ports import Mover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, TRASH_TAKEN
-from holdfast.stores.shadowgit.dropping import Ref
-from holdfast.stores.shadowgit.git import GitFailedError
+from holdfast.stores.checkpoints.checkpoint_commit import Ref
+from holdfast.stores.git.program import GitFailedError
 
 _HOLDER = "checkpoints prune"
 _NO_STORE = "there is no checkpoint store of Hermes in this home"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.hermes.repository.layout import HermesLayout
-from holdfast.homes.hermes.repository.reclaiming import reclaim
+from holdfast.homes.hermes.repository.reclaim import reclaim
 from holdfast.model.operation import Removal
 from holdfast.model.report import Outcome, Result
 from holdfast.ports import Clock, Space

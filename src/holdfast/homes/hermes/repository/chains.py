@@ -1,19 +1,140 @@
-"""Every chain of the store as it is at one moment, with what our trash holds."""
+"""A checkpoint of Hermes as git has it: a commit whose parent is the checkpoint before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+import shutil
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from holdfast.homes.hermes.repository.commits import Link, walk
-from holdfast.homes.hermes.repository.cuts import read_cuts
-from holdfast.homes.hermes.repository.layout import HermesLayout, opened
-from holdfast.homes.hermes.repository.references import tips_of
-from holdfast.stores.shadowgit.dropping import Ref, all_refs
-from holdfast.stores.shadowgit.loose_object import LooseObjects
-from holdfast.stores.shadowgit.trees import Trees
+from holdfast.errors import BusyError, DamageError
+from holdfast.homes.hermes.repository.layout import HermesLayout, opened, tips_of
+from holdfast.homes.hermes.repository.locks import GitLock
+from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
+from holdfast.stores.files import read_file, storage_errors
+from holdfast.stores.git.object import Kind, LooseObjects
+from holdfast.stores.git.trees import Trees
+
+_HEADER = re.compile(rb"tree ([0-9a-f]{40})\n((?:parent [0-9a-f]{40}\n)*)author ([^\n]*)\n")
+_PARENT = re.compile(rb"parent ([0-9a-f]{40})\n")
+_WHEN = re.compile(rb" (-?\d{1,18}) [-+]\d{4}$")
+
+_CUTS = "shallow"
+_OID = re.compile(r"[0-9a-f]{40}")
+_PAUSE = 0.05
+_TRIES = 100
+_USUAL_FILE = 0o644
 
 _TIME_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One commit of a chain. `parent` is "" for the first; `time` is that of its author, which is
+    the one that Hermes shows; `raw` is the commit itself."""
+
+    id: str
+    parent: str
+    tree: str
+    time: float
+    reason: str
+    raw: bytes
+
+
+def read_link(trees: Trees, commit: str) -> Link:
+    """Read a commit; raises `DamageError` when it is missing, damaged or none of Hermes's."""
+    return parse_link(commit, trees.raw(bytes.fromhex(commit), Kind.COMMIT))
+
+
+def parse_link(commit: str, raw: bytes) -> Link:
+    """What a commit says; raises `DamageError` for one that is none of Hermes's."""
+    found = _HEADER.match(raw)
+    when = None if found is None else _WHEN.search(found[3])
+    if found is None or when is None:
+        raise DamageError(f"The commit {commit} in the checkpoint store is no checkpoint.")
+    parents = _PARENT.findall(found[2])
+    message = raw.partition(b"\n\n")[2]
+    return Link(
+        id=commit,
+        parent=parents[0].decode("ascii") if parents else "",
+        tree=found[1].decode("ascii"),
+        time=float(when[1]),
+        reason=message.decode("utf-8", "replace").strip().partition("\n")[0],
+        raw=raw,
+    )
+
+
+def write_after(trees: Trees, link: Link, parent: str) -> Link:
+    """The same checkpoint with another one before it, "" for none: all but its id stays.
+
+    The same two give the same commit, so whoever puts things back gets the old ids back.
+    """
+    found = _HEADER.match(link.raw)
+    if found is None:
+        raise DamageError(f"The commit {link.id} in the checkpoint store is no checkpoint.")
+    rest = link.raw[found.end(2) :]
+    before = f"parent {parent}\n" if parent else ""
+    text = f"tree {link.tree}\n{before}".encode("ascii") + rest
+    return read_link(trees, trees.put(Kind.COMMIT, text).hex())
+
+
+def walk(trees: Trees, tip: str, cuts: Collection[str]) -> tuple[Link, ...]:
+    """A chain, the newest first, to its end or to where it was cut.
+
+    What cannot be read ends it: `verify` names that, and the newer ones can still be used.
+    """
+    found: list[Link] = []
+    seen: set[str] = set()
+    while tip and tip not in seen:
+        seen.add(tip)
+        try:
+            link = read_link(trees, tip)
+        except DamageError:
+            break
+        found.append(link)
+        tip = "" if link.id in cuts else link.parent
+    return tuple(found)
+
+
+def read_cuts(store: Path) -> frozenset[str]:
+    """The commits that count as having no parent."""
+    try:
+        text = read_file(store / _CUTS).decode("ascii", "replace")
+    except FileNotFoundError:
+        return frozenset()
+    return frozenset(line for line in text.split() if _OID.fullmatch(line))
+
+
+def write_cuts(store: Path, cuts: Collection[str]) -> None:
+    """Replace them all, at one stroke, under git's own lock."""
+    if frozenset(cuts) == read_cuts(store):
+        return
+    path = store / _CUTS
+    data = "".join(f"{cut}\n" for cut in sorted(cuts)).encode("ascii")
+    lock = GitLock(path)
+    with storage_errors(f"write {path}"):
+        for _ in range(_TRIES):
+            with lock.holding(data, _USUAL_FILE) as held:
+                if held:
+                    # git believes its list of parents before it looks here, where it has one.
+                    forget_graph(store)
+                    if cuts:
+                        lock.commit()
+                    else:
+                        path.unlink(missing_ok=True)
+                    return
+            time.sleep(_PAUSE)
+    raise BusyError(f"git has locked {path}.", hint="Wait until it is done, then try again.")
+
+
+def forget_graph(store: Path) -> None:
+    """Remove git's list of commits and their parents, which must not name what is gone. `git gc`
+    makes it anew."""
+    info = store / "objects" / "info"
+    (info / "commit-graph").unlink(missing_ok=True)
+    shutil.rmtree(info / "commit-graphs", ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""A small git library: objects, packs, trees, references, the index file, and the git program."""
