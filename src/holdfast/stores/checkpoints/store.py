@@ -1,4 +1,4 @@
-"""The checkpoint store: one bare git repository for all projects of a home."""
+"""The whole checkpoint store: one bare git repository for all projects of a home."""
 
 from __future__ import annotations
 

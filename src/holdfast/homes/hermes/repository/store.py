@@ -1,9 +1,9 @@
-"""The checkpoints of a Hermes home: those of Hermes, and beside them those that Holdfast takes.
+"""The checkpoints of a Hermes home: those of Hermes, and those that Holdfast takes.
 
-Hermes's own are read where they are. To be compared with the working tree or restored, one is
-brought into Holdfast's store in the same home, which knows more: whole permissions, empty
-directories, files of nested repositories. There the safety checkpoint of a restore lies as well, so
-that it can be undone exactly; Hermes's chain, which Hermes itself moves, is left alone.
+Hermes's own are read where they are. To compare one with the working tree or to restore it, it is
+brought into Holdfast's store in the same home, which records more: full permissions, empty
+directories, files of nested repositories. The safety checkpoint of a restore is there as well, so
+the restore can be undone exactly. Hermes's chain, which Hermes itself moves, is left alone.
 """
 
 from __future__ import annotations
