@@ -16,7 +16,7 @@ from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.model.session import EndReason
 from holdfast.ports import Clock
-from holdfast.stores.sqlite.removing import End, Found
+from holdfast.stores.sqlite.moves import End, Found
 
 _NO_STORE = "there is no session store in this home"
 _NOT_REACHED = "the run ended before its turn"

@@ -28,8 +28,9 @@ from holdfast.model.plan import Action
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Archive, CheckpointStore, CheckpointUpkeep, Clock, Keeper, Progress
 from holdfast.stores.sqlite import survey
+from holdfast.stores.sqlite.leases import LifeSigns
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
-from holdfast.stores.sqlite.survey import LifeSigns, Owner
+from holdfast.stores.sqlite.survey import Owner
 
 # Named here and loaded on first use: a list of sessions does without them, and each of them takes
 # longer than to list.

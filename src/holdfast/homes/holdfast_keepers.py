@@ -35,8 +35,8 @@ from holdfast.model.item import (
 )
 from holdfast.model.plan import Action
 from holdfast.ports import Clock, Keeper, OperationLog
+from holdfast.stores.sqlite.leases import LifeSigns
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
-from holdfast.stores.sqlite.survey import LifeSigns
 from holdfast.stores.trash_folder import TrashFolder
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.model.operation import Removal
-from holdfast.stores.sqlite.removing import Found
+from holdfast.stores.sqlite.moves import Found
 
 #: Messages in one transaction: some tens of milliseconds, also where each leaves the index.
 MOST_MESSAGES = 800

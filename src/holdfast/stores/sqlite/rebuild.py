@@ -21,10 +21,10 @@ from holdfast.model.repair import Loss, Repair
 from holdfast.ports import Progress
 from holdfast.stores.files import PRIVATE_FILE, open_dir, sync_dir
 from holdfast.stores.liveness import open_elsewhere
-from holdfast.stores.sqlite import first_page, migrations, totals
+from holdfast.stores.sqlite import first_page, schema, totals
 from holdfast.stores.sqlite.checkup import index_in_step, page_problems
-from holdfast.stores.sqlite.looking import beside, error_code, prepared
 from holdfast.stores.sqlite.rescue import Rescue
+from holdfast.stores.sqlite.schema import beside, error_code, prepared
 
 _WAIT = 5.0
 _PAUSE = 0.05
@@ -127,7 +127,7 @@ def _build(old: sqlite3.Connection, work: Path, progress: Progress) -> tuple[Seq
     """What was lost, and whether the ledger had to be filled from what was not."""
     create(work)
     with contextlib.closing(prepared(sqlite3.connect(work, isolation_level=None))) as new:
-        migrations.migrate(new)
+        schema.migrate(new)
         # Nobody sees the file before it is whole: what a kill leaves of it is thrown away.
         new.execute("PRAGMA journal_mode = OFF").fetchall()
         new.execute("PRAGMA synchronous = OFF")

@@ -21,10 +21,10 @@ from holdfast.stores.files import storage_errors, sync_dir
 from holdfast.stores.sqlite import totals
 from holdfast.stores.sqlite.checkup import index_in_step, missing_parts, page_problems
 from holdfast.stores.sqlite.database import Database, sqlite_errors
-from holdfast.stores.sqlite.looking import beside, open_to_look, schema_version, tells_nothing
 from holdfast.stores.sqlite.rebuild import create, rebuild, rebuild_index, sync
 from holdfast.stores.sqlite.rescue import drop_dangling
 from holdfast.stores.sqlite.salvage import joined
+from holdfast.stores.sqlite.schema import beside, open_to_look, schema_version, tells_nothing
 
 #: Beside the bytes of the store itself: what a small one needs at least.
 _HEADROOM = 4 * 1024 * 1024

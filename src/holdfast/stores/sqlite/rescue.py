@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.ids import check_id
 from holdfast.model.repair import Loss
 from holdfast.ports import Progress
-from holdfast.stores.sqlite import guarded_rows, ledger, totals, unpriced
+from holdfast.stores.sqlite import guard_rows, ledger, totals
 from holdfast.stores.sqlite.content import load_extra
 from holdfast.stores.sqlite.salvage import Range, Row, both_ends, by_number, joined, without
 
@@ -22,7 +22,7 @@ _BESIDE = (
     ("routes", ("key",), "routing key"),
     ("leases", ("session", "host", "boot", "process", "started"), "lease"),
     ("facts", ("name",), "fact"),
-    (guarded_rows.TABLE, ("session",), "guard's record"),
+    (guard_rows.TABLE, ("session",), "guard's record"),
 )
 # What the indexes know of messages and sessions, for rows that cannot be read themselves.
 _KNOWN = (
@@ -223,7 +223,7 @@ class Rescue:
 
         def sound() -> Iterator[Row]:
             for row in rows:
-                if table != guarded_rows.TABLE or guarded_rows.is_sound(row):
+                if table != guard_rows.TABLE or guard_rows.is_sound(row):
                     yield row
                 else:
                     unsound.append(None)
@@ -247,7 +247,7 @@ class Rescue:
 
         self._insert(ledger.TABLE, sound(), len(columns), columns)
         if not set(columns).issuperset(ledger.COUNTS):
-            unpriced.count_stored(self._new)
+            ledger.count_unpriced(self._new)
         if whole() and not unsound:
             return None
         ledger.fill(self._new)
