@@ -420,11 +420,8 @@ class Notifier(Protocol):
     def tell(self, event: Event, stop: Callable[[], bool] = ...) -> None: ...
 
 
-class CheckpointStore(Protocol):
-    """Checkpoints of all projects of a home. Reading creates nothing.
-
-    A `tree` is that of a checkpoint (`Checkpoint.tree`) or of the working tree (`Sight.tree`).
-    """
+class CheckpointTaker(Protocol):
+    """What an agent calls before it changes something."""
 
     def take(
         self,
@@ -439,6 +436,13 @@ class CheckpointStore(Protocol):
         """Capture the working tree if it changed. With `paths` only these are looked at: they and
         everything below them; the rest is what the last checkpoint says."""
 
+
+class CheckpointStore(CheckpointTaker, Protocol):
+    """Checkpoints of all projects of a home. Reading creates nothing.
+
+    A `tree` is that of a checkpoint (`Checkpoint.tree`) or of the working tree (`Sight.tree`).
+    """
+
     def look(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Sight:
         """The working tree as it is now, to be compared with a checkpoint."""
 
@@ -450,12 +454,6 @@ class CheckpointStore(Protocol):
 
     def reading(self) -> AbstractContextManager[None]:
         """Meanwhile nothing goes that an answer named: for calls that belong together."""
-
-    def older(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
-        """Those of an older layout that `list` does not have, the newest first."""
-
-    def adopt_older(self, prefix: str) -> tuple[Checkpoint, Checkpoint] | None:
-        """Bring one of those into the store; what it was, and what it is. None without one."""
 
     def ready(self, checkpoint: Checkpoint) -> Checkpoint:
         """The same one as it can be compared and restored. One that another agent keeps is brought

@@ -21,17 +21,19 @@ from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.model.search import Search
 from holdfast.model.session import Message, SessionFilter
-from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.lifecycle import SessionOptions, Transcript
-from holdfast.policy.rules import DAY, Caps, Files, Limits, Policy, Rules
+from holdfast.policy.rules import DAY, Caps, Files, GcRules, Limits, Policy, Rules
 from holdfast.policy.selection import Selection
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
-from holdfast.services.delete import plan_delete
 from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.exchange.jsonl import session_line
-from holdfast.services.gc import plan_home_gc
-from holdfast.services.prune import plan_prune, plan_prune_archive
+from holdfast.services.plans import (
+    plan_archive,
+    plan_delete,
+    plan_home_gc,
+    plan_prune,
+    plan_prune_archive,
+)
 from holdfast.services.restore import chosen, restore
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo, undo_latest

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.model.checkpoint import Capturing
 from holdfast.stores.checkpoints import creation, ignore_rules
 from holdfast.stores.checkpoints import take as take_module
 from holdfast.stores.checkpoints.checkpoint_commit import Details
@@ -61,7 +62,7 @@ def test_a_rule_that_was_dropped_costs_nothing_that_it_left_out(root: Path, proj
     """The checkpoint lacks what the rules of its time left out: that says nothing about it."""
     (project / "data").mkdir()
     (project / "data/big.csv").write_text("1,2,3\n")
-    target = take(checkpoint_store(root, excludes=["data/"]), project)
+    target = take(checkpoint_store(root, Capturing(excludes=("data/",))), project)
     (project / "README").write_text("changed\n")
     (project / "later.txt").write_text("came later\n")
     store = checkpoint_store(root)

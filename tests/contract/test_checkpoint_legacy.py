@@ -13,10 +13,11 @@ import pytest
 from holdfast.errors import UnknownCheckpointError
 from holdfast.model.checkpoint import ProjectState
 from holdfast.model.report import Result
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.services.prune_checkpoints import plan_clear_legacy
+from holdfast.policy.rules import CheckpointPolicy
+from holdfast.services.plans import plan_clear_legacy
 from holdfast.services.undo import undo_latest
 from holdfast.stores.checkpoints import older_layout, projects
+from holdfast.stores.checkpoints.adoption import StoreWithOlderLayout
 from holdfast.stores.checkpoints.older_layout import LegacyShelf
 from holdfast.stores.checkpoints.repository import Layout
 from tests.checkpointing import DAY, Bench, backdate, file_bytes
@@ -26,7 +27,9 @@ HASH = "0123456789abcdef"
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+    made = Bench(tmp_path)
+    made.store = StoreWithOlderLayout(made.folder)
+    return made
 
 
 def layout(bench: Bench) -> Layout:

@@ -21,11 +21,11 @@ from holdfast import Recorder, open_checkpoints
 from holdfast.errors import CannotUndoError
 from holdfast.homes.bounding import Bounder, Pace
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.model.checkpoint import TakeOutcome
+from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.model.item import CHECKPOINT
 from holdfast.model.operation import BY_ITSELF
 from holdfast.model.plan import Plan
-from holdfast.services.prune_checkpoints import plan_drop
+from holdfast.services.plans import plan_drop
 from holdfast.services.rollback import rollback
 from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import lock
@@ -199,7 +199,7 @@ def test_workers_killed_all_the_time(tmp_path: Path) -> None:
 
 def _kill_workers(root: Path, times: int) -> None:
     home, workdir = a_home(root, megabytes=2, snapshots=4), a_project(root)
-    store = ShadowGitStore(home / "checkpoints", max_snapshots=4, max_bytes=2 * MEGABYTE)
+    store = ShadowGitStore(home / "checkpoints", Capturing(max_snapshots=4, max_bytes=2 * MEGABYTE))
     chance = random.Random(times)
     asked = json.dumps([str(home), str(home / "checkpoints"), 4, 2 * MEGABYTE])
     code = "import sys; from holdfast.homes.bounding import worker; worker(sys.argv[1])"

@@ -27,7 +27,7 @@ import json, sys
 from dataclasses import replace
 from pathlib import Path
 from holdfast.errors import HoldfastError
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.stores.checkpoints.reclaim import reclaim
 from tests.checkpointing import Bench, contents, fsck
 

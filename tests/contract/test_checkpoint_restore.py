@@ -17,7 +17,7 @@ from holdfast.errors import (
 )
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.model.checkpoint import Rollback, TakeOutcome
+from holdfast.model.checkpoint import Capturing, Rollback, TakeOutcome
 from holdfast.model.report import Result
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo_latest
@@ -357,7 +357,7 @@ def test_both_ends_of_the_latest_restore_are_held(store: ShadowGitStore, project
 def test_a_bound_of_one_checkpoint_takes_neither_end_of_a_rollback(
     home: HoldfastHome, root: Path, project: Path
 ) -> None:
-    narrow = checkpoint_store(root, max_snapshots=1)
+    narrow = checkpoint_store(root, Capturing(max_snapshots=1))
     target = take(narrow, project)
     (project / "README").write_text("two\n")
     before = everything(project)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.homes.bounding import Bounder
-from holdfast.model.checkpoint import TakeOutcome
+from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.model.plan import Action
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.stores.checkpoints import reclaim
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.checkpoints.space import most_on_disk, store_bytes, weigh
@@ -55,7 +55,7 @@ def test_takes_go_on_and_the_store_comes_back_below_its_cap(
     limit, chance = megabytes * MEGABYTE, random.Random(3)
     layout = Layout(folder=home / "checkpoints")
     bounding = OnlyWhenFull(home, layout.folder, 0, limit)
-    store = ShadowGitStore(layout.folder, max_bytes=limit, bounding=bounding)
+    store = ShadowGitStore(layout.folder, Capturing(max_bytes=limit), bounding=bounding)
     for number, size in enumerate(sizes):
         (workdir / f"{number}.bin").write_bytes(chance.randbytes(size))
     newest = None

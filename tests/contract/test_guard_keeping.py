@@ -19,7 +19,7 @@ from holdfast.model.finding import Severity
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import UsageTotals
 from holdfast.policy.budgets import Budgets
-from holdfast.policy.retention import plan_all
+from holdfast.policy.named import plan_all
 from holdfast.policy.rules import DAY
 from holdfast.services.apply import apply
 from holdfast.services.exchange.importing import import_sessions

@@ -18,7 +18,7 @@ from holdfast.model.report import Report, Result
 from holdfast.model.search import Search
 from holdfast.model.session import Message, Relation, Session, SessionFilter, Tokens
 from holdfast.policy.lifecycle import SessionOptions, Transcript
-from holdfast.policy.retention import plan_all
+from holdfast.policy.named import plan_all
 from holdfast.policy.rules import DAY
 from holdfast.services.apply import apply
 from holdfast.services.trash import plan_empty

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.model.checkpoint import TakeOutcome
+from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.stores.checkpoints import space
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.store import ShadowGitStore
@@ -37,7 +37,7 @@ class World:
         return self.root / "project"
 
     def store(self) -> ShadowGitStore:
-        return ShadowGitStore(self.root / "checkpoints", max_snapshots=KEPT)
+        return ShadowGitStore(self.root / "checkpoints", Capturing(max_snapshots=KEPT))
 
 
 def pictured(project: Path) -> Picture:

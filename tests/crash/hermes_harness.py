@@ -17,7 +17,7 @@ from pathlib import Path
 
 from holdfast.errors import CannotUndoError
 from holdfast.homes.hermes.checkpoints_import import import_checkpoints
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.settle import settle
 from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty

@@ -10,11 +10,9 @@ import pytest
 from holdfast.config import Settings, load
 from holdfast.config.settings import BY_TABLE, KEYS, OWN_KEYS, TABLES
 from holdfast.errors import UsageError
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
 from holdfast.policy.limits import SessionLimits
-from holdfast.policy.rules import DAY, Caps, Limits, Policy, Rules
+from holdfast.policy.rules import DAY, Caps, CheckpointPolicy, GcRules, Limits, Policy, Rules
 
 
 def settings(tmp_path: Path, text: str) -> Settings:

@@ -20,11 +20,9 @@ from holdfast.config.storage import (
 )
 from holdfast.errors import UsageError
 from holdfast.policy.budgets import GuardOptions
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.lifecycle import DEFAULT_SOURCE, OnReset, SessionOptions, Transcript
 from holdfast.policy.prices import Price, Prices
-from holdfast.policy.rules import DAY, HOUR, Policy
+from holdfast.policy.rules import DAY, HOUR, CheckpointPolicy, GcRules, Policy
 
 TOP = ""
 SESSIONS = "sessions"

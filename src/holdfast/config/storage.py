@@ -17,8 +17,7 @@ from holdfast.config.kinds import (
 )
 from holdfast.config.sessions import keep
 from holdfast.model.units import parse_duration
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.rules import DAY, HOUR, Caps, Limits, Rules
+from holdfast.policy.rules import DAY, HOUR, Caps, CheckpointPolicy, Limits, Rules
 
 ZSTD = "zstd"
 GZIP = "gzip"

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.errors import BusyError, HoldfastError
+from holdfast.errors import BusyError, GitFailedError, HoldfastError
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
@@ -20,7 +20,6 @@ from holdfast.stores.checkpoints.projects import read_record
 from holdfast.stores.checkpoints.reclaim import unlock
 from holdfast.stores.checkpoints.repository import Layout, alone, used
 from holdfast.stores.checkpoints.sizes import CUT_SHORT, in_use, version_of
-from holdfast.stores.git.program import GitFailedError
 
 _NO_STORE = "there is no checkpoint store in this home"
 _NOT_REACHED = "the run ended before its turn"

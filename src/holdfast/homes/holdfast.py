@@ -162,17 +162,8 @@ class HoldfastHome:
         """The checkpoint store; None when there is neither one nor an older layout."""
         if not self.has_checkpoints():
             return None
-        wanted = how or import_module("holdfast.model.checkpoint").Capturing()
-        store = checkpoint_store(
-            self.root,
-            user_home=wanted.user_home,
-            max_file_size=wanted.max_file_size,
-            excludes=wanted.excludes,
-            max_snapshots=wanted.max_snapshots,
-            max_bytes=wanted.max_bytes,
-            hash_all=wanted.hash_all,
-        )
-        return store if store.layout.exists() or store.older() else None
+        store = checkpoint_store(self.root) if how is None else checkpoint_store(self.root, how)
+        return store if store.layout.exists() or store.list() else None
 
     @property
     def checkpoint_upkeep(self) -> CheckpointUpkeep:

@@ -11,8 +11,7 @@ from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.stores.checkpoints.older_layout import version_at
 from holdfast.stores.checkpoints.repository import Layout, is_older_name
-from holdfast.stores.files import make_private_dir, sync_dir
-from holdfast.stores.git.object_files import allocated_below
+from holdfast.stores.files import allocated_below, make_private_dir, sync_dir
 from holdfast.stores.trash_folder import TrashFolder
 
 

@@ -88,16 +88,7 @@ class HermesCheckpoints:
         if not self.exists():
             return None
         wanted = how or Capturing()
-        own = checkpoint_store(
-            self._state,
-            user_home=wanted.user_home,
-            max_file_size=wanted.max_file_size,
-            excludes=wanted.excludes,
-            max_snapshots=wanted.max_snapshots,
-            max_bytes=wanted.max_bytes,
-            home=self._root,
-            hash_all=wanted.hash_all,
-        )
+        own = checkpoint_store(self._state, wanted, home=self._root)
         store: CheckpointStore = _loaded("homes.hermes.repository.store", "HermesCheckpointStore")(
             self._layout(), own, here=wanted.here
         )

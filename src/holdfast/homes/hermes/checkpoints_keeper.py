@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.errors import BusyError, DamageError, HoldfastError
+from holdfast.errors import BusyError, DamageError, GitFailedError, HoldfastError
 from holdfast.homes.hermes.repository.chains import Chains, Link, placed, read_link, ref_of
 from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout, read_record
 from holdfast.homes.hermes.repository.locks import changing
@@ -21,7 +21,6 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.stores.checkpoints.checkpoint_commit import Ref
-from holdfast.stores.git.program import GitFailedError
 
 _HOLDER = "checkpoints prune"
 _NO_STORE = "there is no checkpoint store of Hermes in this home"

@@ -1,7 +1,7 @@
-"""A checkpoint of an older repository, brought into the store: to be compared, and restored.
+"""Bring a checkpoint of an older repository into the store, to compare and restore it there.
 
-The older layout knew neither whole permissions nor empty directories, and had ignore rules of its
-own. What it did not know stays as it is now: a restore changes nothing that it cannot know.
+The older layout recorded neither full permissions nor empty directories, and it had its own ignore
+rules. A restore changes nothing that the older layout could not know.
 """
 
 from __future__ import annotations
@@ -9,42 +9,97 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from holdfast.errors import UnknownCheckpointError
+from holdfast.errors import UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
+from holdfast.model.places import StrPath, expanded
 from holdfast.stores.checkpoints.checkpoint_commit import Details, parse, ref_name, write_commit
 from holdfast.stores.checkpoints.content import BESIDE, FILES, Beside, Content, content_of, dumped
+from holdfast.stores.checkpoints.ignore_rules import Ignoring
 from holdfast.stores.checkpoints.older_layout import (
     LegacyRepository,
     LegacyShelf,
     opened_at,
     repositories,
+    set_aside,
 )
 from holdfast.stores.checkpoints.repository import Layout, opened, project_lock, project_of, used
 from holdfast.stores.checkpoints.space import tidy
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.files import storage_errors
 from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.pack_writer import Pack
-from holdfast.stores.git.program import Git, Said
+from holdfast.stores.git.program import Git
 from holdfast.stores.git.refs import NewReference
 from holdfast.stores.git.trees import FILE, LINK, PROGRAM, TREE, Node, Trees, is_program, path_text
 
 _MILLISECONDS = 1000
 _KNOWN = (FILE, PROGRAM, LINK)
+#: What the list of checkpoints says of one that is not in the store.
+OLDER = " (older layout)"
 _LEFT_OUT = "the rules of that time left it out"
 
 
-def find(layout: Layout, prefix: str) -> tuple[LegacyRepository, Checkpoint]:
-    """The one older checkpoint whose id begins so, and where it is."""
-    for each in repositories(layout):
+class StoreWithOlderLayout(ShadowGitStore):
+    """A store in a folder that also holds repositories of the older layout.
+
+    The first take moves these aside. `list` shows their checkpoints. `get` brings the one that is
+    asked for into the store, where it can be compared, marked and restored.
+    """
+
+    _moved = False
+
+    def _open(self, now: float) -> None:
+        super()._open(now)
+        if not self._moved:
+            set_aside(self.layout, now=now)
+            self._moved = True
+
+    def list(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
+        own = super().list(workdir)
+        known = {(each.workdir, each.time) for each in own}
+        place = None if workdir is None else str(expanded(workdir))
+        older = [
+            replace(each, reason=f"{each.reason}{OLDER}")
+            for each in LegacyShelf.of(self.layout, place).list()
+            if (each.workdir, each.time) not in known
+        ]
+        return [*own, *older]
+
+    def get(self, prefix: str) -> Checkpoint:
         try:
-            return each, LegacyShelf([each]).get(prefix)
+            return super().get(prefix)
         except UnknownCheckpointError:
-            continue
-    raise UnknownCheckpointError(f"No older checkpoint has an id that begins with {prefix!r}.")
+            found = _find(self.layout, prefix)
+            if found is None:
+                raise
+        return self._adopted(*found)
+
+    def ready(self, checkpoint: Checkpoint) -> Checkpoint:
+        return self.get(checkpoint.id)
+
+    def _adopted(self, repository: LegacyRepository, old: Checkpoint) -> Checkpoint:
+        workdir = Path(old.workdir)
+        if not workdir.is_absolute():
+            raise UsageError(
+                f"The older repository {repository.path} does not say which directory it is about.",
+                hint="git can read it: `git --git-dir PATH log --stat`.",
+            )
+        self.prepare()
+        with self.reading():
+            present = self.look(workdir) if workdir.is_dir() else None
+            return adopt(self.layout, repository, old, present)
+
+
+def _find(layout: Layout, prefix: str) -> tuple[LegacyRepository, Checkpoint] | None:
+    """The older checkpoint whose id begins with `prefix`, and its repository."""
+    for each in repositories(layout):
+        with contextlib.suppress(UnknownCheckpointError):
+            return each, LegacyShelf([each]).get(prefix)
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +159,9 @@ def adopt(
         with NewReference(layout.store, ref, commit) as reference:
             new.flush([reference.fd])
             reference.publish()
-        _, message = read_commit(trees, commit)
+        made = read_commit(trees, commit)
     tidy(layout)  # whoever brings in many leaves a pack each
-    return parse(commit, root.hex(), message)
+    return parse(made.id, made.tree, made.message)
 
 
 @contextlib.contextmanager
@@ -167,17 +222,6 @@ def _left_out(
     new = sorted(path for path, _ in trees.files(present.files) if path not in files)
     if not new:
         return ()
-    ignored = _ignored(git, rules, new)
+    with Ignoring(git, rules) as ignoring:
+        ignored = sorted(ignoring.ask(new))
     return tuple(NotCaptured(path=path_text(path), reason=_LEFT_OUT) for path in ignored)
-
-
-def _ignored(git: Git, rules: Path, paths: Sequence[bytes]) -> Sequence[bytes]:
-    asked = b"".join(b"./%b\0" % path for path in paths)
-    arguments = ("check-ignore", "--no-index", "-z", "--stdin")
-    config = {"core.excludesFile": str(rules)}
-    with git.start(*arguments, config=config, literal=False) as process:
-        output, errors = process.communicate(asked)
-    if process.returncode not in (0, 1):
-        said = Said(status=process.returncode, output=output, errors=errors)
-        raise git.failed(arguments[0], said)
-    return [path.removeprefix(b"./") for path in output.split(b"\0") if path]

@@ -1,4 +1,4 @@
-"""What a tree holds, and how two of them differ, with whole permissions and empty directories."""
+"""How two trees differ: as values, as numbers of lines, and as the text of `git diff`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What git's trees cannot hold: whole permissions, and directories without captured files."""
+"""What a checkpoint's tree holds: the files, and a record of what git cannot store.
+
+git stores one permission bit and no empty directories. The record next to the `files` tree holds
+full permissions and empty directories. It is made from what a look saw.
+"""
 
 from __future__ import annotations
 
@@ -164,7 +168,7 @@ def _load(trees: Trees, layout: Layout, ref: str) -> Base | None:
     # A damaged checkpoint must not stand in the way of the next one.
     with contextlib.suppress(DamageError, OSError):
         commit = read_reference(layout.store, ref)
-        tree, _ = read_commit(trees, commit)
+        tree = read_commit(trees, commit).tree
         content = content_of(trees, bytes.fromhex(tree))
         return Base(ref=ref, commit=commit, content=content)
     return None

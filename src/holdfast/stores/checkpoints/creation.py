@@ -1,7 +1,7 @@
-"""How the store is made: aside, and then renamed into its place. So there is a whole one or none.
+"""Create the store in a temporary folder and rename it into place, so it is either whole or absent.
 
-What a kill leaves is cleared by whoever makes the store next. Earlier versions made it in its
-place: of those a half-made one may be there, which git refuses to finish.
+The next creation clears what a kill left. Earlier versions created the store in place, so a
+half-made store that git refuses to finish may be there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
-"""A project's private index: git's memory of what the files looked like, kept warm.
+"""A project's private git index, kept warm, and its compact form at rest.
 
-It is only ever behind the last checkpoint, never ahead of it: an entry gets the content that a
-checkpoint has, and the file's times only if git finds that content in the file.
+The index may be behind the last checkpoint but is never ahead of it: an entry gets the content that
+a checkpoint has, and the file's times only if git finds that content in the file.
+
+An index takes a hundred bytes a file, and every worktree has one. Names and contents are those of a
+tree in the store, so maintenance keeps only times and numbers, a tenth of the size. The next whole
+look restores the full form. An index that cannot be restored is built again, which takes longer.
 """
 
 from __future__ import annotations

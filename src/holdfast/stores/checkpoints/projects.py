@@ -1,5 +1,6 @@
-"""What is known of a project beside its checkpoints: where it is, when it was used, names, pins.
+"""Projects: which directories may have checkpoints, and the record of each project.
 
+A record holds where the project is, when it was last used, and names and pins of its checkpoints.
 Whoever writes a record holds the project's lock.
 """
 

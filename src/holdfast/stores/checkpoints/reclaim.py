@@ -1,12 +1,12 @@
-"""Giving back what no checkpoint holds.
+"""Give back the space of objects that no checkpoint holds.
 
-Everybody who uses the store shares its lock; what removes objects has it alone, or writers would
-lose what they just wrote. The long part, packing, removes nothing, so it is done beside them: first
-a pack of everything, marked to stay; then, alone, a small one of what came since, and what is in
-neither goes.
+Everybody who uses the store shares its lock. Removing objects needs the exclusive lock, or writers
+would lose what they just wrote. Packing takes long but removes nothing, so it runs under the shared
+lock: first one pack of everything, marked to stay; then, exclusively, a small pack of what came
+since, and objects in neither pack go.
 
-A checkpoint leaves its objects whole and quickly compressed. A pack of everything finds what they
-have in common, which takes long, so it is remembered which packs came of that.
+A checkpoint stores its objects whole and quickly compressed. Packing everything finds deltas, which
+takes long, so the store remembers which packs are already packed well.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.errors import BusyError, StorageError
+from holdfast.errors import BusyError, GitFailedError, StorageError
 from holdfast.model.checkpoint_inventory import index_root
 from holdfast.model.units import format_bytes
 from holdfast.stores import lock
@@ -35,16 +35,15 @@ from holdfast.stores.checkpoints.repository import (
 )
 from holdfast.stores.checkpoints.sizes import Measured, measure
 from holdfast.stores.checkpoints.space import (
-    PACKING_CONFIG,
     most_for_packs,
     most_for_takes,
     store_bytes,
     weigh,
 )
 from holdfast.stores.checkpoints.sweep import sweep
-from holdfast.stores.files import read_file, replace, storage_errors
-from holdfast.stores.git.object_files import allocated_below, note_well_packed, object_files
-from holdfast.stores.git.program import GitFailedError
+from holdfast.stores.files import allocated_below, read_file, replace, storage_errors
+from holdfast.stores.git.object_files import note_well_packed, object_files
+from holdfast.stores.git.program import PACKING_CONFIG
 from holdfast.stores.git.trees import Trees
 
 #: A pack of everything is worth making for so much garbage, so many single objects or packs.

@@ -1,4 +1,4 @@
-"""Wait for the disk: once for several files, where the file system can."""
+"""fsync several files at once, so that one journal commit covers all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A git object: its kind, its id, its bytes, and the loose file that holds one."""
+"""A git object: its kind, its id, its bytes, and the loose file that holds it.
+
+Bytes from disk may be damaged. They are never inflated beyond the size that their header states.
+"""
 
 from __future__ import annotations
 

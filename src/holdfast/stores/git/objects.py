@@ -1,8 +1,8 @@
-"""The objects of a git repository, read in process and without trust.
+"""All objects of a repository, read in process and without trusting the disk.
 
-Each is checked against its id. What is damaged is damaged by itself: everything else is read as
-before, and an object that is stored twice is read from where it is whole. A process of git's would
-take longer than the work, and a library in C that reads damaged files can end the process with it.
+Every object is checked against its id. Damage stays local: all other objects can still be read, and
+an object that is stored twice is read from the copy that is intact. Starting git would take longer
+than the read itself, and a C library that reads damaged files can crash the process.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""New objects on their way into the store: what one checkpoint brings is one pack.
+"""Write new objects as one pack, and join small packs into one.
 
-Two files are flushed and named then, however many objects there are. A file for each object, as git
-has them, takes a wait for the disk and a block for each. Maintenance makes few packs of many.
+A pack is two files to flush and to name, however many objects it holds. Loose objects would cost a
+flush and a disk block each. Joining copies whole objects in process, in milliseconds; git would
+start several processes for it.
 
 Write-order rule: a pack gets its name only after its bytes are on the disk, and its index, which
-makes git see it, comes last; a name is a promise that later checkpoints rely on.
+makes git see the pack, comes last.
 """
 
 from __future__ import annotations

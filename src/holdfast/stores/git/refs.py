@@ -1,7 +1,10 @@
-"""Make the reference that makes a checkpoint.
+"""References: loose files, packed-refs, and transactions.
 
-git names one before its bytes are on the disk, unless it is told otherwise: a power cut leaves an
-empty one, and git would have to be started.
+`NewReference` writes a loose reference in process: git would have to be started, and by default it
+names a reference before the bytes are on the disk, so that a power cut leaves an empty one.
+
+packed-refs holds references that have no file of their own. Taking one out means writing the whole
+file again, so `unlist` takes out all references of a folder at once.
 """
 
 from __future__ import annotations
@@ -9,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,6 +28,7 @@ from holdfast.stores.files import (
     write_all,
 )
 from holdfast.stores.git.flush import flush, flush_folders
+from holdfast.stores.git.program import Git
 
 #: Git may remove it again each time, though hardly ever twice.
 _TRIES = 50
@@ -172,6 +177,40 @@ def _lines(data: bytes, place: int) -> Iterator[bytes]:
         place = end
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefUpdate:
+    """A reference that gets the id `new`. "" stands for no reference, before or after."""
+
+    name: str
+    old: str = ""
+    new: str = ""
+
+
+def each_ref(git: Git, *prefixes: str) -> Sequence[tuple[str, str]]:
+    """Name and id of every reference that git can read, sorted by name."""
+    said = git.run("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
+    lines = said.output.decode("utf-8", "surrogateescape").splitlines()
+    return [(name, oid) for oid, _, name in (line.partition(" ") for line in lines)]
+
+
+def update_refs(git: Git, updates: Iterable[RefUpdate]) -> None:
+    """Change all of them or none: raises `GitFailedError` when a reference is no longer `old`."""
+    lines = [_update(each) for each in updates]
+    if lines:
+        text = "\n".join(["start", *lines, "prepare", "commit", ""])
+        git.run("update-ref", "--stdin", stdin=text.encode("utf-8", "surrogateescape"))
+
+
+def _update(each: RefUpdate) -> str:
+    if not each.old:
+        return f"create {each.name} {each.new}"
+    return (
+        f"update {each.name} {each.new} {each.old}"
+        if each.new
+        else f"delete {each.name} {each.old}"
+    )
+
+
 def is_id(text: str) -> bool:
     return bool(_OID.fullmatch(text))
 
@@ -184,7 +223,7 @@ def read_reference(store: Path, ref: str) -> str:
     except FileNotFoundError:
         found = listed(store, f"{folder}/").get(name, "")
     if not is_id(found):
-        raise DamageError(f"The reference {ref} in the checkpoint store is damaged.")
+        raise DamageError(f"The reference {ref} is damaged.")
     return found
 
 

@@ -1,7 +1,8 @@
-"""Our own notes on the projects of Hermes, beside its files and never in them.
+"""Holdfast's own notes on Hermes's projects, kept outside of Hermes's files.
 
-Which disk a project lies on, so that one that is not mounted is not taken for a deleted one; its
-record, for when it comes back; pins and names; and what was once before a commit that we wrote.
+They hold which disk a project is on, so that an unmounted one is not taken for a deleted one; the
+project's record, for when it comes back; pins and names; and the original parent of a commit that
+Holdfast rewrote.
 """
 
 from __future__ import annotations

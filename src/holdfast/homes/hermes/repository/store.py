@@ -1,9 +1,9 @@
-"""The checkpoints of a Hermes home: those of Hermes, and beside them those that Holdfast takes.
+"""The checkpoints of a Hermes home: those of Hermes, and those that Holdfast takes.
 
-Hermes's own are read where they are. To be compared with the working tree or restored, one is
-brought into Holdfast's store in the same home, which knows more: whole permissions, empty
-directories, files of nested repositories. There the safety checkpoint of a restore lies as well, so
-that it can be undone exactly; Hermes's chain, which Hermes itself moves, is left alone.
+Hermes's own are read where they are. To compare one with the working tree or to restore it, it is
+brought into Holdfast's store in the same home, which records more: full permissions, empty
+directories, files of nested repositories. The safety checkpoint of a restore is there as well, so
+the restore can be undone exactly. Hermes's chain, which Hermes itself moves, is left alone.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from holdfast.model.checkpoint import (
     Taking,
 )
 from holdfast.model.places import StrPath, real
+from holdfast.stores.checkpoints.adoption import OLDER
 from holdfast.stores.checkpoints.content import Beside
 from holdfast.stores.checkpoints.finder import check_prefix
 from holdfast.stores.checkpoints.older_layout import opened_at, repositories
@@ -40,7 +41,6 @@ from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.trees import FILE, LINK, PROGRAM, Trees, path_text
 
-_OLDER = " (older layout)"
 _OLDER_PREFIX = "older-"
 _KNOWN = (FILE, PROGRAM, LINK)
 
@@ -67,14 +67,6 @@ class HermesCheckpointStore:
         ]
         return sorted(found, key=lambda each: -each.time)
 
-    def older(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
-        """`list` has them already."""
-        return ()
-
-    def adopt_older(self, prefix: str) -> tuple[Checkpoint, Checkpoint] | None:
-        """`get` finds them, and `ready` brings one in."""
-        return None
-
     def get(self, prefix: str) -> Checkpoint:
         check_prefix(prefix)
         own = [each for each in self._own.list() if each.id.startswith(prefix)]
@@ -99,7 +91,7 @@ class HermesCheckpointStore:
                 hint=f"git can read it: `git --git-dir {repository} show {checkpoint.id}`.",
             )
         limit = adoption.size_limit(self._layout.folder.parent)
-        reason = checkpoint.reason.removesuffix(_OLDER)
+        reason = checkpoint.reason.removesuffix(OLDER)
         plain = replace(
             checkpoint,
             reason=reason,
@@ -252,7 +244,7 @@ class HermesCheckpointStore:
         wanted = None if workdir is None else str(real(workdir))
         some = [each for each in repositories(self._layout.shape) if wanted in (None, each.workdir)]
         return [
-            replace(each, project=f"{_OLDER_PREFIX}{each.project}", reason=f"{each.reason}{_OLDER}")
+            replace(each, project=f"{_OLDER_PREFIX}{each.project}", reason=f"{each.reason}{OLDER}")
             for each in listing.older(some)
         ]
 
