@@ -255,7 +255,7 @@ def test_what_is_deleted_now_is_gone_everywhere(root: Path, before: str) -> None
         replace_session(home, old)
     elif before == "legacy":
         put_legacy_file(root, old, f'{{"role": "user", "content": "{SAID} legacy"}}\n')
-        home.keeper(ARCHIVED).prepare(())
+        home.doer(ARCHIVED).prepare(())
     assert holding(root, SAID)
     delete(home, old, undoable=False)
     store = home.session_store()
@@ -405,7 +405,7 @@ def test_files_of_earlier_versions_are_taken_in(root: Path) -> None:
     torn = root / "archive" / "20260101_000000_abcdee.jsonl.gz"
     torn.write_bytes(gzip.compress(b"torn")[:-3])
     assert {Path(each.path) for each in home.archive.problems()} == {*left, jsonl, torn}
-    home.keeper(ARCHIVED).prepare(())
+    home.doer(ARCHIVED).prepare(())
     assert not any(path.exists() for path in (*left, jsonl))
     assert foreign.exists()
     assert torn.exists(), "what cannot be read is not thrown away"
@@ -443,9 +443,9 @@ def test_taking_them_in_can_be_killed_and_repeated(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "unlink", killed)
-        home.keeper(ARCHIVED).prepare(())
+        home.doer(ARCHIVED).prepare(())
     assert left.exists()
     again = opened(root)
-    again.keeper(ARCHIVED).prepare(())
+    again.doer(ARCHIVED).prepare(())
     assert not left.exists()
     assert bundles(again) == [(old, Holds.FILES)] * 2

@@ -14,7 +14,7 @@ import pytest
 from holdfast.errors import BudgetExceededError
 from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.homes.session_keeper import as_item
+from holdfast.homes.session_mover import as_item
 from holdfast.model.finding import Severity
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import UsageTotals

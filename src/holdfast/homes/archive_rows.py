@@ -8,8 +8,7 @@ from sqlite3 import Error as SqliteError
 from typing import Protocol
 
 from holdfast.errors import DamageError, HoldfastError, UsageError
-from holdfast.homes.session_engine import SessionEngine, SqliteEngine
-from holdfast.homes.session_runs import obstacle, runs
+from holdfast.homes.session_engine import SessionEngine, SqliteEngine, obstacle, runs
 from holdfast.model.operation import Removal
 from holdfast.model.report import Result
 from holdfast.model.session import Message, Session, SessionFilter

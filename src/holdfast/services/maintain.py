@@ -196,7 +196,7 @@ class _Run:
         note = f"settled: operation {', '.join(left)}" if left else ""
         if self.home.archive.leftovers():
             with self.home.log.writing(COMMAND):
-                self.home.keeper(ARCHIVED).prepare(())
+                self.home.doer(ARCHIVED).prepare(())
         return StepResult(step=Step.SETTLE, note=note)
 
     def _forget(self) -> StepResult:

@@ -1,8 +1,8 @@
-"""Projects that are rolled back to a checkpoint, and brought back to where they were.
+"""Doers for checkpoints: they roll projects back, and give back what no checkpoint holds.
 
-The undo copy is the safety checkpoint. Going back is a restore between the same two checkpoints,
-the other way round: what was changed since the rollback is neither as the one says nor as the
-other, so it stays, and is named.
+The undo copy of a rollback is the safety checkpoint. Going back is a restore between the same two
+checkpoints, the other way round: what was changed since the rollback is neither as the one says nor
+as the other, so it stays, and is named.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.ports import CheckpointStore, Clock
 from holdfast.services.rollback import left_alone, perform
+from holdfast.spine.keeper import in_a_word
+from holdfast.spine.outcomes import ALREADY_GONE, NO_CHECKPOINT_STORE, NOT_REACHED
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.repository import Layout
 
-_NO_STORE = "there is no checkpoint store in this home"
-_NOT_REACHED = "the run ended before its turn"
 
-
-class RollbackKeeper:
-    """Keeps the working trees of projects."""
+class RollBack:
+    """The doer for working trees of projects."""
 
     def __init__(self, store: Callable[[], CheckpointStore | None], clock: Clock) -> None:
         self._store = store
@@ -32,18 +33,14 @@ class RollbackKeeper:
     def prepare(self, items: Sequence[PlanItem]) -> None:
         """A rollback needs nothing."""
 
-    def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+    def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._each(batch, lambda store, each: perform(store, each, now=self._clock())[0])
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._each(batch, self._settle)
 
-    def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """The safety checkpoint is one like any other: it goes by the rules for those."""
-        return [each.end(Result.REMOVED) for each in batch]
-
-    def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return self._each(batch, self._bring_back)
+    def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._each(batch, self._undo)
 
     def _settle(self, store: CheckpointStore, removal: Removal) -> Outcome:
         item = removal.item
@@ -52,9 +49,9 @@ class RollbackKeeper:
             return perform(store, removal, now=self._clock())[0]
         if state is RestoreState.DONE:
             return removal.end(Result.ROLLED_BACK)
-        return removal.end(Result.SKIPPED, _NOT_REACHED)
+        return removal.end(Result.SKIPPED, NOT_REACHED)
 
-    def _bring_back(self, store: CheckpointStore, removal: Removal) -> Outcome:
+    def _undo(self, store: CheckpointStore, removal: Removal) -> Outcome:
         item = removal.item
         try:
             done = store.restore(
@@ -76,7 +73,7 @@ class RollbackKeeper:
         finished or taken back later."""
         store = self._store()
         if store is None:
-            return [each.end(Result.FAILED, _NO_STORE) for each in batch]
+            return [each.end(Result.FAILED, NO_CHECKPOINT_STORE) for each in batch]
         outcomes = []
         for each in batch:
             try:
@@ -84,6 +81,27 @@ class RollbackKeeper:
             except BusyError:
                 raise  # the next run settles it
             except HoldfastError as error:
-                hint = "" if error.hint is None else f" {error.hint}"
-                outcomes.append(each.end(Result.FAILED, f"{error.message}{hint}"))
+                outcomes.append(each.end(Result.FAILED, in_a_word(error)))
         return outcomes
+
+
+class CheckpointSpace:
+    """Objects that no checkpoint holds. `limit` is the cap of the store, in bytes."""
+
+    def __init__(self, layout: Layout, limit: int | None = None) -> None:
+        self._layout = layout
+        self._limit = limit
+
+    def measure(self) -> None:
+        """Reclaiming measures by itself."""
+
+    def give_back(self, removal: Removal) -> Outcome:
+        if not self._layout.exists():
+            return removal.end(Result.SKIPPED, ALREADY_GONE)
+        try:
+            done = reclaim(self._layout, holder="checkpoints prune", limit=self._limit)
+        except BusyError as error:
+            return removal.end(Result.SKIPPED, error.message)  # the next run gives it back
+        except HoldfastError as error:
+            return removal.end(Result.FAILED, in_a_word(error))
+        return removal.end(Result.RECLAIMED, done.note, freed=done.freed)

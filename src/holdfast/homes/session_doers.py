@@ -1,11 +1,12 @@
-"""Sessions whose process died: given the end that they never had, and taken back by an undo.
+"""Doers for the session store: it ends what was abandoned, and gives back what it does not use.
 
-There is no undo copy: the end is all that changes, and the log says how the session was before.
+Ending makes no undo copy: the end is all that changes, and the log says how the session was before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from sqlite3 import Connection
 from sqlite3 import Error as SqliteError
 
@@ -16,14 +17,14 @@ from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.model.session import EndReason
 from holdfast.ports import Clock
+from holdfast.spine.outcomes import ALREADY_GONE, NO_SESSION_STORE, NOT_REACHED
+from holdfast.stores.sqlite import space
 from holdfast.stores.sqlite.moves import End, Found
 
-_NO_STORE = "there is no session store in this home"
-_NOT_REACHED = "the run ended before its turn"
 _Step = Callable[[SessionEngine, Connection, Sequence[Removal]], Sequence[Outcome]]
 
 
-class AbandonedKeeper:
+class EndAbandoned:
     """Ends abandoned sessions, at the moment at which it does so."""
 
     def __init__(self, engine: Engines, clock: Clock) -> None:
@@ -33,16 +34,13 @@ class AbandonedKeeper:
     def prepare(self, items: Sequence[PlanItem]) -> None:
         """Ending needs nothing."""
 
-    def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+    def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._in_one_transaction(batch, self._end)
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._in_one_transaction(batch, self._settle)
 
-    def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [each.end(Result.REMOVED) for each in batch]
-
-    def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+    def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._in_one_transaction(batch, self._reopen)
 
     def _end(
@@ -64,7 +62,7 @@ class AbandonedKeeper:
         return [
             each.end(Result.ENDED)
             if _is_ours(each, ends.get(each.item.id))
-            else each.end(Result.SKIPPED, _NOT_REACHED)
+            else each.end(Result.SKIPPED, NOT_REACHED)
             for each in batch
         ]
 
@@ -79,7 +77,7 @@ class AbandonedKeeper:
     def _in_one_transaction(self, batch: Sequence[Removal], step: _Step) -> Sequence[Outcome]:
         store = self._engine()
         if store is None:
-            return [each.end(Result.FAILED, _NO_STORE) for each in batch]
+            return [each.end(Result.FAILED, NO_SESSION_STORE) for each in batch]
         try:
             with store.database.write() as db:
                 return step(store, db, batch)
@@ -94,7 +92,7 @@ class AbandonedKeeper:
 def _judged(removal: Removal, found: Mapping[str, Found], ends: Mapping[str, End]) -> Outcome:
     name = removal.item.id
     if name not in found or name not in ends:
-        return removal.end(Result.SKIPPED, "already gone")
+        return removal.end(Result.SKIPPED, ALREADY_GONE)
     obstacle = found[name].obstacle_to_ending(removal.item)
     if obstacle is None and ends[name].reason is not None:
         obstacle = "it has a reason for an end, and no end"  # an undo could not put that back
@@ -126,3 +124,35 @@ def _reopened(removal: Removal, end: End | None) -> Outcome:
 
 def _ids(batch: Sequence[Removal]) -> list[str]:
     return [each.item.id for each in batch]
+
+
+class SessionSpace:
+    """Free pages and the write-ahead log of the session store. What giving them back freed is what
+    the file system says: the store before the run, less the store and its undo copies after it.
+    `copies` says where an operation keeps those."""
+
+    def __init__(self, engine: Engines, copies: Callable[[str], Path]) -> None:
+        self._engine = engine
+        self._copies = copies
+        self._before: int | None = None
+
+    def measure(self) -> None:
+        store = self._engine()
+        self._before = None if store is None else space.footprint(store.database)
+
+    def give_back(self, removal: Removal) -> Outcome:
+        store = self._engine()
+        if store is None:
+            return removal.end(Result.SKIPPED, ALREADY_GONE)
+        before = space.footprint(store.database) if self._before is None else self._before
+        self._before = None
+        try:
+            store.give_back()
+        except BusyError as error:
+            return removal.end(Result.SKIPPED, error.message)  # the next run gives it back
+        except HoldfastError as error:
+            store.database.truncate_log()  # the operation log needs room too
+            return removal.end(Result.FAILED, error.message)
+        copied = space.allocated_in(self._copies(removal.operation))
+        freed = before - space.footprint(store.database) - copied
+        return removal.end(Result.RECLAIMED, freed=max(0, freed))

@@ -1,4 +1,4 @@
-"""Sessions of the store as items: taken out into bundles, and put back from them.
+"""How sessions leave a store and come back: in bundles, undo copies of several sessions each.
 
 A batch is worked off in runs of some sessions, each in a transaction of its own, so that nobody who
 writes to the store waits long.
@@ -13,19 +13,28 @@ import itertools
 import shutil
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Error as SqliteError
+from typing import TypeVar
 
 from holdfast.errors import BusyError, DamageError, FullDiskError, HoldfastError, StorageError
-from holdfast.homes.bundle_shares import freed_by, shared
-from holdfast.homes.session_engine import Engines, Returned, SessionEngine
-from holdfast.homes.session_runs import MOST_MESSAGES, obstacle, runs
+from holdfast.homes.session_engine import (
+    MOST_MESSAGES,
+    Engines,
+    Returned,
+    SessionEngine,
+    obstacle,
+    runs,
+)
 from holdfast.model.item import SESSION, Item
+from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
-from holdfast.model.report import Outcome, Result
 from holdfast.model.session import Session
+from holdfast.spine.keeper import in_a_word
+from holdfast.spine.outcomes import COPY_MISSING, NO_SESSION_STORE, PLACE_TAKEN, copy_changed
 from holdfast.stores.files import storage_errors
 from holdfast.stores.sqlite import bundle
 from holdfast.stores.sqlite.bundle import BundleFolder, Copied
@@ -42,8 +51,7 @@ _MOST_LOG = 4_000_000
 _COPYING = "write an undo copy to the trash"
 _FULL = "The disk is nearly full: there is no room to keep undo copies of these sessions."
 _WITHOUT_COPIES = "Free some space, or remove without undo copies: --now."
-_NOT_REACHED = "the run ended before its turn"
-_NO_STORE = "there is no session store in this home"
+_Answer = TypeVar("_Answer")
 
 
 def bundles(trash: TrashFolder, operation: str) -> Path:
@@ -68,8 +76,8 @@ def as_item(session: Session) -> Item:
     )
 
 
-class SessionKeeper:
-    """Keeps the sessions of a store."""
+class SessionMover:
+    """Moves the sessions of a store into bundles in the trash and back."""
 
     def __init__(self, engine: Engines, trash: TrashFolder) -> None:
         self._engine = engine
@@ -85,47 +93,76 @@ class SessionKeeper:
         if not self._no_room:  # otherwise nothing goes, and what is made ready only takes room
             self._most = engine.prepare(items)
 
-    def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return self._worked_off(batch, self._remove)
+    def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
+        return self._worked_off(batch, self._look, unseen)
 
-    def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return self._worked_off(batch, self._settle)
+    def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        """`drop` makes the copies, run by run: a run that fails costs no copies of the others."""
+        return [Moved()] * len(batch)
 
-    def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return self._worked_off(batch, self._discard)
+    def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return self._worked_off(batch, self._drop, failed)
 
-    def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return self._worked_off(batch, self._bring_back)
+    def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return self._worked_off(batch, self._put_back, failed)
+
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return self._worked_off(batch, self._discard, failed)
+
+    def _look(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Presence]:
+        folder = self._folder(store, batch[0])
+        folder.clear_unfinished()  # what a killed run had only begun to copy
+        self._drop_if_empty(store, batch[0])
+        copies = _Copies.of(folder, batch)
+        with store.database.read() as db:
+            found = store.look(db, _ids(batch))
+            # Another session may look the same: an import brings the same times and counts.
+            others = {
+                name
+                for name, there in found.items()
+                if name in copies.inside and not store.is_copied(db, there, copies.inside[name])
+            }
+        for each in batch:
+            name, there = each.item.id, found.get(each.item.id)
+            yield Presence(
+                here=there is not None,
+                copied=name in copies.inside or each.number in copies.damaged,
+                ours=name not in others,
+                changed=there is not None and there.version != each.item.version,
+                obstacle="" if there is None else there.obstacle(each.item) or "",
+                damage=copies.damaged.get(each.number, ""),
+                bytes=copies.bytes.get(name, 0),
+            )
 
     # --- Out --------------------------------------------------------------------------------------
 
-    def _remove(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Outcome]:
+    def _drop(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
         with store.database.read() as db:
             found = store.look(db, _ids(batch))
         for run in runs(batch, found, self._most):
-            yield from self._remove_what_fits(store, run, found)
+            yield from self._drop_what_fits(store, run, found)
 
-    def _remove_what_fits(
+    def _drop_what_fits(
         self, store: SessionEngine, run: Sequence[Removal], found: Mapping[str, Found]
-    ) -> Sequence[Outcome]:
+    ) -> Sequence[Moved]:
         """A transaction takes about as much room in the log as it deletes: on a disk that is nearly
         full less of it may fit. Copies are another matter: nobody said to go without them."""
         try:
-            outcomes = list(self._remove_run(store, run, found))
+            moved = list(self._drop_run(store, run, found))
         except StorageError:
             if len(run) == 1 or any(each.item.undoable for each in run):
                 raise
             middle = len(run) // 2
-            outcomes = []
+            moved = []
             for half in (run[:middle], run[middle:]):
                 store.database.truncate_log()
-                outcomes += self._remove_what_fits(store, half, found)
+                moved += self._drop_what_fits(store, half, found)
         store.rest()
-        return outcomes
+        return moved
 
-    def _remove_run(
+    def _drop_run(
         self, store: SessionEngine, run: Sequence[Removal], found: Mapping[str, Found]
-    ) -> Iterator[Outcome]:
+    ) -> Iterator[Moved]:
         going = [each for each in run if obstacle(each, found) is None]
         copied = [each for each in going if each.item.undoable]
         kept_in: Path | None = None
@@ -138,18 +175,16 @@ class SessionKeeper:
                 kept_in.unlink(missing_ok=True)  # the rows are there: a copy would only confuse
             self._drop_if_empty(store, run[0])
             raise
-        stayed = {name for name, why in obstacles.items() if why}
-        if kept_in is not None and stayed:
-            kept_in = self._folder(store, run[0]).without(kept_in, stayed)
-        gone = [each.item.id for each in copied if each.item.id not in stayed]
-        in_trash = shared(kept_in, {name: found[name].bytes for name in gone})
+        stayed_there = {name for name, why in obstacles.items() if why}
+        if kept_in is not None and stayed_there:
+            kept_in = self._folder(store, run[0]).without(kept_in, stayed_there)
+        gone = [each.item.id for each in copied if each.item.id not in stayed_there]
+        in_trash = _shared(kept_in, {name: found[name].bytes for name in gone})
         for each in run:
             name = each.item.id
             why = obstacles[name] if name in obstacles else obstacle(each, found)
-            if why:
-                yield each.end(Result.SKIPPED, why)
-            else:
-                yield each.end(Result.REMOVED, in_trash=in_trash.get(name, 0))
+            copy = Moved(copied=name in in_trash, bytes=in_trash.get(name, 0))
+            yield stayed(why) if why else copy
 
     def _copy(
         self, store: SessionEngine, going: Sequence[Removal], found: Mapping[str, Found]
@@ -172,105 +207,56 @@ class SessionKeeper:
             store.delete(db, [found[name].number for name, why in obstacles.items() if not why])
         return obstacles
 
-    # --- After a kill -----------------------------------------------------------------------------
-
-    def _settle(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Outcome]:
-        """A row that is there was not reached, unless another session has taken its id since."""
-        folder = self._folder(store, batch[0])
-        folder.clear_unfinished()
-        copies, in_trash = _copies(folder, batch)
-        with store.database.read() as db:
-            found = store.look(db, _ids(batch))
-            untouched = {
-                name
-                for name, there in found.items()
-                if name not in copies or store.is_copied(db, there, copies[name])
-            }
-        for path in folder.holding(_numbers(batch)):
-            folder.without(path, untouched)
-        self._drop_if_empty(store, batch[0])
-        for each in batch:
-            name = each.item.id
-            if name in untouched:
-                yield each.end(Result.SKIPPED, _NOT_REACHED)
-            elif name in copies or not each.item.undoable:
-                yield each.end(Result.REMOVED, in_trash=in_trash.get(name, 0))
-            else:
-                yield each.end(Result.FAILED, "gone, and not through Holdfast")
-
     # --- For good ---------------------------------------------------------------------------------
 
-    def _discard(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Outcome]:
+    def _discard(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
         folder = self._folder(store, batch[0])
         gone = {each.item.id for each in batch}
         freed: dict[str, int] = {}
         for path in folder.holding(_numbers(batch)):
-            freed |= freed_by(folder, path, gone)
+            freed |= _freed_by(folder, path, gone)
         self._drop_if_empty(store, batch[0])
         for each in batch:
-            why = "" if each.item.id in freed else "its trash copy was gone already"
-            yield each.end(Result.REMOVED, why, freed=freed.get(each.item.id, 0))
+            name = each.item.id
+            yield Moved(copied=name in freed, bytes=freed.get(name, 0))
 
     # --- Back -------------------------------------------------------------------------------------
 
-    def _bring_back(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Outcome]:
-        outcomes: dict[str, Outcome] = {}
+    def _put_back(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
+        moved: dict[int, Moved] = {}
         by_number = {each.number: each for each in batch}
         for path, numbers in self._folder(store, batch[0]).holding(_numbers(batch)).items():
-            for outcome in self._from_bundle(store, path, [by_number[each] for each in numbers]):
-                outcomes[outcome.id] = outcome
+            moved |= self._from_bundle(store, path, [by_number[each] for each in numbers])
             store.rest()
-        nowhere = [each for each in batch if each.item.id not in outcomes]
-        outcomes |= {each.id: each for each in self._put_back(store, None, nowhere, {})}
         self._drop_if_empty(store, batch[0])
         for each in batch:
-            yield outcomes[each.item.id]
+            yield moved.get(each.number) or damaged(COPY_MISSING)
 
     def _from_bundle(
         self, store: SessionEngine, path: Path, removals: Sequence[Removal]
-    ) -> Sequence[Outcome]:
+    ) -> Mapping[int, Moved]:
         try:
             bundle.check(path)
-            with bundle.opened(path) as copies:
-                inside = {copied.id: copied for copied in bundle.contents(copies)}
         except (DamageError, SqliteError, OSError):
-            why = f"its copy in the trash was changed: {path}"
-            return [each.end(Result.DAMAGED, why) for each in removals]
-        outcomes = self._put_back(store, path, removals, inside)
-        back = {each.id for each in outcomes if each.result is Result.BROUGHT_BACK}
-        if back & inside.keys():
-            self._folder(store, removals[0]).without(path, back)  # after the rows are back
-        return outcomes
-
-    def _put_back(
-        self,
-        store: SessionEngine,
-        path: Path | None,
-        removals: Sequence[Removal],
-        inside: Mapping[str, Copied],
-    ) -> Sequence[Outcome]:
-        with store.database.write() as db:
-            found = store.look(db, _ids(removals))
-            # Another session may look the same: an import brings the same times and counts.
-            others = {
-                name
-                for name, there in found.items()
-                if name in inside and not store.is_copied(db, there, inside[name])
-            }
-            outcomes = [_back(each, found, inside, others) for each in removals]
-            missing = [
-                each.id
-                for each in outcomes
-                if each.result is Result.BROUGHT_BACK and each.id not in found
-            ]
-            returned = Returned()
-            if path is not None and missing:
-                with bundle.opened(path) as copies:
-                    returned = store.put_back(db, copies, missing)
-        return [
-            _returned(each, outcome, returned)
-            for each, outcome in zip(removals, outcomes, strict=True)
-        ]
+            return {each.number: damaged(copy_changed(path)) for each in removals}
+        with bundle.opened(path) as copies:
+            inside = {copied.id: copied for copied in bundle.contents(copies)}
+            with store.database.write() as db:
+                found = store.look(db, _ids(removals))
+                wanted = {each.item.id: each.item.version for each in removals}
+                taken = {
+                    name
+                    for name, there in found.items()
+                    if there.version != wanted[name]
+                    or (name in inside and not store.is_copied(db, there, inside[name]))
+                }
+                coming = [name for name in wanted if name in inside and name not in found]
+                back = store.put_back(db, copies, coming) if coming else Returned()
+        moved = {each.number: _returned(each.item.id, inside, taken, back) for each in removals}
+        gone = {each.item.id for each in removals if moved[each.number].done}
+        if gone:
+            self._folder(store, removals[0]).without(path, gone)  # after the rows are back
+        return moved
 
     # --- Together ---------------------------------------------------------------------------------
 
@@ -284,25 +270,27 @@ class SessionKeeper:
     def _worked_off(
         self,
         batch: Sequence[Removal],
-        step: Callable[[SessionEngine, Sequence[Removal]], Iterator[Outcome]],
-    ) -> Sequence[Outcome]:
-        """What a step says of each; what it did not come to has failed, for the reason it gave."""
+        step: Callable[[SessionEngine, Sequence[Removal]], Iterator[_Answer]],
+        refuse: Callable[[str], _Answer],
+    ) -> Sequence[_Answer]:
+        """What a step says of each; what it did not come to is refused, for the reason it gave."""
         store = self._engine()
         if store is None:
-            return [each.end(Result.FAILED, _NO_STORE) for each in batch]
-        outcomes: list[Outcome] = []
+            return [refuse(NO_SESSION_STORE) for _ in batch]
+        answers: list[_Answer] = []
         for _, alike in itertools.groupby(batch, key=lambda each: each.operation):
             group = list(alike)
-            done: list[Outcome] = []
+            done: list[_Answer] = []
             try:
                 done.extend(step(store, group))
             except BusyError:
                 raise  # each batch to come would wait as long; the next run settles this one
             except (HoldfastError, OSError, SqliteError) as error:
                 store.database.truncate_log()  # the operation log needs room too
-                done += [each.end(Result.FAILED, _words(error)) for each in group[len(done) :]]
-            outcomes += done
-        return outcomes
+                why = str(error) if isinstance(error, SqliteError) else in_a_word(error)
+                done += [refuse(why) for _ in group[len(done) :]]
+            answers += done
+        return answers
 
 
 def _have_room(path: Path, items: Sequence[PlanItem]) -> bool:
@@ -345,51 +333,74 @@ def _is_full(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
 
 
-def _copies(
-    folder: BundleFolder, batch: Sequence[Removal]
-) -> tuple[Mapping[str, Copied], Mapping[str, int]]:
-    """What the bundles of a batch hold, and what each session takes there."""
-    copies: dict[str, Copied] = {}
-    in_trash: dict[str, int] = {}
-    for path in folder.holding(_numbers(batch)):
-        with suppress(DamageError, SqliteError), bundle.opened(path) as opened:
-            inside = {copied.id: copied for copied in bundle.contents(opened)}
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """What the bundles of a batch hold, and what each session takes there. `damaged` says of which
+    numbers nothing can be read, and why."""
+
+    inside: Mapping[str, Copied]
+    bytes: Mapping[str, int]
+    damaged: Mapping[int, str]
+
+    @classmethod
+    def of(cls, folder: BundleFolder, batch: Sequence[Removal]) -> _Copies:
+        copies: dict[str, Copied] = {}
+        in_trash: dict[str, int] = {}
+        damage: dict[int, str] = {}
+        for path, numbers in folder.holding(_numbers(batch)).items():
+            try:
+                with bundle.opened(path) as opened:
+                    inside = {copied.id: copied for copied in bundle.contents(opened)}
+            except (DamageError, SqliteError, OSError):
+                damage |= dict.fromkeys(numbers, copy_changed(path))
+                continue
             copies |= inside
-            in_trash |= shared(path, dict.fromkeys(inside, 1))
-    return copies, in_trash
+            in_trash |= _shared(path, dict.fromkeys(inside, 1))
+        return cls(copies, in_trash, damage)
 
 
-def _words(error: Exception) -> str:
-    if isinstance(error, HoldfastError):
-        return error.message if error.hint is None else f"{error.message} {error.hint}"
-    return str(getattr(error, "strerror", None) or error)
+def _returned(
+    name: str, inside: Collection[str], taken: Collection[str], returned: Returned
+) -> Moved:
+    if name in taken:
+        return failed(PLACE_TAKEN)
+    if name not in inside:
+        return damaged(COPY_MISSING)
+    if name in returned.refused:
+        return failed(returned.refused[name])
+    return Moved(reason=returned.notes.get(name, ""))
 
 
-def _back(
-    removal: Removal,
-    found: Mapping[str, Found],
-    inside: Collection[str],
-    others: Collection[str],
-) -> Outcome:
-    """What a look says becomes of a session that is to come back. `others` have the id of one that
-    is in the trash."""
-    there = found.get(removal.item.id)
-    is_other = removal.item.id in others
-    if there is not None and there.version == removal.item.version and not is_other:
-        return removal.end(Result.BROUGHT_BACK)  # a killed undo had come this far
-    if removal.item.id not in inside:
-        return removal.end(Result.DAMAGED, "its copy is no longer in the trash")
-    if there is not None:
-        return removal.end(Result.FAILED, "its place is taken; the copy stays in the trash")
-    return removal.end(Result.BROUGHT_BACK)
+def _shared(path: Path | None, weights: Mapping[str, int]) -> Mapping[str, int]:
+    """The size of a bundle, shared out by weight; the parts make up the whole."""
+    if path is None or not weights:
+        return {}
+    return _parts(bundle.size(path), weights)
 
 
-def _returned(removal: Removal, outcome: Outcome, returned: Returned) -> Outcome:
-    if outcome.id in returned.refused:
-        return removal.end(Result.FAILED, returned.refused[outcome.id])
-    if outcome.id in returned.notes:
-        return removal.end(Result.BROUGHT_BACK, returned.notes[outcome.id])
-    return outcome
+def _parts(whole: int, weights: Mapping[str, int]) -> Mapping[str, int]:
+    total = sum(weights.values()) + len(weights)
+    parts = {name: whole * (weight + 1) // total for name, weight in weights.items()}
+    parts[next(iter(parts))] += whole - sum(parts.values())
+    return parts
+
+
+def _freed_by(folder: BundleFolder, path: Path, gone: Collection[str]) -> Mapping[str, int]:
+    """Take copies out of a bundle; what that freed, shared out among them."""
+    before = bundle.size(path)
+    try:
+        with bundle.opened(path) as copies:
+            leaving = [copied.id for copied in bundle.contents(copies) if copied.id in gone]
+    except (DamageError, SqliteError):
+        leaving = list(gone)  # nothing can be saved in it
+        path.unlink()
+        left = None
+    else:
+        if not leaving:
+            return {}
+        left = folder.without(path, leaving)
+    freed = before - (bundle.size(left) if left else 0)
+    return _parts(max(0, freed), dict.fromkeys(leaving, 1))
 
 
 def _numbers(batch: Sequence[Removal]) -> list[int]:
