@@ -23,4 +23,5 @@ from holdfast.policy.budgets import Budgets as Budgets
 from holdfast.services.async_sessions import AsyncSessions as AsyncSessions
 from holdfast.services.recorder import Recorder as Recorder
 
+__all__: list[str]  # noqa: PYI035 - the imports above are the list
 __version__: str

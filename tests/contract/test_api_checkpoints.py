@@ -40,7 +40,7 @@ def _hermes(place: Path) -> Home:
 HOMES: dict[str, Callable[[Path], Home]] = {"holdfast": _own, "hermes": _hermes}
 
 
-@pytest.fixture(params=HOMES.values(), ids=HOMES)
+@pytest.fixture(params=list(HOMES.values()), ids=list(HOMES))
 def home(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Home]:
@@ -94,7 +94,7 @@ def test_only_some_paths(home: Home, project: Path) -> None:
     assert _look(project) == {"one": "one", "two": "two"}
     with pytest.raises(UsageError, match="is not in"):
         home.checkpoints.restore(taken.id or "", ["../elsewhere"])
-    done = home.checkpoints.restore(taken.id or "", "src")  # type: ignore[arg-type]
+    done = home.checkpoints.restore(taken.id or "", "src")
     assert (done.written, done.operation) == ((), None)
     assert str(done.undo()) == "Nothing was done."
 

@@ -87,7 +87,7 @@ def _ids(root: Path) -> set[str]:
 HOMES = {"holdfast": _own, "hermes": _hermes}
 
 
-@pytest.fixture(params=HOMES.values(), ids=HOMES)
+@pytest.fixture(params=list(HOMES.values()), ids=list(HOMES))
 def sample(request: pytest.FixtureRequest, tmp_path: Path) -> Sample:
     made: Sample = request.param(tmp_path)
     return made

@@ -34,7 +34,7 @@ from holdfast.model.report import Report, Result
 from holdfast.model.search import Search
 from holdfast.model.session import Hit, Json, Message, Session, SessionFilter, SessionOrder
 from holdfast.policy.decision import plan_item
-from holdfast.policy.retention import plan_all
+from holdfast.policy.named import plan_all
 from holdfast.services.apply import apply
 from holdfast.services.settle import settle_if_needed
 from holdfast.services.trash import plan_empty
@@ -65,6 +65,7 @@ from tests.archiving import (
     store_of,
     with_files,
 )
+from tests.stored import remove_rows
 
 ANY = SessionFilter()
 
@@ -236,7 +237,7 @@ def pin(store: SqliteSessionStore) -> None:
 
 
 def delete(store: SqliteSessionStore) -> None:
-    store.delete("leaf")
+    remove_rows(store, "leaf")
 
 
 @pytest.mark.parametrize("change", [add_message, reopen, rename, pin, delete])

@@ -21,8 +21,8 @@ from holdfast.api.sessions import open_sessions
 from holdfast.errors import UsageError
 from holdfast.homes.registry import open_home
 from holdfast.model.maintenance import MaintenanceResult, Step
+from holdfast.policy.planner import plan
 from holdfast.policy.prices import Price
-from holdfast.policy.retention import plan
 from holdfast.policy.rules import Caps, Policy, Rules
 from holdfast.services.apply import apply
 from tests.contract.maintained import DAY, a_home, ids, step

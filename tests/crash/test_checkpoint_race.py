@@ -15,7 +15,7 @@ import pytest
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.operation import OperationState
 from holdfast.services.settle import settle_if_needed
-from holdfast.stores.shadowgit.reclaiming import reclaim
+from holdfast.stores.checkpoints.reclaim import reclaim
 from tests import tally
 from tests.checkpointing import contents, fsck, on_disk
 from tests.crash.checkpoint_worker import MAX_SNAPSHOTS, SHARED, make_shared, state, store_of
@@ -130,4 +130,15 @@ def test_a_directory_that_several_restore_is_one_of_its_checkpoints(tmp_path: Pa
 def test_no_checkpoint_is_lost_in_a_minute(tmp_path: Path, kills: bool) -> None:
     killed = race(tmp_path, seconds=60, kills=kills, roles=ALL)
     assert killed > 50 or not kills
-    assert 6 <= check(tmp_path) <= 4 * MAX_SNAPSHOTS
+    assert check(tmp_path) >= 6
+    bounded_again(tmp_path)
+
+
+def bounded_again(root: Path) -> None:
+    """A take that is killed before it rotates, or an undo, leaves a project above its limit. The
+    next take brings it back."""
+    store = store_of(root)
+    for workdir in root.glob("project-*"):
+        (workdir / "last").write_text("changed")
+        store.take(workdir, reason="rotates", now=time.time())
+        assert len(store.list(workdir)) <= MAX_SNAPSHOTS

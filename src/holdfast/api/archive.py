@@ -27,7 +27,7 @@ from holdfast.model.search import Search
 from holdfast.model.session import Message, SessionFilter, SessionOrder
 from holdfast.policy.rules import DAY, Policy
 from holdfast.ports import Progress
-from holdfast.services.prune import plan_prune_archive
+from holdfast.services.plans import plan_prune_archive
 from holdfast.services.restore import chosen as archived
 from holdfast.services.restore import restore
 from holdfast.services.trash import plan_empty

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.api.place import Place
 from holdfast.errors import UsageError
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints import checkpoint_store, checkpoint_writer
 from holdfast.model.checkpoint import Capturing, Excluded, Taking
 from holdfast.model.given import text
 from holdfast.model.places import StrPath, expanded, named_place
 from holdfast.policy.project_root import project_root
 from holdfast.ports import Clock
 from holdfast.services.recorder import Recorder, directory_of
-from holdfast.stores.shadowgit.store import ShadowGitStore
+
+if TYPE_CHECKING:  # a hook that takes a checkpoint does not load the rest of the store
+    from holdfast.stores.checkpoints.store import ShadowGitStore
+    from holdfast.stores.checkpoints.writer import CheckpointWriter
 
 BY_HAND = "by hand"
 
@@ -53,7 +57,7 @@ class Capture:
         workdir = directory(path)
         texts = {"A reason": reason, "A session": session or "", "A turn": turn or ""}
         reason, session_id, turn_name = (text(value, what).strip() for what, value in texts.items())
-        return self.own_store(hash_all=hash_all).take(
+        return self.writer(hash_all=hash_all).take(
             workdir,
             reason=reason,
             now=self._place.clock(),
@@ -111,21 +115,18 @@ class Capture:
             hash_all=hash_all or settings.hash_all,
         )
 
+    def writer(self, *, hash_all: bool = False) -> CheckpointWriter:
+        """The part of the store that takes checkpoints, which loads less than the whole."""
+        how = self.capturing(hash_all=hash_all)  # what is wrong in the settings is said first
+        home = self._place.root.resolve()
+        return checkpoint_writer(self._place.create_state(), how, home=home)
+
     def own_store(self, *, hash_all: bool = False, create: bool = True) -> ShadowGitStore:
         """The store that Holdfast takes checkpoints into. In the home of another agent it lies in
         the folder there that is ours. Without `create` nothing is made."""
-        how = self.capturing(hash_all=hash_all)  # what is wrong in the settings is said first
+        how = self.capturing(hash_all=hash_all)
         state = self._place.create_state() if create else self._place.state.resolve()
-        return checkpoint_store(
-            state,
-            user_home=how.user_home,
-            max_file_size=how.max_file_size,
-            max_snapshots=how.max_snapshots,
-            max_bytes=how.max_bytes,
-            excludes=how.excludes,
-            home=self._place.root.resolve(),
-            hash_all=how.hash_all,
-        )
+        return checkpoint_store(state, how, home=self._place.root.resolve())
 
     def inside(self, workdir: Path, paths: Sequence[StrPath]) -> tuple[str, ...]:
         """Paths as a checkpoint has them: relative to its directory.

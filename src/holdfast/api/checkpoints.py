@@ -28,14 +28,10 @@ from holdfast.model.checkpoint import (
 from holdfast.model.given import text
 from holdfast.model.places import StrPath
 from holdfast.model.verification import Verification
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointStore, Progress
 from holdfast.services.checkpoint_status import CheckpointStatus, checkpoint_status
-from holdfast.services.prune_checkpoints import (
-    plan_clear_legacy,
-    plan_drop,
-    plan_prune_checkpoints,
-)
+from holdfast.services.plans import plan_clear_legacy, plan_drop, plan_prune_checkpoints
 from holdfast.services.rollback import rollback
 
 _CLOSE = 0.7
@@ -146,26 +142,17 @@ class Checkpoints(Capture):
         session: str | None = None,
         limit: int | None = None,
     ) -> builtins.list[Checkpoint]:
-        """The checkpoints of a directory, or of all projects, the newest first.
-
-        Those of an older layout come after the others.
-        """
+        """The checkpoints of a directory, or of all projects, the newest first."""
         store, workdir = self.store(), None if path is None else directory(path)
         if store is None:
             return []
         listed = store.list(workdir)
-        known = {(each.workdir, each.time) for each in listed}
-        older = [
-            replace(each, reason=f"{each.reason} (older layout)")
-            for each in store.older(workdir)
-            if (each.workdir, each.time) not in known
-        ]
-        return [each for each in (*listed, *older) if session in (None, each.session)][:limit]
+        return [each for each in listed if session in (None, each.session)][:limit]
 
     def get(self, which: Which) -> Checkpoint:
         """One checkpoint, by its id or the start of one.
 
-        One of an older layout is brought into the store: there it can be compared and restored.
+        The store brings in one of an older layout, under a new id.
         """
         return self._chosen(self.need_store(), which)
 
@@ -411,9 +398,6 @@ class Checkpoints(Capture):
         try:
             return store.get(wanted)
         except UnknownCheckpointError as error:
-            older = store.adopt_older(wanted)
-            if older is not None:
-                return older[1]
             starts = {each.id[: max(len(wanted), SHORTEST_PREFIX)] for each in store.list()}
             near = get_close_matches(wanted, starts, n=1, cutoff=_CLOSE)
             if not near or near[0].startswith(wanted):

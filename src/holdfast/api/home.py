@@ -61,17 +61,14 @@ from holdfast.policy.rules import DAY, HOUR, Files, Policy
 from holdfast.policy.selection import Selection
 from holdfast.ports import Clock, Progress, SessionStore
 from holdfast.services import undo as undoing
-from holdfast.services.archive import plan_archive
-from holdfast.services.delete import plan_delete
 from holdfast.services.doctor import CheckedHome, Diagnosis, examine, mend
-from holdfast.services.ending import end_by_hand
+from holdfast.services.endings import end_by_hand
 from holdfast.services.exchange.exporting import ExportReport, export_sessions
 from holdfast.services.exchange.importing import ImportReport, import_sessions
 from holdfast.services.exchange.jsonl import session_line
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.redact import Redactor
-from holdfast.services.gc import plan_home_gc
-from holdfast.services.prune import plan_prune
+from holdfast.services.plans import plan_archive, plan_delete, plan_home_gc, plan_prune
 from holdfast.services.silent import Silent
 from holdfast.services.stats import HomeStats, stats
 from holdfast.services.status import HomeStatus, status
@@ -79,7 +76,7 @@ from holdfast.services.undo import Foreseen
 from holdfast.services.upkeep import StepPlan, preview
 from holdfast.services.whereabouts import Whereabouts, resolved, whereabouts
 from holdfast.stores.files import PRIVATE_FILE, open_regular, storage_errors
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.session_import import SqliteImport
 
 _FORMS = {"jsonl": session_line, "markdown": export_markdown}
 

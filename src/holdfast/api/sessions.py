@@ -26,7 +26,7 @@ from holdfast.policy.prices import Prices
 from holdfast.ports import Clock, GuardBook, Processes, SessionFiles, SessionStore
 from holdfast.services.sessions import Sessions
 from holdfast.stores import processes
-from holdfast.stores.sqlite.guarding import SqliteGuardBook
+from holdfast.stores.sqlite.guard_book import SqliteGuardBook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,8 +63,8 @@ def chosen(checkpoints: Checkpoints, text: str) -> Checkpoint:
     if not found.id.startswith(text.lower()):
         from holdfast.cli.output import note
 
-        old = found.known_id if found.known_id.startswith(text.lower()) else text
-        note(f"note: {old[:12]} is of an older layout; here it is checkpoint {found.id[:12]}")
+        known = text.lower()[:12]
+        note(f"note: {known} is of an older layout; here it is checkpoint {found.id[:12]}")
     return found
 
 

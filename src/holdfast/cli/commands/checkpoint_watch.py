@@ -41,11 +41,11 @@ def command(invocation: Invocation, /, directory: str, *, settle: str | None) ->
     directory. Ctrl-C ends it; what changed until then is taken first.
     """
     from holdfast.services.watch import watch
-    from holdfast.stores.shadowgit.watching import following
+    from holdfast.stores.checkpoints.watch import following
 
     workdir = resolved(directory)
     pace = _pace(settle)
-    store = capture(invocation).own_store()
+    store = capture(invocation).writer()
     first = store.take(workdir, reason="watch: the first look", now=invocation.now)
     if first.id is None:
         raise HoldfastError(f"It cannot be watched. {first.reason}.")

@@ -16,7 +16,7 @@ from typing import Any
 from holdfast.model.session import Message, Session, Tokens
 from holdfast.model.usage import Usage, UsageEntry, UsageShare, UsageTotals
 from holdfast.policy.rules import DAY
-from holdfast.stores.sqlite import content, guarded_rows, totals
+from holdfast.stores.sqlite import content, guard_rows, totals
 
 TABLE = "ledger"
 KEYS = ("day", "source", "model")
@@ -71,15 +71,15 @@ def day(timestamp: float) -> str:
 
 def book(db: sqlite3.Connection, session: Session, messages: Iterable[Message], now: float) -> None:
     """Add what new messages of a session used. Most appends are one message, or one day's."""
-    used: dict[str, Usage] = {}
+    used: dict[Key, Usage] = {}
     for message in messages:
         usage = _usage(message)
         if usage is not None:
             on = day(now if message.timestamp is None else message.timestamp)
-            used[on] = used[on].plus(usage) if on in used else usage
-    model = session.model or ""
-    for on, usage in used.items():
-        add(db, (on, session.source, model), usage)
+            key = on, session.source, _model(message, session.model or "")
+            used[key] = used[key].plus(usage) if key in used else usage
+    for key, usage in used.items():
+        add(db, key, usage)
 
 
 def take_off(db: sqlite3.Connection, session: int) -> None:
@@ -155,10 +155,10 @@ def stored(db: sqlite3.Connection, only: int | None = None) -> Iterator[tuple[in
         packed = form & content.FIELDS_ARE_PACKED
         message = totals.readable(number, role, timestamp, packed, None, fields)
         usage = None if message is None else _usage(message)
-        if usage is not None:
+        if message is not None and usage is not None:
             on = day(started_at if number <= (to or 0) else timestamp)
-            yield session, (on, source, model), usage
-    for session, source, each in guarded_rows.all_booked(db, only):
+            yield session, (on, source, _model(message, model)), usage
+    for session, source, each in guard_rows.all_booked(db, only):
         yield session, (each.day, source, each.model), each.usage
 
 
@@ -168,6 +168,11 @@ def _usage(message: Message) -> Usage | None:
     if tokens.input or tokens.output or tokens.cached or message.cost:
         return Usage(tokens=tokens, cost=message.cost or 0.0, unpriced=message.unpriced)
     return None
+
+
+def _model(message: Message, of_session: str) -> str:
+    """The model that was used: the session may have another one since."""
+    return of_session if message.model is None else message.model
 
 
 def add(db: sqlite3.Connection, key: Key, usage: Usage) -> None:
@@ -195,3 +200,65 @@ def from_counts(counts: Sequence[Any]) -> Usage:
         cost=counts[3],
         unpriced=Tokens(input=counts[4], output=counts[5], cached=counts[6]),
     )
+
+
+# --- Tokens that came without a cost --------------------------------------------------------------
+
+
+def count_unpriced(db: sqlite3.Connection) -> None:
+    """Count them, from the messages that are there. Inside a transaction."""
+    by_session: dict[int, Tokens] = {}
+    by_key: dict[Key, Usage] = {}
+    before, db.text_factory = db.text_factory, totals.text_or_torn
+    try:
+        for session, key, usage in stored(db):
+            if usage.unpriced != Tokens():
+                known = by_session.get(session, Tokens())
+                by_session[session] = known.plus(usage.unpriced)
+            by_key[key] = by_key.get(key, Usage()).plus(usage)
+    finally:
+        db.text_factory = before
+    set_unpriced(db, by_session)
+    _set_ledger(db, by_key)
+
+
+def recount_unpriced(db: sqlite3.Connection, session: int) -> None:
+    """Count those of one session that comes back from a copy which does not say."""
+    sums = Tokens()
+    for _, _, usage in stored(db, session):
+        sums = sums.plus(usage.unpriced)
+    set_unpriced(db, {session: sums})
+
+
+def set_unpriced(db: sqlite3.Connection, by_session: Mapping[int, Tokens]) -> None:
+    db.executemany(
+        "UPDATE sessions SET unpriced_in = ?, unpriced_out = ?, unpriced_cached = ? "
+        "WHERE number = ?",
+        (
+            (tokens.input, tokens.output, tokens.cached, session)
+            for session, tokens in by_session.items()
+        ),
+    )
+
+
+def _set_ledger(db: sqlite3.Connection, by_key: Mapping[Key, Usage]) -> None:
+    """What is there says it of itself. Of what is gone, only the sums are left: nearly right, they
+    came without a cost if all of them together have none."""
+    names = ", ".join((*KEYS, *COUNTS))
+    for day, source, model, *counts in db.execute(f"SELECT {names} FROM ledger").fetchall():  # noqa: S608 - our own names
+        key = day, source, model
+        here = by_key.get(key, Usage())
+        gone = from_counts(counts).plus(minus(here))
+        unpriced = here.unpriced
+        if abs(gone.cost) < NO_COST:
+            unpriced = unpriced.plus(gone.tokens)
+        db.execute(
+            "UPDATE ledger SET unpriced_in = ?, unpriced_out = ?, unpriced_cached = ? "
+            "WHERE day = ? AND source = ? AND model = ?",
+            (
+                max(0, unpriced.input),
+                max(0, unpriced.output),
+                max(0, unpriced.cached),
+                *key,
+            ),
+        )
