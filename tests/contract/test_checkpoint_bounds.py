@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes import checkpoint_keeper
+from holdfast.homes import checkpoint_movers
 from holdfast.homes.maintenance import maintain
 from holdfast.model.checkpoint import ProjectState
 from holdfast.model.checkpoint_inventory import index_root, root_of
@@ -22,11 +22,13 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import Action
 from holdfast.model.report import Report, Result
 from holdfast.policy.rules import CheckpointPolicy, Rules
-from holdfast.services.prune_checkpoints import bound_checkpoints, plan_drop
+from holdfast.services.bounds import bound_checkpoints
+from holdfast.services.plans import plan_drop
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo, undo_latest
+from holdfast.spine.keeper import Keeper
 from holdfast.stores.checkpoints import reclaim as reclaim_module
 from holdfast.stores.checkpoints import restore_record, space
 from holdfast.stores.checkpoints.checkpoint_commit import (
@@ -174,7 +176,7 @@ def test_whoever_takes_one_after_the_other_does_not_keep_a_prune_from_its_turn(
         takers[-1].join(LONG_ENOUGH)
         move(layout, moves)
 
-    monkeypatch.setattr(checkpoint_keeper, "move", late)
+    monkeypatch.setattr(checkpoint_movers, "move", late)
     report = bench.apply(made)
     for taker in takers:
         taker.join()
@@ -527,7 +529,7 @@ def removals(bench: Bench, *, undoable: bool) -> list[Removal]:
 @pytest.mark.parametrize("undoable", [True, False])
 def test_what_was_not_reached_is_untouched(bench: Bench, undoable: bool) -> None:
     ids = bench.takes(bench.project(), 3)
-    outcomes = bench.home.keeper(CHECKPOINT).settle(removals(bench, undoable=undoable))
+    outcomes = bench.home.doer(CHECKPOINT).settle(removals(bench, undoable=undoable))
     assert {each.result for each in outcomes} == {Result.SKIPPED}
     assert bench.ids() == ids
 
@@ -536,25 +538,26 @@ def test_what_was_not_reached_is_untouched(bench: Bench, undoable: bool) -> None
 def test_what_had_gone_has_gone(bench: Bench, undoable: bool) -> None:
     bench.takes(bench.project(), 3)
     announced = removals(bench, undoable=undoable)
-    keeper = bench.home.keeper(CHECKPOINT)
-    done = keeper.remove(announced)
+    keeper = bench.home.doer(CHECKPOINT)
+    done = keeper.do(announced)
     assert {each.result for each in done} == {Result.REMOVED}
     assert keeper.settle(announced) == done
-    assert keeper.remove(announced)[0].result is (Result.REMOVED if undoable else Result.SKIPPED)
+    assert keeper.do(announced)[0].result is (Result.REMOVED if undoable else Result.SKIPPED)
 
 
 def test_bringing_back_and_discarding_can_be_repeated(bench: Bench) -> None:
     ids = bench.takes(bench.project(), 3)
     announced = removals(bench, undoable=True)
-    keeper = bench.home.keeper(CHECKPOINT)
-    keeper.remove(announced)
+    keeper = bench.home.doer(CHECKPOINT)
+    assert isinstance(keeper, Keeper)
+    keeper.do(announced)
     for _ in range(2):
-        assert {each.result for each in keeper.bring_back(announced)} == {Result.BROUGHT_BACK}
+        assert {each.result for each in keeper.undo(announced)} == {Result.BROUGHT_BACK}
         assert bench.ids() == ids
-    keeper.remove(announced)
+    keeper.do(announced)
     for _ in range(2):
         assert {each.result for each in keeper.discard(announced)} == {Result.REMOVED}
-    assert {each.result for each in keeper.bring_back(announced)} == {Result.DAMAGED}
+    assert {each.result for each in keeper.undo(announced)} == {Result.DAMAGED}
 
 
 def test_a_lock_that_a_killed_git_left_is_no_obstacle(bench: Bench) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.homes.session_keeper import SessionKeeper, as_item
+from holdfast.homes.session_mover import SessionMover, as_item
 from holdfast.model.operation import OperationState
 from holdfast.model.report import Report, Result
 from holdfast.model.search import Search
@@ -26,6 +26,7 @@ from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests import tally
+from tests.stored import remove_rows
 
 NOW = 1_800_000_000.0
 
@@ -177,7 +178,7 @@ def pin(store: SqliteSessionStore) -> None:
 
 
 def delete(store: SqliteSessionStore) -> None:
-    store.delete("leaf")
+    remove_rows(store, "leaf")
 
 
 @pytest.mark.parametrize("change", [add_message, reopen, rename, pin, delete])
@@ -205,14 +206,14 @@ def test_what_changes_after_the_last_look_is_skipped(
     """The last moment before the transaction that removes is the worst one to change a session."""
     item = as_item(store_of(home).get("leaf"))
     plan = plan_all([item], str(home.root), NOW, command="x", reason="y", undoable=undoable)
-    real = SessionKeeper._delete
+    real = SessionMover._delete
 
     def late(*arguments: Any) -> Any:
         with closing(SqliteSessionStore(home.root / "sessions.db")) as other:
             change(other)
         return real(*arguments)
 
-    monkeypatch.setattr(SessionKeeper, "_delete", late)
+    monkeypatch.setattr(SessionMover, "_delete", late)
     report = apply(plan, home, clock=clock)
     assert [outcome.result for outcome in report.outcomes] == [Result.SKIPPED]
     assert ("leaf" in everything(home)) == (change is not delete)
@@ -245,7 +246,7 @@ def test_a_taken_place_and_a_damaged_copy_stay_in_the_trash(home: HoldfastHome) 
     assert store.get("leaf").message_count == 0
     [copy] = home.root.glob("trash/1/sessions/*")
     whole = copy.read_bytes()
-    store.delete("leaf")
+    remove_rows(store, "leaf")
     copy.write_bytes(whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:])
     _, report = undo(home, "1", clock=clock)
     assert [outcome.result for outcome in report.outcomes] == [Result.DAMAGED]

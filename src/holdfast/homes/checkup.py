@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.homes import checkpoints
-from holdfast.homes.session_keeper import bundles
+from holdfast.homes.session_mover import bundles
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
 from holdfast.model.operation import LogView, OperationState, Removal

@@ -7,24 +7,29 @@ it is given a connection, it is inside the caller's transaction.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from holdfast.errors import StorageError
-from holdfast.homes.session_runs import MOST_MESSAGES, MOST_UNINDEXED
+from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.ports import Clock
 from holdfast.services.exchange.fields import AWAITED_PARENT
-from holdfast.stores.sqlite import removing, space
+from holdfast.spine.outcomes import ALREADY_GONE
+from holdfast.stores.sqlite import moves, space
 from holdfast.stores.sqlite.bundle import BundleFolder, Copied
 from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.removing import End, Found
+from holdfast.stores.sqlite.leases import LifeSigns
+from holdfast.stores.sqlite.moves import End, Found
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
-from holdfast.stores.sqlite.survey import LifeSigns
 
+#: Messages in one transaction: some tens of milliseconds, also where each leaves the index.
+MOST_MESSAGES = 800
+#: The same where the index is begun anew, and has none of them.
+MOST_UNINDEXED = 5_000
 #: The search index is begun anew when more than this share of the messages goes, and what stays
 #: is indexed again in a moment.
 _MOST_GOES = 2 / 3
@@ -111,29 +116,53 @@ class SqliteEngine:
         return BundleFolder(folder)
 
     def look(self, db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, Found]:
-        return removing.look(db, ids, now=self._clock(), life=self._life)
+        return moves.look(db, ids, now=self._clock(), life=self._life)
 
     def delete(self, db: sqlite3.Connection, numbers: Sequence[int]) -> None:
-        removing.delete(db, numbers, awaiting=AWAITED_PARENT)
+        moves.delete(db, numbers, awaiting=AWAITED_PARENT)
 
     def put_back(
         self, db: sqlite3.Connection, copies: sqlite3.Connection, ids: Collection[str]
     ) -> Returned:
-        return Returned(notes=removing.put_back(db, copies, ids, awaiting=AWAITED_PARENT))
+        return Returned(notes=moves.put_back(db, copies, ids, awaiting=AWAITED_PARENT))
 
     def is_copied(self, db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
-        return removing.is_same(db, found, started_at=copied.started_at, first=copied.first_message)
+        return moves.is_same(db, found, started_at=copied.started_at, first=copied.first_message)
 
     def ends(self, db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, End]:
-        return removing.ends(db, ids)
+        return moves.ends(db, ids)
 
     def set_end(
         self, db: sqlite3.Connection, numbers: Sequence[int], at: float | None, reason: str | None
     ) -> None:
-        removing.set_end(db, numbers, at, reason)
+        moves.set_end(db, numbers, at, reason)
 
     def rest(self) -> None:
         space.rest(self.database)
 
     def give_back(self) -> None:
         space.give_back(self.database)
+
+
+def runs(
+    batch: Sequence[Removal], found: Mapping[str, Found], most: int = MOST_MESSAGES
+) -> Iterator[Sequence[Removal]]:
+    """Parts of a batch with few messages each; a session is never cut."""
+    run: list[Removal] = []
+    messages = 0
+    for each in batch:
+        there = found.get(each.item.id)
+        more = there.messages if there else 0
+        if run and messages + more > most:
+            yield run
+            run, messages = [], 0
+        run.append(each)
+        messages += more
+    if run:
+        yield run
+
+
+def obstacle(removal: Removal, found: Mapping[str, Found]) -> str | None:
+    """Why a session may not go as things are."""
+    there = found.get(removal.item.id)
+    return ALREADY_GONE if there is None else there.obstacle(removal.item)

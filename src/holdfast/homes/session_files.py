@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.errors import StorageError
 from holdfast.homes import artifact_names
 from holdfast.homes.artifact_scan import FOLDER
-from holdfast.homes.session_keeper import as_item
+from holdfast.homes.session_mover import as_item
 from holdfast.model.item import FILES, Item
 from holdfast.model.operation import DELIVER, END_ABANDONED, RESET
 from holdfast.model.plan import Action, Plan, PlanItem

@@ -1,0 +1,198 @@
+"""The book of guards: what a decision rests on, and what it changes, in one transaction.
+
+Whoever decides holds the write lock from before the look to after the change, so of two calls that
+would pass a budget together the second one sees the first, from whatever thread or process.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from holdfast.model.guard import DayShare, Reservation, Sample, Standing, Work
+from holdfast.model.guarded import Estimate, Guarded
+from holdfast.model.lease import Holder
+from holdfast.model.session import Session, Tokens
+from holdfast.model.usage import Usage
+from holdfast.stores.sqlite import guard_rows, ledger
+from holdfast.stores.sqlite.sessions import SqliteSessionStore
+
+#: The fact that holds which warnings of a day's budgets were told, and of which day.
+WARNED_TODAY = "warned_today"
+_RESERVATIONS = """
+    SELECT r.number, s.id, s.source, r.host, r.boot, r.process, r.started, r.made_at,
+           r.tokens_in, r.tokens_out, r.cost
+    FROM reservations r JOIN sessions s ON s.number = r.session
+"""
+_ADD = f"""
+    UPDATE sessions SET {", ".join(f"{count} = {count} + ?" for count in ledger.COUNTS)}
+    WHERE number = ?
+"""  # noqa: S608 - our own names
+_COLUMNS = guard_rows.COLUMNS
+_KEEP = f"""
+    INSERT INTO guarded ({", ".join(_COLUMNS)}) VALUES ({", ".join("?" * len(_COLUMNS))})
+    ON CONFLICT (session) DO UPDATE SET
+    {", ".join(f"{column} = excluded.{column}" for column in _COLUMNS[1:])}
+"""  # noqa: S608 - our own names
+
+
+class SqliteGuardBook:
+    """Guards of the sessions in a SQLite store."""
+
+    def __init__(self, store: SqliteSessionStore) -> None:
+        self._store = store
+        self._database = store.database
+
+    def transaction(self) -> AbstractContextManager[object]:
+        return self._store.transaction()
+
+    def standing(self, session_id: str, *, today: float | None) -> Standing:
+        with self._database.read() as db:
+            session = self._store.get(session_id)
+            number = _number(db, session_id)
+            condition, values = (
+                ("", ()) if today is not None else (" WHERE r.session = ?", (number,))
+            )
+            rows = db.execute(_RESERVATIONS + condition, values).fetchall()
+            return Standing(
+                session=session,
+                work=_work(db, number),
+                in_flight=tuple(_reservation(row) for row in rows),
+                day=() if today is None else _day(db, ledger.day(today)),
+            )
+
+    def keep(self, session_id: str, work: Work) -> None:
+        with self._database.write() as db:
+            _keep(db, _number(db, session_id), work)
+
+    def reserve(self, session_id: str, holder: Holder, estimate: Estimate, *, now: float) -> int:
+        with self._database.write() as db:
+            cursor = db.execute(
+                """
+                INSERT INTO reservations (session, host, boot, process, started, made_at,
+                                          tokens_in, tokens_out, cost)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+                (
+                    _number(db, session_id),
+                    holder.host,
+                    holder.boot,
+                    holder.process,
+                    holder.started,
+                    now,
+                    estimate.tokens.input,
+                    estimate.tokens.output,
+                    estimate.cost,
+                ),
+            )
+            return int(cursor.lastrowid or 0)
+
+    def give_up(self, reservations: Sequence[int]) -> None:
+        with self._database.write() as db:
+            db.execute(
+                "DELETE FROM reservations WHERE number IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(reservations)),),
+            )
+
+    def book(self, session: Session, work: Work, usage: Usage, *, model: str, now: float) -> Work:
+        """Add to the session's totals and to the ledger; what is to be kept after that."""
+        on = ledger.day(now)
+        booked = work.guarded.with_usage(on, model, usage)
+        with self._database.write() as db:
+            db.execute(_ADD, (*guard_rows.counts(usage), _number(db, session.id)))
+            ledger.add(db, (on, session.source, model), usage)
+        return replace(work, guarded=replace(work.guarded, booked=booked))
+
+    def end(self, session_id: str, reason: str, *, at: float) -> Session:
+        return self._store.end(session_id, reason, at=at)
+
+    def warned_on(self, today: float) -> Sequence[str]:
+        with self._database.read() as db:
+            row = db.execute("SELECT value FROM facts WHERE name = ?", (WARNED_TODAY,)).fetchone()
+        day, *told = json.loads(row[0]) if row else ("",)
+        return told if day == ledger.day(today) else ()
+
+    def warn_on(self, today: float, told: Sequence[str]) -> None:
+        with self._database.write() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)",
+                (WARNED_TODAY, json.dumps([ledger.day(today), *told])),
+            )
+
+
+def bring(db: sqlite3.Connection, number: int, guarded: Guarded) -> None:
+    """Give a session that comes from elsewhere what a guard had counted in it."""
+    _keep(db, number, Work(guarded=guarded))
+    db.execute(_ADD, (*guard_rows.counts(guarded.usage), number))
+
+
+def _work(db: sqlite3.Connection, session: int) -> Work:
+    row = db.execute(
+        """
+        SELECT iterations, seconds, booked, boot, ticked, samples, warned FROM guarded
+        WHERE session = ?
+        """,
+        (session,),
+    ).fetchone()
+    if row is None:
+        return Work()
+    iterations, seconds, booked, boot, ticked, samples, warned = row
+    return Work(
+        guarded=Guarded(
+            iterations=iterations, seconds=seconds, booked=guard_rows.load_booked(booked)
+        ),
+        boot=boot,
+        ticked=ticked,
+        samples=tuple(Sample(at=at, messages=count) for at, count in json.loads(samples or "[]")),
+        warned=tuple(json.loads(warned or "[]")),
+    )
+
+
+def _keep(db: sqlite3.Connection, session: int, work: Work) -> None:
+    samples = [[sample.at, sample.messages] for sample in work.samples]
+    db.execute(
+        _KEEP,
+        (
+            session,
+            work.guarded.iterations,
+            work.guarded.seconds,
+            guard_rows.dump_booked(work.guarded.booked),
+            work.boot,
+            work.ticked,
+            json.dumps(samples) if samples else None,
+            json.dumps(list(work.warned)) if work.warned else None,
+        ),
+    )
+
+
+def _number(db: sqlite3.Connection, session_id: str) -> int:
+    [number] = db.execute("SELECT number FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    return int(number)
+
+
+def _day(db: sqlite3.Connection, day: str) -> tuple[DayShare, ...]:
+    rows = db.execute(
+        f"SELECT source, model, {', '.join(ledger.COUNTS)} FROM ledger WHERE day = ?",  # noqa: S608 - our own names
+        (day,),
+    )
+    return tuple(
+        DayShare(source=source, model=model, usage=ledger.from_counts(counts))
+        for source, model, *counts in rows
+    )
+
+
+def _reservation(row: Sequence[Any]) -> Reservation:
+    number, session_id, source, host, boot, process, started, made_at, *expected = row
+    tokens_in, tokens_out, cost = expected
+    return Reservation(
+        number=number,
+        session_id=session_id,
+        source=source,
+        holder=Holder(host=host, boot=boot, process=process, started=started),
+        made_at=made_at,
+        estimate=Estimate(tokens=Tokens(input=tokens_in, output=tokens_out), cost=cost),
+    )

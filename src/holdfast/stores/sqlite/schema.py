@@ -1,0 +1,170 @@
+"""The shape of the database, by number, and opening a file so that nothing in its folder changes.
+
+Migrations go forward only; newer and foreign files are refused.
+
+A database with a write-ahead log cannot be read through SQLite without two files next to it, and a
+reader that finds none makes them. While nobody has the store open there are none, and it is read
+as a file that does not change; whether that was true is asked again afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.errors import SchemaError
+from holdfast.stores.files import check_regular
+from holdfast.stores.sqlite.search_text import search_text
+
+#: "Hold" in ASCII: says that a SQLite file is one of ours.
+APPLICATION_ID = 0x486F6C64
+LATEST = 3
+
+
+def check(path: Path, *, alone: bool = False) -> None:
+    """Raise unless the file is empty or ours and not newer. Looks without being able to write.
+
+    `alone` is for a disk without room for what processes share: nobody else can open it meanwhile.
+    """
+    mode = "rw" if alone else "ro"
+    with contextlib.closing(
+        sqlite3.connect(path.absolute().as_uri() + f"?mode={mode}", uri=True, timeout=5.0)
+    ) as looking:
+        if alone:
+            looking.execute("PRAGMA locking_mode = EXCLUSIVE")
+            looking.execute("PRAGMA query_only = ON")
+        schema_version(looking, path)
+
+
+def migrate(connection: sqlite3.Connection, *, to: int = LATEST) -> None:
+    """Bring the store to a shape, the latest one unless somebody wants to see how an older one
+    looked. Several processes may try at once; one does it."""
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        if _identity(connection)[1] == 0:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only before the first table
+        connection.execute("PRAGMA journal_mode = WAL")
+    if _identity(connection)[1] >= to:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        _, version = _identity(connection)  # another process may have been first
+        for number in range(version + 1, to + 1):
+            for statement in statements(number):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {max(version, to)}")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def statements(number: int) -> Iterator[str]:
+    """The statements of one migration. `executescript` would commit in the middle."""
+    script = Path(__file__).with_name(f"schema_{number}.sql").read_text("utf-8")
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _identity(connection: sqlite3.Connection) -> tuple[int, int]:
+    [application] = connection.execute("PRAGMA application_id").fetchone()
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    return application, version
+
+
+_PATIENCE = 5.0
+Stamp = tuple[int, int, int]
+
+
+def at_rest(path: Path) -> Stamp | None:
+    """The state of a file that nobody has open; None when somebody may have."""
+    try:
+        if any(beside(path, suffix).exists() for suffix in ("-shm", "-journal")):
+            return None
+        wal = beside(path, "-wal")
+        if wal.exists() and wal.stat().st_size:
+            return None
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def open_to_look(path: Path, *, unchanging: bool) -> sqlite3.Connection:
+    """A connection that cannot write. `unchanging` takes no locks: only for a store at rest."""
+    check_regular(path)
+    flags = "?mode=ro&immutable=1" if unchanging else "?mode=ro"
+    return prepared(
+        sqlite3.connect(
+            path.absolute().as_uri() + flags, uri=True, timeout=_PATIENCE, isolation_level=None
+        )
+    )
+
+
+def prepared(db: sqlite3.Connection) -> sqlite3.Connection:
+    """With the function that the search index needs; text that is none any more stops nothing."""
+    db.create_function("search_text", 3, search_text, deterministic=True)
+    db.text_factory = lambda raw: raw.decode(errors="replace")
+    return db
+
+
+def schema_version(db: sqlite3.Connection, path: Path) -> int:
+    """The number of its schema, 0 for an empty file; raises for one that is not ours, or newer."""
+    [version] = db.execute("PRAGMA user_version").fetchone()
+    [application] = db.execute("PRAGMA application_id").fetchone()
+    if version == 0 and not db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
+        return 0
+    if application != APPLICATION_ID:
+        raise SchemaError(
+            f"{path} is not a session store of Holdfast; it was left alone.",
+            hint="If you know whose it is, move it there; Holdfast then makes a store of its own.",
+        )
+    if version > LATEST:
+        raise NewerSchemaError(
+            f"{path} was written by a newer version of Holdfast (schema {version}, this one "
+            f"knows {LATEST}); it was left alone.",
+            hint="Upgrade Holdfast.",
+        )
+    return int(version)
+
+
+class NewerSchemaError(SchemaError):
+    """Not damaged, only too new."""
+
+
+def error_code(error: sqlite3.Error) -> int:
+    """SQLite's code for it; 0 for what Python's own module raises."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def tells_nothing(error: sqlite3.DatabaseError) -> bool:
+    """Whether an error has to do with who may use the file, and not with what is in it."""
+    return error_code(error) in (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_FULL,
+    )
+
+
+def pattern(version: int = LATEST) -> sqlite3.Connection:
+    """An empty store in memory: what a store of this version should look like."""
+    made = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        migrate(made, to=version)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)

@@ -1,0 +1,174 @@
+"""Whole sessions into the store, and one in the place of another."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from itertools import islice
+from typing import Self
+
+from holdfast.model.guarded import Guarded
+from holdfast.model.session import Message, Session
+from holdfast.stores.sqlite import guard_book, ledger, lineage, moves
+from holdfast.stores.sqlite.content import dump_extra, load_extra
+from holdfast.stores.sqlite.sessions import SqliteSessionStore
+
+_APPEND = 500
+#: No id looks like this, so nobody can ask for a session that is on its way out.
+_LEAVING = "/leaving"
+
+
+class SqliteImport:
+    """One import into a store, entered once. It lives in one thread."""
+
+    def __init__(
+        self,
+        store: SqliteSessionStore,
+        keep_replaced: Callable[[Session, Iterable[Message]], None] | None = None,
+        *,
+        count_usage: bool = True,
+    ) -> None:
+        """Sessions that were in this store before are brought without `count_usage`: what they
+        used is in its ledger already."""
+        self._store = store
+        self._keep_replaced = keep_replaced
+        self._count_usage = count_usage
+        self._database = store.database
+
+    def __enter__(self) -> Self:
+        # On the disk if it grows: a run may bring more ids than memory should hold.
+        self._database.connection().execute(
+            "CREATE TEMP TABLE brought (session INTEGER PRIMARY KEY)"
+        )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._database.connection().execute("DROP TABLE temp.brought")
+
+    def transaction(self) -> AbstractContextManager[object]:
+        return self._database.write()
+
+    def taken(self, session_id: str) -> str | None:
+        found = self._one("SELECT id FROM sessions WHERE id = ? COLLATE NOCASE", session_id)
+        return str(found[0]) if found else None
+
+    def brought(self, session_id: str) -> bool:
+        return bool(
+            self._one(
+                "SELECT 1 FROM sessions s JOIN temp.brought b ON b.session = s.number "
+                "WHERE s.id = ? COLLATE NOCASE",
+                session_id,
+            )
+        )
+
+    def holder(self, session_id: str) -> str | None:
+        """Whether the process lives is not for the store to say, so every lease counts that was
+        not given back."""
+        found = self._one(
+            "SELECT process, host FROM leases WHERE NOT released AND session = "
+            "(SELECT number FROM sessions WHERE id = ? COLLATE NOCASE)",
+            session_id,
+        )
+        return f"process {found[0]} on {found[1]}" if found else None
+
+    def routed(self, key: str) -> Session | None:
+        return self._store.routed(key)
+
+    def descends(self, session_id: str, ancestor: str) -> bool:
+        with self._database.read() as db:
+            return lineage.descends(db, session_id, ancestor)
+
+    def add(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
+        with self._database.write() as db, _savepoint(db):
+            self._add(db, session, messages, now)
+
+    def replace(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
+        with self._database.write() as db, _savepoint(db):
+            old = _number(db, session.id)
+            if self._keep_replaced is not None:  # a copy before the data goes
+                leaving = self._store.get(session.id)
+                self._keep_replaced(leaving, self._store.messages(leaving.id))
+            if self._count_usage:
+                ledger.take_off(db, old)
+            # The new one is stored beside the old one, under a number that was never used: a
+            # reader in the middle of the old one must not go on with messages of the new one.
+            db.execute("UPDATE sessions SET id = ? WHERE number = ?", (_LEAVING, old))
+            self._add(db, session, messages, now)
+            db.execute(
+                "UPDATE sessions SET parent = ? WHERE parent = ?", (_number(db, session.id), old)
+            )
+            moves.delete(db, [old])
+
+    def waiting(self, field: str) -> Sequence[tuple[str, str]]:
+        with self._database.read() as db:
+            rows = db.execute(
+                "SELECT id, extra FROM sessions WHERE parent IS NULL AND instr(extra, ?) > 0",
+                (json.dumps(field),),
+            ).fetchall()
+        named = ((session_id, load_extra(extra).get(field)) for session_id, extra in rows)
+        return [(child, parent) for child, parent in named if isinstance(parent, str)]
+
+    def link(self, session_id: str, parent_id: str, *, field: str) -> None:
+        with self._database.write() as db:
+            session = self._store.get(session_id)
+            extra = {name: value for name, value in session.extra.items() if name != field}
+            db.execute(
+                "UPDATE sessions SET parent = ?, extra = ? WHERE number = ?",
+                (_number(db, parent_id), dump_extra(extra), _number(db, session_id)),
+            )
+
+    def _add(
+        self, db: sqlite3.Connection, session: Session, messages: Iterable[Message], now: float
+    ) -> None:
+        """An open session takes messages, so it is ended after them."""
+        is_open = replace(
+            session,
+            ended_at=None,
+            end_reason=None,
+            last_active_at=min(session.last_active_at, now),
+        )
+        self._store.create(is_open)
+        rest = iter(messages)
+        while some := list(islice(rest, _APPEND)):
+            self._store.append(session.id, some, now=now, book=self._count_usage)
+        if session.guarded is not None:
+            self._bring_guarded(db, session, session.guarded)
+        if session.ended_at is not None:
+            self._store.end(session.id, session.end_reason or "", at=session.ended_at)
+        db.execute("INSERT INTO temp.brought (session) VALUES (?)", (_number(db, session.id),))
+
+    def _bring_guarded(self, db: sqlite3.Connection, session: Session, guarded: Guarded) -> None:
+        """What a guard counted stays with the session: it cannot begin its budget again."""
+        guard_book.bring(db, _number(db, session.id), guarded)
+        if self._count_usage:
+            for each in guarded.booked:
+                ledger.add(db, (each.day, session.source, each.model), each.usage)
+
+    def _one(self, query: str, *parameters: str) -> tuple[object, ...] | None:
+        with self._database.read() as db:
+            row: tuple[object, ...] | None = db.execute(query, parameters).fetchone()
+            return row
+
+
+@contextmanager
+def _savepoint(db: sqlite3.Connection) -> Iterator[None]:
+    """A part of a transaction that can fail on its own."""
+    db.execute("SAVEPOINT whole_session")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:  # a full disk has rolled everything back already
+            db.execute("ROLLBACK TO whole_session")
+            db.execute("RELEASE whole_session")
+        raise
+    db.execute("RELEASE whole_session")
+
+
+def _number(db: sqlite3.Connection, session_id: str) -> int:
+    [number] = db.execute(
+        "SELECT number FROM sessions WHERE id = ? COLLATE NOCASE", (session_id,)
+    ).fetchone()
+    return int(number)
