@@ -18,7 +18,7 @@ from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError, UnknownCheckpointError
 from holdfast.model.checkpoint import Captured, Checkpoint
-from holdfast.stores.checkpoints.content import Beside
+from holdfast.stores.checkpoints.content import ModeRecord
 from holdfast.stores.checkpoints.finder import check_prefix
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, OLDER_REPOSITORY, Layout
 from holdfast.stores.files import (
@@ -191,10 +191,10 @@ class LegacyShelf:
     def captured(self, tree: str) -> Captured:
         """They know git's modes only, and no empty directories."""
         trees = self._holding(tree)
-        beside = Beside()
+        record = ModeRecord()
         return Captured(
             files={
-                path_text(path): beside.entry(path, node)
+                path_text(path): record.entry(path, node)
                 for path, node in trees.files(bytes.fromhex(tree))
             },
             directories={},

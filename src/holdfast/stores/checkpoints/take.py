@@ -234,7 +234,7 @@ class Taker:
             root=root,
             files=files,
             changed=changed,
-            modes_changed=0 if before is None else modes_changed(looked, before.beside, changed),
+            modes_changed=0 if before is None else modes_changed(looked, before.record, changed),
             young=carried_young(seeing, looked),
         )
 
