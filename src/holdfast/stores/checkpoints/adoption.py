@@ -167,7 +167,7 @@ def adopt(
             new.flush([reference.fd])
             reference.publish()
         made = read_commit(trees, commit)
-    tidy(layout)  # whoever brings in many leaves a pack each
+    tidy(layout)  # an import of many checkpoints leaves a pack for each
     return parse(made.id, made.tree, made.message)
 
 

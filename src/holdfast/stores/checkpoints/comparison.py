@@ -50,7 +50,7 @@ def _suspects(trees: Trees, old: Content, new: Content) -> set[bytes]:
         return set()
     listed = {*old.record.modes, *new.record.modes, *old.record.empty, *new.record.empty}
     if old.record.usual != new.record.usual:
-        # What no record lists has other permissions, too.
+        # Paths that no record lists have the usual permissions, which differ.
         listed |= _places(trees, old) & _places(trees, new)
     return listed
 

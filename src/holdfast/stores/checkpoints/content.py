@@ -46,9 +46,9 @@ RECORD = b"beside"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usual:
-    """The permissions that most things of a project have; only others are listed one by one.
+    """The most frequent permissions of a project; a record lists only the exceptions.
 
-    They depend on the umask of whoever made the project, and stay what they were at first.
+    They follow from the umask of the project's owner and stay as the first checkpoint saw them.
     """
 
     file: int = 0o644

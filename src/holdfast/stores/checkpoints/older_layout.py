@@ -43,7 +43,7 @@ _TIMESTAMP = "%Y%m%d-%H%M%S"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyRepository:
-    """One of them. `archive` is the folder that it was moved into, empty when it was not yet."""
+    """A repository. `archive` is the folder that it was moved into, "" if it was not moved."""
 
     project: str
     workdir: str
@@ -53,8 +53,8 @@ class LegacyRepository:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingleRepository:
-    """One that nobody moved aside yet. `last_touch` is the newest time in it, of any file and of
-    any commit: whoever writes there changes one of them."""
+    """A repository that was not moved aside yet. `last_touch` is the newest time of any file and
+    any commit in it: every write changes one of these."""
 
     name: str
     path: Path
@@ -66,7 +66,7 @@ class SingleRepository:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyArchive:
-    """All that were moved aside at one time."""
+    """The repositories that were moved aside together."""
 
     name: str
     path: Path

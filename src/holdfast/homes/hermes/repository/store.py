@@ -169,7 +169,7 @@ class HermesCheckpointStore(ShadowGitStore):
         try:
             return adoption.nested(Trees(opened_at(repository)), checkpoint.tree)
         except DamageError:
-            return ()  # `verify` names it; whoever only looks at the rest goes on
+            return ()  # `verify` reports it; looking at the rest goes on
 
     def _older(self, workdir: StrPath | None) -> Sequence[Checkpoint]:
         wanted = None if workdir is None else str(real(workdir))
