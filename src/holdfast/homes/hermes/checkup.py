@@ -7,8 +7,8 @@ from pathlib import Path
 
 from holdfast.homes.checkup import HomeCheckup
 from holdfast.homes.hermes import signs
-from holdfast.homes.hermes.engine import HermesEngine
 from holdfast.homes.hermes.state_db import checkup, usage
+from holdfast.homes.hermes.state_db.engine import HermesEngine
 from holdfast.homes.permissions import is_private
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.repair import Repair
