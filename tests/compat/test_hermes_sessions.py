@@ -15,7 +15,6 @@ from holdfast.homes.archive_rows import StoreRows
 from holdfast.homes.hermes.state_db.space import is_search_due
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.registry import open_home
-from holdfast.homes.session_engine import SqliteEngine
 from holdfast.model.finding import Severity
 from holdfast.model.report import Result
 from holdfast.model.search import Search
@@ -30,6 +29,7 @@ from holdfast.services.silent import Silent
 from holdfast.services.undo import undo, undo_latest
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.sqlite.leases import LifeSigns
+from holdfast.stores.sqlite.moves import SqliteEngine
 from holdfast.stores.sqlite.session_import import SqliteImport
 from tests.compat.hermes_sessions import (
     LIVING,

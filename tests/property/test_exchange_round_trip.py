@@ -15,10 +15,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from holdfast.model.session import Json, Message, Relation, Session, SessionFilter, Tokens
+from holdfast.model.session import (
+    AWAITED_PARENT,
+    Json,
+    Message,
+    Relation,
+    Session,
+    SessionFilter,
+    Tokens,
+)
 from holdfast.services.exchange.exporting import export_sessions
 from holdfast.services.exchange.fields import (
-    AWAITED_PARENT,
     MESSAGE_FIELDS,
     SESSION_FIELDS,
     SET_APART,

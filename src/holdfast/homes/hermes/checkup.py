@@ -7,8 +7,8 @@ from pathlib import Path
 
 from holdfast.homes.checkup import HomeCheckup, is_private
 from holdfast.homes.hermes import signs
-from holdfast.homes.hermes.engine import HermesEngine
 from holdfast.homes.hermes.state_db import checkup, usage
+from holdfast.homes.hermes.state_db.engine import HermesEngine
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.repair import Repair
 from holdfast.ports import OperationLog, Progress

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.errors import UsageError
-from holdfast.model.session import Message, Session
+from holdfast.model.session import AWAITED_PARENT, Message, Session
 from holdfast.ports import Progress
-from holdfast.services.exchange.fields import AWAITED_PARENT
 from holdfast.services.exchange.import_store import ImportStore
 from holdfast.services.exchange.raw_lines import SHORT, ByteLines, RawLine, raw_lines
 from holdfast.services.exchange.reading import ReadSession, read_messages, read_session
