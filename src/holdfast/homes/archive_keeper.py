@@ -21,7 +21,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.stores.archive import bundle
-from holdfast.stores.archive.folder import SessionArchive
+from holdfast.stores.archive.archive import SessionArchive
 
 NO_ROOM = "no room left in the archive; it stays in the store"
 _WAY_OUT = (
@@ -82,7 +82,6 @@ class ArchiveKeeper:
         going = [each for each in batch if each.item.id not in obstacles]
         packed = self._pack(rows, going, ended)
         try:
-            self._archive.sync()
             self._archive.catalogue.add([*packed.values()])
         except (HoldfastError, OSError):
             self._archive.drop([made.file for made in packed.values()], batch[0].operation)
@@ -149,8 +148,7 @@ class ArchiveKeeper:
             return {each.item.id: (Result.FAILED, _NO_STORE) for each in batch}
         try:
             entries = self._of_operations()
-            for each in batch:
-                self._archive.forget_unfinished(each)
+            self._archive.clear_unfinished()
         except StorageError:  # its disk is not mounted: the rows alone must answer
             entries = None
         ended = {each.item.id: self._settled(rows, each, entries) for each in batch}

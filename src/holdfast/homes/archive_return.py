@@ -15,8 +15,8 @@ from holdfast.model.session import Message, Session
 from holdfast.services.exchange.raw_lines import raw_lines
 from holdfast.services.exchange.reading import read_messages
 from holdfast.stores.archive import bundle
+from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.beside import Beside, NewerBundleError
-from holdfast.stores.archive.folder import SessionArchive
 
 _TAKEN = (
     "a session with this id is in the store; the archived one stays in the archive. "

@@ -17,7 +17,7 @@ from holdfast.model.archived import ArchivedSession
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.stores.archive.folder import SessionArchive
+from holdfast.stores.archive.archive import SessionArchive
 
 _NOT_REACHED = "the run ended before its turn"
 _NO_LONGER_THERE = "its bundle is no longer in the archive"
@@ -69,9 +69,12 @@ class ArchivedKeeper:
 
     def _settle(self, removal: Removal, entries: Mapping[str, ArchivedSession]) -> Outcome:
         in_trash = self._archive.in_trash(removal)
+        entry = entries.get(removal.item.id)
         if in_trash is not None:
+            if entry is not None and entry.sha256 == removal.item.version:
+                in_trash = self._archive.to_trash(removal)  # killed between copy and delete
             return self._gone(removal, in_trash)
-        if removal.item.id in entries:
+        if entry is not None:
             self._archive.heal()  # its line may be gone already
             return removal.end(Result.SKIPPED, _NOT_REACHED)
         if removal.item.undoable:
@@ -100,7 +103,7 @@ class ArchivedKeeper:
         try:
             file = self._archive.from_trash(removal)
         except DamageError as error:
-            where = self._archive.trash.path(removal)
+            where = self._archive.place_in_trash(removal)
             return removal.end(Result.DAMAGED, f"its copy was changed, {error.message}: {where}")
         return removal.end(Result.BROUGHT_BACK, "" if file == removal.item.id else f"as {file}")
 
@@ -147,7 +150,7 @@ class RestoreKeeper:
         return outcomes
 
     def _bring_back(self, removal: Removal, _: Mapping[str, ArchivedSession]) -> Outcome:
-        if self._archive.check() and self._archive.status(removal.item.id) is not None:
+        if self._archive.check() and self._archive.find(removal.item.id) is not None:
             return removal.end(*self._returner.bring_back(removal.item.id))
         rows = self._rows()
         if rows is not None and removal.item.session in rows.read([removal.item.session]):

@@ -22,8 +22,8 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.stores.archive import bundle
+from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.beside import Beside
-from holdfast.stores.archive.folder import SessionArchive
 from holdfast.stores.files import version_of
 
 _NOT_REACHED = "the run ended before its turn"
@@ -88,13 +88,12 @@ class FilesKeeper:
         sources = self._files.of([name]).get(name, ())
         if not sources:
             return Result.SKIPPED, "it has no files"
-        going = [self._loose_one(removal, each.name, version_of(each.status)) for each in sources]
+        going = [self._loose_one(removal, each.name, each.version) for each in sources]
         self._archive.make()
         try:
             made = self._packer.files(removal, session, sources)
         except bundle.ChangedError:
             return Result.SKIPPED, "changed while it was archived"
-        self._archive.sync()
         self._archive.catalogue.add([made])
         done = self._loose.remove(going)
         freed[name] = sum(each.bytes_freed for each in done)
@@ -124,7 +123,7 @@ class FilesKeeper:
     # --- After a kill -----------------------------------------------------------------------------
 
     def _settle(self, removal: Removal) -> Ended:
-        self._archive.forget_unfinished(removal)
+        self._archive.clear_unfinished()
         entry = self._entries().get((removal.item.id, removal.operation))
         if entry is None:
             return Result.SKIPPED, _NOT_REACHED

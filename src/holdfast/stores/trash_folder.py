@@ -7,14 +7,11 @@ removal came. The name is there for people: a file can be found without Holdfast
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.model.operation import Removal
 from holdfast.stores.files import make_private_dir, open_dir
-
-_LONGEST_NAME = 255  # bytes, on every file system that matters
 
 
 class TrashFolder:
@@ -25,8 +22,7 @@ class TrashFolder:
         return self.root / operation
 
     def name(self, removal: Removal) -> str:
-        full = f"{removal.number}-{removal.item.id.rpartition('/')[2]}"
-        return full if len(os.fsencode(full)) <= _LONGEST_NAME else str(removal.number)
+        return removal.copy_name
 
     def path(self, removal: Removal) -> Path:
         return self.folder(removal.operation) / self.name(removal)

@@ -75,7 +75,7 @@ def _kept(replaced: Replacing | None) -> dict[str, str | None]:
     """Where the sessions are that were replaced, and by which operation they went there."""
     if replaced is None or replaced.operation is None:
         return {"replaced_kept_in": None, "operation": None}
-    return {"replaced_kept_in": str(replaced.folder), "operation": replaced.operation}
+    return {"replaced_kept_in": replaced.folder, "operation": replaced.operation}
 
 
 @contextlib.contextmanager

@@ -18,10 +18,7 @@ import stat
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from os import stat_result
-from pathlib import Path
-from tempfile import SpooledTemporaryFile
-from typing import IO
+from typing import IO, Protocol
 
 from holdfast.errors import UNREADABLE, DamageError, StorageError, in_words
 from holdfast.model.archived import Holds
@@ -32,8 +29,6 @@ BESIDE = "beside.json"
 LINE = "session.jsonl"
 FILES = "files/"
 _CHUNK = 1024 * 1024
-#: What is smaller stays in memory on its way into the tar.
-_IN_MEMORY = 4 * 1024 * 1024
 _LARGEST_BESIDE = 64 * 1024 * 1024
 _PRIVATE = 0o600
 _NANO = 10**9
@@ -44,17 +39,35 @@ class ChangedError(DamageError):
 
 
 class TooLongError(DamageError):
-    """A session whose line could not be taken in again."""
+    """A session whose line is longer than an import accepts."""
+
+
+class FileStatus(Protocol):
+    """What a bundle records about a file: the part of `os.stat_result` that it needs."""
+
+    @property
+    def st_mode(self) -> int: ...
+
+    @property
+    def st_mtime_ns(self) -> int: ...
+
+    @property
+    def st_uid(self) -> int: ...
+
+    @property
+    def st_gid(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """A file to be packed. `open` gives its content each time anew; of a link, `link` is all."""
+    """A file to be packed. `open` opens its content; a symbolic link has only `link`. `version`
+    tells whether the file changed since it was seen."""
 
     name: str
-    status: stat_result
+    status: FileStatus
     open: Callable[[], IO[bytes]]
     link: str | None = None
+    version: str = ""
 
 
 class OneLine:
@@ -79,18 +92,18 @@ def write(
     line: Iterable[str] | None,
     files: Iterable[SourceFile],
     describe: Callable[[int, str, tuple[PackedFile, ...]], Beside],
-    spool_in: Path,
+    spool: Callable[[], IO[bytes]],
     longest_line: int,
 ) -> Beside:
-    """Write a bundle into `raw`. Memory is bounded, whatever the length of the session.
+    """Write a bundle into `raw`. Memory is bounded, however long the session is.
 
-    `describe` is told the size and the sha256 of the line, and the files. Without a `line` the
-    bundle holds files alone.
+    `describe` gets the size and the sha256 of the line, and the files. Without a `line` the bundle
+    holds only files.
     """
-    # A tar wants the size of a member before its content: the line is spooled beside the bundle,
-    # where there must be room for it anyway.
-    with SpooledTemporaryFile(max_size=_IN_MEMORY, dir=str(spool_in)) as spool:
-        size, digest = _spool(line or (), spool, longest_line)
+    # A tar states the size of a member before its content, so the line goes into a temporary file
+    # first.
+    with spool() as spooled:
+        size, digest = _spool(line or (), spooled, longest_line)
         described = ((source, _packed(source)) for source in files)
         sources = [(source, file) for source, file in described if file is not None]
         beside = describe(size, digest, tuple(packed for _, packed in sources))
@@ -101,8 +114,8 @@ def write(
             head = beside.to_bytes()
             tar.addfile(_member(BESIDE, len(head), beside.archived_at), io.BytesIO(head))
             if line is not None:
-                spool.seek(0)
-                tar.addfile(_member(LINE, size, beside.archived_at), spool)
+                spooled.seek(0)
+                tar.addfile(_member(LINE, size, beside.archived_at), spooled)
             for source, file in sources:
                 _add(tar, source, file)
     return beside
@@ -158,11 +171,17 @@ def line_of(raw: IO[bytes], codec: Codec) -> Iterator[OneLine]:
         raise DamageError(f"its {LINE} is not there")
 
 
-def digest_of(content: IO[bytes]) -> str:
-    digest = hashlib.sha256()
+def measured(content: IO[bytes]) -> tuple[int, str]:
+    """How long a stream is, and its sha256."""
+    size, digest = 0, hashlib.sha256()
     while piece := content.read(_CHUNK):
+        size += len(piece)
         digest.update(piece)
-    return digest.hexdigest()
+    return size, digest.hexdigest()
+
+
+def digest_of(content: IO[bytes]) -> str:
+    return measured(content)[1]
 
 
 @contextlib.contextmanager
@@ -219,8 +238,7 @@ def _packed(source: SourceFile) -> PackedFile | None:
     if source.link is None:
         try:
             with source.open() as content:
-                digest = digest_of(content)
-                size = content.tell()
+                size, digest = measured(content)
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -13,12 +13,11 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import StorageError
-from holdfast.stores.archive import USUAL_FOLDER, catalogue
-from holdfast.stores.archive.codec import codec_of
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors, sync_dir
 
 MEMORY = "archive-folders.json"
@@ -32,9 +31,15 @@ _DONE = b'"result":"removed"'
 class Ownership:
     """One home and the folder that its configuration names."""
 
-    def __init__(self, state: Path, folder: Path) -> None:
+    def __init__(
+        self, state: Path, folder: Path, *, usual: Path, is_archive: Callable[[str], bool]
+    ) -> None:
+        """`usual` is the folder of a home whose configuration names none. `is_archive` recognises
+        the names of files that only an archive has."""
         self._state = state
         self._folder = folder
+        self._usual = usual
+        self._is_archive = is_archive
 
     def check(self) -> bool:
         """Whether the folder is there. Raises when it should be and is not, or is another's."""
@@ -46,7 +51,7 @@ class Ownership:
             return False
         owner = _read(self._folder / OWNER)
         if owner is None:
-            if self._is_remembered() and not _has_archive(self._folder):
+            if self._is_remembered() and not self._has_archive(self._folder):
                 raise StorageError(
                     f"The archive folder {self._folder} is empty, and this home archived there.",
                     hint=_MISSING,
@@ -107,11 +112,15 @@ class Ownership:
         when its log tells of archived sessions, and they are not in the folder that is usual."""
         if _read(self._state / MEMORY) is not None:
             return str(self._folder) in self._memory()["folders"]
-        if _has_archive(self._state / USUAL_FOLDER):
+        if self._has_archive(self._usual):
             return False
         journals = (self._state / "operations").glob("*.jsonl")
         # An intent alone is no archived session: a first try that failed must not bar the next.
         return any(_ARCHIVED in said and _DONE in said for said in map(read_file, journals))
+
+    def _has_archive(self, folder: Path) -> bool:
+        found = folder.iterdir() if folder.is_dir() else ()
+        return any(self._is_archive(path.name) for path in found)
 
     def _is_mine(self, owner: dict[str, Any]) -> bool:
         """A home that was moved keeps its id; of one that was copied, the original has the folder.
@@ -134,8 +143,3 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def _has_archive(folder: Path) -> bool:
-    found = folder.iterdir() if folder.is_dir() else ()
-    return any(path.name == catalogue.NAME or codec_of(path.name) is not None for path in found)
