@@ -91,8 +91,9 @@ format: dev  ## Format the code and apply safe lint fixes
 	$(BIN)/python -m ruff format --quiet
 
 .PHONY: docs
-docs: dev  ## Write docs/reference/cli.md from the commands themselves
+docs: dev  ## Write the reference pages that come from code
 	$(BIN)/python -m tools.cli_reference
+	$(BIN)/python -m tools.config_reference
 
 # Pins already in requirements/ stay unless LOCK_ARGS says --upgrade or --upgrade-package NAME.
 # Releases younger than two weeks wait: most bad ones are found and withdrawn by then.

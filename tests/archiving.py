@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.homes.archive_keeper import ArchiveKeeper
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions, HomeOptions
-from holdfast.model.item import SESSION, SPACE
-from holdfast.model.plan import Action, Plan
+from holdfast.model.item import SPACE
+from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.model.search import Search
 from holdfast.model.session import Message, Relation, Session, SessionFilter, Tokens
 from holdfast.policy.rules import DAY, Policy
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
+from holdfast.services.plans import plan_archive
 from holdfast.services.restore import chosen, restore
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
@@ -40,10 +39,8 @@ def opened(root: Path, archive: ArchiveOptions | None = None) -> HoldfastHome:
 
 
 def folder_of(home: HoldfastHome) -> SessionArchive:
-    """The folder that its keepers work on."""
-    keeper = home.keeper(SESSION, Action.ARCHIVE)
-    assert isinstance(keeper, ArchiveKeeper)
-    return keeper._archive
+    """The folder that its doers work on."""
+    return home._doers.archive.folder
 
 
 def store_of(home: HoldfastHome) -> SqliteSessionStore:

@@ -11,14 +11,14 @@ from pathlib import Path
 from random import Random
 
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.model.checkpoint import Captured, Checkpoint, TakeOutcome
+from holdfast.model.checkpoint import Captured, Capturing, Checkpoint, TakeOutcome
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.apply import apply
-from holdfast.services.prune_checkpoints import plan_prune_checkpoints
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.services.plans import plan_prune_checkpoints
+from holdfast.stores.checkpoints.store import ShadowGitStore
 
 DAY = 86_400.0
 START = 1_700_000_000.0
@@ -37,7 +37,7 @@ class Bench:
         self.root.mkdir(parents=True, exist_ok=True)
         self.home = HoldfastHome(self.root / "home", clock=lambda: self.now)
         self.store = ShadowGitStore(
-            self.root / "home" / "checkpoints", max_snapshots=self.max_snapshots
+            self.root / "home" / "checkpoints", Capturing(max_snapshots=self.max_snapshots)
         )
 
     @property

@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from holdfast.policy.lifecycle import SessionOptions as SessionOptions
     from holdfast.policy.lifecycle import Transcript as Transcript
     from holdfast.policy.limits import SessionLimits as SessionLimits
+    from holdfast.policy.planner import plan as plan
     from holdfast.policy.prices import Price as Price
     from holdfast.policy.prices import Prices as Prices
-    from holdfast.policy.retention import plan as plan
     from holdfast.policy.rules import Caps as Caps
     from holdfast.policy.rules import Limits as Limits
     from holdfast.policy.rules import Policy as Policy
@@ -122,7 +122,7 @@ _ROOMS = {
     "open_checkpoints": "holdfast.homes.embedded_checkpoints",
     "open_home": "holdfast.homes.registry",
     "open_sessions": "holdfast.homes.embedded",
-    "plan": "holdfast.policy.retention",
+    "plan": "holdfast.policy.planner",
     "prune_checkpoints": "holdfast.homes.library",
     "prune_sessions": "holdfast.homes.library",
     "restore_sessions": "holdfast.homes.library",

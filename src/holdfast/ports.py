@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 from holdfast.model.places import StrPath
 from holdfast.model.plan import Action
@@ -37,7 +37,10 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     from holdfast.model.item import Item
     from holdfast.model.lease import Holder, Lease
     from holdfast.model.maintenance import Marker
+    from holdfast.model.move import Moved, Presence
     from holdfast.model.operation import LogView, OperationAction, Removal
+    from holdfast.model.part import Facts, Known, Leftover, Signs, Slot, Unit
+    from holdfast.model.part import Sight as PartSight
     from holdfast.model.plan import PlanItem
     from holdfast.model.report import Outcome
     from holdfast.model.search import Search
@@ -47,6 +50,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
         Json,
         Message,
         Session,
+        SessionChange,
         SessionFilter,
         SessionOrder,
     )
@@ -66,33 +70,69 @@ class Progress(Protocol):
     def stop_requested(self) -> bool: ...
 
 
-class Keeper(Protocol):
-    """Does one kind of thing to one kind of item, and takes it back; it never decides.
+class Doer(Protocol):
+    """Does to items of one kind what their plan says, and takes it back; it never decides.
 
     Each call is safe to repeat after a kill at any point inside it. Outcomes come back in the
     order of the batch.
     """
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """All that a run is about to remove, told once before its first batch.
+        """All that a run is about to do, told once before its first batch.
 
-        Nothing is removed here; what is cheaper to make anew than to keep in step may be dropped.
+        No item changes here. A doer may drop what is cheaper to build again than to keep in step.
         """
 
-    def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """Re-check version and life, make the undo copy, drop the item.
-
-        Of an item that is not `undoable` the copy is discarded at the very end.
-        """
+    def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        """Check version and life again, then act."""
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """After a kill inside `remove`: bring each item to one side, gone or untouched."""
+        """After a kill inside `do`: bring each item to one side, done or untouched."""
 
-    def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """Remove undo copies for good."""
+    def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        """Take it back; never over something that is there."""
 
-    def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """Put items back from their undo copies; never over something that is there."""
+
+class Space(Protocol):
+    """What a store does not use."""
+
+    def measure(self) -> None:
+        """Before the first item of a run goes: how large the store is."""
+
+    def give_back(self, removal: Removal) -> Outcome:
+        """Give it back to the file system; what that freed."""
+
+
+Moving_contra = TypeVar("Moving_contra", contravariant=True)
+
+
+class Mover(Protocol[Moving_contra]):
+    """How one kind of thing leaves its place and comes back. What it moves is a whole item
+    (`Removal`), or one part of an item.
+
+    Answers come back in the order of the batch, and each call is safe to repeat after a kill at any
+    point inside it. One thing that fails does not cost the others: its answer says why.
+    """
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """All that a run is about to move, told once before its first batch."""
+
+    def look(self, batch: Sequence[Moving_contra]) -> Sequence[Presence]: ...
+
+    def copy(self, batch: Sequence[Moving_contra]) -> Sequence[Moved]:
+        """Make the undo copies, durable on return. A mover whose `drop` keeps the copy in the same
+        step (a rename, a moved reference) does nothing here."""
+
+    def drop(self, batch: Sequence[Moving_contra]) -> Sequence[Moved]:
+        """Take each thing from its place. Checks version and life again in the same atomic step;
+        finishes what a killed run began."""
+
+    def put_back(self, batch: Sequence[Moving_contra]) -> Sequence[Moved]:
+        """Put each thing back from its copy, durable on return; never over anything. What is back
+        already is completed. An answer that is `copied` asks the keeper to discard the copy."""
+
+    def discard(self, batch: Sequence[Moving_contra]) -> Sequence[Moved]:
+        """Remove the undo copies of these things, and of no others."""
 
 
 class Journal(Protocol):
@@ -202,7 +242,7 @@ class Home(Protocol):
     def session_store(self) -> SessionStore | None:
         """The sessions of this home; None when it has no store. Creates nothing."""
 
-    def keeper(self, kind: str, action: Action = Action.REMOVE) -> Keeper:
+    def doer(self, kind: str, action: Action = Action.REMOVE) -> Doer:
         """Who does this to items of this kind; raises `UsageError` for what cannot be here."""
 
     def close(self) -> None:
@@ -217,6 +257,16 @@ class SessionStore(Protocol):
     def create(self, new: Session) -> Session: ...
 
     def append(self, session_id: str, messages: Sequence[Message], *, now: float) -> Addition: ...
+
+    def replace(
+        self, session_id: str, messages: Sequence[Message], *, after: int, mark: str, now: float
+    ) -> Addition:
+        """Let messages take the place of all that follow number `after`. What is not among them
+        stays in the store with what it used, and `mark` among its extra fields. A given message
+        that is stored, unchanged and by its number, is not stored again."""
+
+    def update(self, session_id: str, change: SessionChange) -> Session:
+        """What was used so far stays in the ledger under the model that used it."""
 
     def end(self, session_id: str, reason: str, *, at: float) -> Session: ...
 
@@ -257,8 +307,15 @@ class SessionStore(Protocol):
         """Those that worked for these sessions, and those that worked for them, and so on."""
 
     def messages(
-        self, session_id: str, *, after: int = 0, limit: int | None = None
-    ) -> Iterator[Message]: ...
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> Iterator[Message]:
+        """All that are stored between two numbers, also those that others replaced."""
 
     def search(self, asked: Search) -> Sequence[Hit]: ...
 
@@ -390,7 +447,7 @@ class Archive(Protocol):
     def problems(self) -> Sequence[Problem]: ...
 
     def leftovers(self) -> Sequence[Path]:
-        """What earlier versions left beside the bundles; a keeper of bundles takes it in when it is
+        """What earlier versions left beside the bundles; the doer of bundles takes it in when it is
         told to prepare."""
 
     def left_behind(self) -> Problem | None:
@@ -460,11 +517,8 @@ class Notifier(Protocol):
     def tell(self, event: Event, stop: Callable[[], bool] = ...) -> None: ...
 
 
-class CheckpointStore(Protocol):
-    """Checkpoints of all projects of a home. Reading creates nothing.
-
-    A `tree` is that of a checkpoint (`Checkpoint.tree`) or of the working tree (`Sight.tree`).
-    """
+class CheckpointTaker(Protocol):
+    """What an agent calls before it changes something."""
 
     def take(
         self,
@@ -479,6 +533,13 @@ class CheckpointStore(Protocol):
         """Capture the working tree if it changed. With `paths` only these are looked at: they and
         everything below them; the rest is what the last checkpoint says."""
 
+
+class CheckpointStore(CheckpointTaker, Protocol):
+    """Checkpoints of all projects of a home. Reading creates nothing.
+
+    A `tree` is that of a checkpoint (`Checkpoint.tree`) or of the working tree (`Sight.tree`).
+    """
+
     def look(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Sight:
         """The working tree as it is now, to be compared with a checkpoint."""
 
@@ -490,12 +551,6 @@ class CheckpointStore(Protocol):
 
     def reading(self) -> AbstractContextManager[None]:
         """Meanwhile nothing goes that an answer named: for calls that belong together."""
-
-    def older(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
-        """Those of an older layout that `list` does not have, the newest first."""
-
-    def adopt_older(self, prefix: str) -> tuple[Checkpoint, Checkpoint] | None:
-        """Bring one of those into the store; what it was, and what it is. None without one."""
 
     def ready(self, checkpoint: Checkpoint) -> Checkpoint:
         """The same one as it can be compared and restored. One that another agent keeps is brought
@@ -585,3 +640,54 @@ class CheckpointUpkeep(Protocol):
         """The cheap part of that, if it is time to."""
 
     def verify(self) -> Verification: ...
+
+
+class PartMover(Protocol):
+    """Takes one kind of part out of a home and brings it back; it never decides.
+
+    The slots of a batch share one container: a folder, a database, a shared file, a repository.
+    Every call is safe to repeat after a kill at any point inside it. Answers come back in the order
+    of the batch: None when a slot is done, else why it stays.
+    """
+
+    def look(self, batch: Sequence[Slot]) -> Sequence[PartSight]: ...
+
+    def copy(self, batch: Sequence[Slot]) -> None:
+        """Make undo copies, durably. Nothing where `drop` is a rename."""
+
+    def drop(self, batch: Sequence[Slot]) -> Sequence[str | None]:
+        """Remove the originals. The stamp is checked again in the same atomic step."""
+
+    def put_back(self, batch: Sequence[Slot]) -> Sequence[str | None]:
+        """Bring the originals back from their copies, never over anything."""
+
+    def discard(self, batch: Sequence[Slot]) -> int:
+        """Remove the copies of these slots and of no others; the bytes that this freed."""
+
+
+class Format(Protocol):
+    """How one kind of agent lays out its home. It reads and describes; it never writes."""
+
+    @property
+    def facts(self) -> Facts: ...
+
+    def recognise(self, root: Path) -> bool:
+        """Whether a folder is a home of this agent. Cheap, and never raises for a strange one."""
+
+    def doubt(self, root: Path) -> str | None:
+        """Why this home may only be read: an unknown version, an unknown table."""
+
+    def roots(self, root: Path) -> Sequence[Path]:
+        """Where parts may lie. A part outside these folders is refused."""
+
+    def units(self, root: Path, known: Known) -> Iterator[Unit]:
+        """Every session. `known` gives what the last look made from a file that is unchanged."""
+
+    def leftovers(self, root: Path) -> Iterator[Leftover]:
+        """What no session owns."""
+
+    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
+        """What was said, in order."""
+
+    def signs(self, root: Path, now: float) -> Signs:
+        """Who is alive now. Passive: it takes no lock and opens nothing for writing."""

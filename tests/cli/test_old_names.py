@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.cli import old_names
 from holdfast.cli.app import root
 from holdfast.cli.suggesting import are_opposites
-from holdfast.config import load, old_names
-from holdfast.config.keys import BY_TABLE
+from holdfast.config import load
+from holdfast.config.settings import BY_TABLE, KEYS
 from holdfast.errors import ConfigError
 from tests.cli.every_command import COMMANDS, say
 from tests.cli.machine import Machine
@@ -69,16 +70,14 @@ def test_an_option_of_any_command_from_elsewhere(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "old", "new"),
-    [(t, o, n) for t, keys in old_names.KEYS.items() for o, n in keys.items()],
+    ("table", "old", "new"), [(key.table, old, key.name) for key in KEYS for old in key.was]
 )
 def test_a_key_from_elsewhere(tmp_path: Path, table: str, old: str, new: str) -> None:
-    assert new in BY_TABLE[table]
+    assert old not in BY_TABLE[table]
     file = tmp_path / "config.toml"
     file.write_text(f"[{table}]\n{old} = 1\n")
-    if old not in BY_TABLE[table]:
-        with pytest.raises(ConfigError, match=f'here it is "{new}"'):
-            load(file, {})
+    with pytest.raises(ConfigError, match=f'here it is "{new}"'):
+        load(file, {})
 
 
 @pytest.mark.parametrize(
@@ -202,6 +201,6 @@ def test_the_page_has_every_name() -> None:
     for path, names in old_names.OPTIONS.items():
         for old, new in names.items():
             assert f"| `{f'{path} {old}'.strip()}` | `{new}` |" in page
-    for table, names in old_names.KEYS.items():
-        for old, new in names.items():
-            assert f"| `{table}.{old}` | `{table}.{new}` |" in page
+    for key in KEYS:
+        for old in key.was:
+            assert f"| `{key.table}.{old}` | `{key.table}.{key.name}` |" in page

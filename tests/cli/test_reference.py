@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -15,8 +14,8 @@ import click
 import pytest
 
 from holdfast.cli.app import COMMANDS, root
-from holdfast.config.keys import KEYS
-from tools import cli_reference
+from holdfast.config.settings import KEYS
+from tools import cli_reference, config_reference
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -130,18 +129,28 @@ def _options(command: click.Command, context: click.Context) -> dict[str, click.
     }
 
 
+def test_the_tables_of_keys_are_what_would_be_written() -> None:
+    page = config_reference.PAGE.read_text(encoding="utf-8")
+    assert page == config_reference.render(page), "make docs"
+
+
 def test_every_key_of_the_configuration_is_documented() -> None:
-    page = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    page = config_reference.PAGE.read_text(encoding="utf-8")
     for key in KEYS:
-        assert f"| `{key.name}` | {_default(key.default)} |" in page
-        assert f"| `{key.variable}` |" in page
+        assert page.count(f"| `{key.variable}` |") == 1
 
 
-def _default(value: object) -> str:
-    if value is None:
-        return "not set"
-    shown = json.dumps(value)
-    return shown if isinstance(value, int | float) else f"`{shown}`"
+def test_a_stale_table_of_keys_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = config_reference.PAGE.read_text(encoding="utf-8")
+    stale = page.replace("| `trash_days` | 7 |", "| `trash_days` | 8 |")
+    assert stale != page
+    monkeypatch.setattr(config_reference, "PAGE", tmp_path / "configuration.md")
+    monkeypatch.setattr(sys, "argv", ["config_reference", "--check"])
+    config_reference.PAGE.write_text(stale, encoding="utf-8")
+    assert config_reference.main() == 1
+    assert "make docs" in capsys.readouterr().err
 
 
 _TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")

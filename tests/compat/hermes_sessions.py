@@ -18,10 +18,10 @@ import pytest
 from holdfast.homes.hermes.home import HermesHome
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
-from holdfast.policy.retention import plan
+from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
-from holdfast.services.delete import plan_delete
+from holdfast.services.plans import plan_delete
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo_latest
 from tests.compat import hermes_release

@@ -17,13 +17,13 @@ from holdfast.homes.hermes.repository.layout import HermesLayout
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointStore
 from holdfast.services.apply import apply
-from holdfast.services.prune_checkpoints import plan_prune_checkpoints
+from holdfast.services.plans import plan_prune_checkpoints
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo_latest
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.compat.hermes_release import NEWEST, hermes_python
 
 #: When the first recorded checkpoint was taken; each is an hour after the one before.

@@ -11,14 +11,14 @@ import pytest
 
 from holdfast.errors import BusyError, SchemaError
 from holdfast.homes.hermes.checkpoints_import import ImportState, import_checkpoints
-from holdfast.homes.hermes.repository import cuts
-from holdfast.homes.hermes.repository.cuts import read_cuts, write_cuts
-from holdfast.homes.hermes.repository.git_lock import GitLock
-from holdfast.homes.hermes.repository.reclaiming import reclaim
+from holdfast.homes.hermes.repository import chains
+from holdfast.homes.hermes.repository.chains import read_cuts, write_cuts
+from holdfast.homes.hermes.repository.locks import GitLock
+from holdfast.homes.hermes.repository.reclaim import reclaim
 from holdfast.model.report import Result
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.silent import Silent
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.compat.hermes_store import Home, project, recorded
 
 pytestmark = pytest.mark.usefixtures("bad_day")
@@ -141,7 +141,7 @@ def test_our_own_lock_of_a_killed_run_goes_at_once_and_one_of_git_is_respected(
     made: tuple[Home, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, site, _ = made
-    monkeypatch.setattr(cuts, "_TRIES", 2)
+    monkeypatch.setattr(chains, "_TRIES", 2)
     cut = home.chain(site)[2]
     path = home.git_dir / "shallow"
     lock = GitLock(path)

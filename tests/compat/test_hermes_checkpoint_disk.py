@@ -10,7 +10,7 @@ from tests.small_disk import with_a_disk
 SCRIPT = """
 import json, os, sys
 from pathlib import Path
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.homes.hermes.repository import reclaiming
 from tests.compat.hermes_store import recorded
 from tests.compat.test_hermes_checkpoint_prune import _grow

@@ -17,11 +17,11 @@ from holdfast.homes.hermes.checkpoints_import import Imported, ImportState, impo
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.item import LEGACY
 from holdfast.model.report import Result
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.services.prune_checkpoints import plan_clear_legacy
+from holdfast.policy.rules import CheckpointPolicy
+from holdfast.services.plans import plan_clear_legacy
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import backdate
 from tests.compat.hermes_store import (
     DAY,

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import BusyError
-from holdfast.homes.hermes.repository.reclaiming import GRACE
+from holdfast.homes.hermes.repository.reclaim import GRACE
 from holdfast.model.report import Report, Result
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.rollback import rollback
 from tests.compat.hermes_store import Hermes, Home, hermes, tree, write
 

@@ -19,9 +19,8 @@ from holdfast.model.report import Report
 from holdfast.model.search import Search
 from holdfast.model.session import SessionFilter
 from holdfast.policy.gc import plan_gc
-from holdfast.policy.gc_rules import GcRules
-from holdfast.policy.rules import DAY, Policy
-from holdfast.services.archive import plan_archive
+from holdfast.policy.rules import DAY, GcRules, Policy
+from holdfast.services.plans import plan_archive
 from holdfast.services.silent import Silent
 from tests import tally
 from tests.compat.hermes_release import NEWEST, OLDEST

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.model.checkpoint import Captured, TakeOutcome, Taking
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.model.checkpoint import Captured, Capturing, TakeOutcome, Taking
+from holdfast.stores.checkpoints.store import ShadowGitStore
 
 ROOT = Path(__file__).parents[2]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs to be root")
@@ -21,7 +21,7 @@ class Bench:
         self.project = place / "project"
         self.project.mkdir()
         self.folder = place / "home 'of' \"mine\"" / "checkpoints"
-        self.store = ShadowGitStore(self.folder, user_home=place, max_file_size=1_000)
+        self.store = ShadowGitStore(self.folder, Capturing(user_home=place, max_file_size=1_000))
         self.now = 1_000.0
 
     def write(self, path: str, content: str | bytes = "text\n", mode: int = 0o644) -> Path:

@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.model.checkpoint import Capturing
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.contract.restore_bench import LIMIT, NOW
 
 
@@ -31,7 +32,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(root: Path) -> ShadowGitStore:
-    return checkpoint_store(root, max_file_size=LIMIT)
+    return checkpoint_store(root, Capturing(max_file_size=LIMIT))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Rollback
 from holdfast.services.rollback import rollback
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 10_000

@@ -34,7 +34,7 @@ from holdfast.model.report import Report, Result
 from holdfast.model.search import Search
 from holdfast.model.session import Hit, Json, Message, Session, SessionFilter, SessionOrder
 from holdfast.policy.decision import plan_item
-from holdfast.policy.retention import plan_all
+from holdfast.policy.named import plan_all
 from holdfast.services.apply import apply
 from holdfast.services.settle import settle_if_needed
 from holdfast.services.trash import plan_empty

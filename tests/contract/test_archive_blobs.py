@@ -13,7 +13,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.report import Result
 from holdfast.model.search import Search
 from holdfast.model.session import Session, SessionFilter
-from holdfast.policy.retention import plan_all
+from holdfast.policy.named import plan_all
 from holdfast.services.apply import apply
 from holdfast.services.settle import settle_if_needed
 from holdfast.services.undo import undo_latest

@@ -21,17 +21,19 @@ from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.model.search import Search
 from holdfast.model.session import Message, SessionFilter
-from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.lifecycle import SessionOptions, Transcript
-from holdfast.policy.rules import DAY, Caps, Files, Limits, Policy, Rules
+from holdfast.policy.rules import DAY, Caps, Files, GcRules, Limits, Policy, Rules
 from holdfast.policy.selection import Selection
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
-from holdfast.services.delete import plan_delete
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.exchange.jsonl import session_line
-from holdfast.services.gc import plan_home_gc
-from holdfast.services.prune import plan_prune, plan_prune_archive
+from holdfast.services.exchange.session_import import import_sessions
+from holdfast.services.exchange.session_line import session_line
+from holdfast.services.plans import (
+    plan_archive,
+    plan_delete,
+    plan_home_gc,
+    plan_prune,
+    plan_prune_archive,
+)
 from holdfast.services.restore import chosen, restore
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo, undo_latest
@@ -253,7 +255,7 @@ def test_what_is_deleted_now_is_gone_everywhere(root: Path, before: str) -> None
         replace_session(home, old)
     elif before == "legacy":
         put_legacy_file(root, old, f'{{"role": "user", "content": "{SAID} legacy"}}\n')
-        home.keeper(ARCHIVED).prepare(())
+        home.doer(ARCHIVED).prepare(())
     assert holding(root, SAID)
     delete(home, old, undoable=False)
     store = home.session_store()
@@ -403,7 +405,7 @@ def test_files_of_earlier_versions_are_taken_in(root: Path) -> None:
     torn = root / "archive" / "20260101_000000_abcdee.jsonl.gz"
     torn.write_bytes(gzip.compress(b"torn")[:-3])
     assert {Path(each.path) for each in home.archive.problems()} == {*left, jsonl, torn}
-    home.keeper(ARCHIVED).prepare(())
+    home.doer(ARCHIVED).prepare(())
     assert not any(path.exists() for path in (*left, jsonl))
     assert foreign.exists()
     assert torn.exists(), "what cannot be read is not thrown away"
@@ -441,9 +443,9 @@ def test_taking_them_in_can_be_killed_and_repeated(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "unlink", killed)
-        home.keeper(ARCHIVED).prepare(())
+        home.doer(ARCHIVED).prepare(())
     assert left.exists()
     again = opened(root)
-    again.keeper(ARCHIVED).prepare(())
+    again.doer(ARCHIVED).prepare(())
     assert not left.exists()
     assert bundles(again) == [(old, Holds.FILES)] * 2

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.homes.artifact_scan import Life
-from holdfast.homes.artifacts import ArtifactKeeper
+from holdfast.homes.artifacts import ArtifactMover
 from holdfast.homes.registry import open_home
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.policy.rules import DAY
 from holdfast.ports import Home
+from holdfast.spine.keeper import Keeper
 from holdfast.stores.trash_folder import TrashFolder
 
 pytestmark = pytest.mark.usefixtures("bad_day")
@@ -35,8 +36,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def keeper(root: Path) -> ArtifactKeeper:
-    return ArtifactKeeper(root, TrashFolder(root / "trash"), lambda: NOW, Life(idle=DAY))
+def keeper(root: Path) -> Keeper:
+    return Keeper(ArtifactMover(root, TrashFolder(root / "trash"), lambda: NOW, Life(idle=DAY)))
 
 
 def write(root: Path, name: str, text: str, mtime: float = OLD) -> Path:
@@ -77,18 +78,18 @@ def only(outcomes: object) -> Outcome:
     return outcome
 
 
-def test_remove_moves_to_the_trash_and_back(root: Path, keeper: ArtifactKeeper) -> None:
+def test_remove_moves_to_the_trash_and_back(root: Path, keeper: Keeper) -> None:
     original = root / "sessions" / NAME
     original.chmod(0o640)
     before = original.stat()
     taken = removal(root)
-    outcome = only(keeper.remove([taken]))
+    outcome = only(keeper.do([taken]))
     assert outcome.result is Result.REMOVED
     assert outcome.bytes_freed == 0
     assert outcome.bytes_in_trash == before.st_blocks * 512
     assert not original.exists()
     assert (root / "trash/1" / f"0-{NAME}").read_text() == "hello"
-    assert only(keeper.bring_back([taken])).result is Result.BROUGHT_BACK
+    assert only(keeper.undo([taken])).result is Result.BROUGHT_BACK
     after = original.stat()
     assert original.read_text() == "hello"
     assert (after.st_mode, after.st_mtime_ns, after.st_ino) == (
@@ -99,16 +100,16 @@ def test_remove_moves_to_the_trash_and_back(root: Path, keeper: ArtifactKeeper) 
     assert not (root / "trash/1").exists()
 
 
-def test_final_removal_frees_what_the_file_system_says(root: Path, keeper: ArtifactKeeper) -> None:
+def test_final_removal_frees_what_the_file_system_says(root: Path, keeper: Keeper) -> None:
     blocks = (root / "sessions" / NAME).stat().st_blocks
-    outcome = only(keeper.remove([removal(root, undoable=False)]))
+    outcome = only(keeper.do([removal(root, undoable=False)]))
     assert (outcome.result, outcome.bytes_freed) == (Result.REMOVED, blocks * 512)
     assert not list(root.glob("**/*.json"))
 
 
-def test_a_hard_linked_file_frees_nothing(root: Path, keeper: ArtifactKeeper) -> None:
+def test_a_hard_linked_file_frees_nothing(root: Path, keeper: Keeper) -> None:
     os.link(root / "sessions" / NAME, root / "elsewhere.json")
-    outcome = only(keeper.remove([removal(root, undoable=False)]))
+    outcome = only(keeper.do([removal(root, undoable=False)]))
     assert (outcome.result, outcome.bytes_freed) == (Result.REMOVED, 0)
     assert (root / "elsewhere.json").read_text() == "hello"
 
@@ -157,12 +158,12 @@ def delete(root: Path) -> None:
     ],
 )
 def test_what_changed_since_the_plan_is_skipped(
-    root: Path, keeper: ArtifactKeeper, change: Callable[[Path], None]
+    root: Path, keeper: Keeper, change: Callable[[Path], None]
 ) -> None:
     taken = removal(root)
     change(root)
     there = sorted(path.name for path in (root / "sessions").iterdir())
-    outcome = only(keeper.remove([taken]))
+    outcome = only(keeper.do([taken]))
     assert outcome.result is Result.SKIPPED
     assert outcome.reason
     assert sorted(path.name for path in (root / "sessions").iterdir()) == there
@@ -170,7 +171,7 @@ def test_what_changed_since_the_plan_is_skipped(
 
 @pytest.mark.parametrize("mode", ["rb", "ab"])
 def test_a_file_that_another_process_has_open_is_skipped(
-    root: Path, keeper: ArtifactKeeper, mode: str
+    root: Path, keeper: Keeper, mode: str
 ) -> None:
     taken = removal(root)
     path = root / "sessions" / NAME
@@ -180,15 +181,15 @@ def test_a_file_that_another_process_has_open_is_skipped(
     ) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        outcome = only(keeper.remove([taken]))
+        outcome = only(keeper.do([taken]))
         assert (outcome.result, outcome.reason) == (Result.SKIPPED, "open in another process")
         assert path.read_text() == "hello"
         holder.communicate()
-    assert only(keeper.remove([taken])).result is Result.REMOVED
+    assert only(keeper.do([taken])).result is Result.REMOVED
 
 
 def test_a_writer_that_appends_between_check_and_rename_is_noticed(
-    root: Path, keeper: ArtifactKeeper, monkeypatch: pytest.MonkeyPatch
+    root: Path, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last moment before the rename is the worst one to change a file."""
     taken = removal(root)
@@ -200,13 +201,13 @@ def test_a_writer_that_appends_between_check_and_rename_is_noticed(
         rename(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     monkeypatch.setattr(os, "rename", late)
-    outcome = only(keeper.remove([taken]))
+    outcome = only(keeper.do([taken]))
     assert (outcome.result, outcome.reason) == (Result.SKIPPED, "changed since the plan was made")
     assert (root / "sessions" / NAME).read_text() == "hello and one more message"
     assert not (root / "trash/1").exists()
 
 
-def test_a_link_goes_and_its_target_never(root: Path, keeper: ArtifactKeeper) -> None:
+def test_a_link_goes_and_its_target_never(root: Path, keeper: Keeper) -> None:
     outside = root / "precious.json"
     outside.write_text("precious")
     name = "session_20260325_112518_aaaaaa.json"
@@ -214,65 +215,63 @@ def test_a_link_goes_and_its_target_never(root: Path, keeper: ArtifactKeeper) ->
     link.symlink_to(outside)
     os.utime(link, (OLD, OLD), follow_symlinks=False)
     taken = removal(root, name)
-    assert only(keeper.remove([taken])).result is Result.REMOVED
+    assert only(keeper.do([taken])).result is Result.REMOVED
     assert not link.is_symlink()
     assert outside.read_text() == "precious"
-    assert only(keeper.bring_back([taken])).result is Result.BROUGHT_BACK
+    assert only(keeper.undo([taken])).result is Result.BROUGHT_BACK
     assert link.readlink() == outside
 
 
-def test_undo_never_replaces_what_took_the_place(root: Path, keeper: ArtifactKeeper) -> None:
+def test_undo_never_replaces_what_took_the_place(root: Path, keeper: Keeper) -> None:
     taken = removal(root)
-    keeper.remove([taken])
+    keeper.do([taken])
     write(root, NAME, "newer")
-    outcome = only(keeper.bring_back([taken]))
+    outcome = only(keeper.undo([taken]))
     assert outcome.result is Result.FAILED
     assert (root / "sessions" / NAME).read_text() == "newer"
     (root / "sessions" / NAME).unlink()
-    assert only(keeper.bring_back([taken])).result is Result.BROUGHT_BACK
+    assert only(keeper.undo([taken])).result is Result.BROUGHT_BACK
     assert (root / "sessions" / NAME).read_text() == "hello"
 
 
-def test_a_changed_trash_copy_is_damage_and_stays(root: Path, keeper: ArtifactKeeper) -> None:
+def test_a_changed_trash_copy_is_damage_and_stays(root: Path, keeper: Keeper) -> None:
     taken = removal(root)
-    keeper.remove([taken])
+    keeper.do([taken])
     copy = root / "trash/1" / f"0-{NAME}"
     copy.write_text("hel")
-    outcome = only(keeper.bring_back([taken]))
+    outcome = only(keeper.undo([taken]))
     assert outcome.result is Result.DAMAGED
     assert str(copy) in outcome.reason
     assert copy.read_text() == "hel"
     copy.unlink()
-    assert only(keeper.bring_back([taken])).result is Result.DAMAGED
+    assert only(keeper.undo([taken])).result is Result.DAMAGED
 
 
 @pytest.mark.parametrize(
     "item_id",
     ["sessions/sessions.json", "../outside.json", "sessions/../config.toml", "/etc/passwd", ""],
 )
-def test_an_id_that_is_no_session_file_is_refused(
-    root: Path, keeper: ArtifactKeeper, item_id: str
-) -> None:
+def test_an_id_that_is_no_session_file_is_refused(root: Path, keeper: Keeper, item_id: str) -> None:
     from dataclasses import replace
 
     good = removal(root)
     bad = replace(good, item=replace(good.item, id=item_id))
-    for step in (keeper.remove, keeper.settle, keeper.discard, keeper.bring_back):
+    for step in (keeper.do, keeper.settle, keeper.discard, keeper.undo):
         assert only(step([bad])).result is Result.FAILED
     assert (root / "sessions" / NAME).exists()
 
 
-def test_sessions_replaced_by_a_link_is_not_followed(root: Path, keeper: ArtifactKeeper) -> None:
+def test_sessions_replaced_by_a_link_is_not_followed(root: Path, keeper: Keeper) -> None:
     taken = removal(root)
     (root / "sessions").rename(root / "moved")
     (root / "sessions").symlink_to(root / "moved")
-    assert only(keeper.remove([taken])).result is Result.FAILED
+    assert only(keeper.do([taken])).result is Result.FAILED
     assert (root / "moved" / NAME).read_text() == "hello"
 
 
-def test_one_failure_does_not_cost_the_others(root: Path, keeper: ArtifactKeeper) -> None:
+def test_one_failure_does_not_cost_the_others(root: Path, keeper: Keeper) -> None:
     from dataclasses import replace
 
     good = removal(root)
     bad = replace(good, number=1, item=replace(good.item, id="sessions/nonsense"))
-    assert [o.result for o in keeper.remove([bad, good])] == [Result.FAILED, Result.REMOVED]
+    assert [o.result for o in keeper.do([bad, good])] == [Result.FAILED, Result.REMOVED]

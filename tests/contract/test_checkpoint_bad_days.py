@@ -16,7 +16,7 @@ from holdfast.errors import (
     BusyError,
 )
 from holdfast.model.checkpoint import TakeOutcome
-from holdfast.stores.shadowgit.repository import alone, used
+from holdfast.stores.checkpoints.repository import alone, used
 from tests.checkpointing import loosen
 from tests.contract.checkpoint_bench import Bench
 from tests.small_disk import with_a_disk
@@ -208,7 +208,7 @@ def test_a_store_that_is_being_reclaimed_is_waited_for(
 ) -> None:
     bench.write("a")
     bench.taken()
-    monkeypatch.setattr("holdfast.stores.shadowgit.repository._WAIT", 0.1)
+    monkeypatch.setattr("holdfast.stores.checkpoints.repository._WAIT", 0.1)
     layout = bench.store.layout
     # In another thread: whoever has a lock does not wait for himself.
     with (
@@ -226,7 +226,7 @@ import json, sys, os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from holdfast.errors import StorageError
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 small, project = Path(sys.argv[1]), Path(sys.argv[2])
 store = ShadowGitStore(small / "checkpoints")
 many = int(sys.argv[3])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes import checkpoint_keeper
+from holdfast.homes import checkpoint_movers
 from holdfast.homes.maintenance import maintain
 from holdfast.model.checkpoint import ProjectState
 from holdfast.model.checkpoint_inventory import index_root, root_of
@@ -21,20 +21,28 @@ from holdfast.model.maintenance import MaintenanceResult, Step
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action
 from holdfast.model.report import Report, Result
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.rules import Rules
-from holdfast.services.prune_checkpoints import bound_checkpoints, plan_drop
+from holdfast.policy.rules import CheckpointPolicy, Rules
+from holdfast.services.bounds import bound_checkpoints
+from holdfast.services.plans import plan_drop
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo, undo_latest
-from holdfast.stores.shadowgit import reclaiming, restore_record, tidying
-from holdfast.stores.shadowgit.dropping import ROTATED, Move, all_refs, move, project_refs
-from holdfast.stores.shadowgit.projects import read_record, write_record
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.repository import Layout, project_of, used
-from holdfast.stores.shadowgit.restore_record import Restoration
-from holdfast.stores.shadowgit.tidying import tidy
+from holdfast.spine.keeper import Keeper
+from holdfast.stores.checkpoints import reclaim as reclaim_module
+from holdfast.stores.checkpoints import restore_record, space
+from holdfast.stores.checkpoints.checkpoint_commit import (
+    ROTATED,
+    Move,
+    all_refs,
+    move,
+    project_refs,
+)
+from holdfast.stores.checkpoints.projects import read_record, write_record
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.repository import Layout, project_of, used
+from holdfast.stores.checkpoints.restore_record import Restoration
+from holdfast.stores.checkpoints.space import tidy
 from tests.checkpointing import DAY, Bench, contents, facts, file_bytes, fsck
 
 NOW = CheckpointPolicy(use_trash=False)
@@ -168,7 +176,7 @@ def test_whoever_takes_one_after_the_other_does_not_keep_a_prune_from_its_turn(
         takers[-1].join(LONG_ENOUGH)
         move(layout, moves)
 
-    monkeypatch.setattr(checkpoint_keeper, "move", late)
+    monkeypatch.setattr(checkpoint_movers, "move", late)
     report = bench.apply(made)
     for taker in takers:
         taker.join()
@@ -466,7 +474,7 @@ def test_without_room_for_a_pack_only_single_objects_go(
     ids = [bench.take(workdir, size=1_000) for _ in range(80)]
     bench.unpack()
     # More than any disk has free.
-    monkeypatch.setattr(reclaiming, "_MARGIN", 2**62)
+    monkeypatch.setattr(reclaim_module, "_MARGIN", 2**62)
     report = bench.prune(replace(NOW, max_count=70))
     (outcome,) = (each for each in report.outcomes if each.kind == SPACE)
     assert "too little room" in outcome.reason
@@ -480,7 +488,7 @@ def test_many_single_objects_are_put_into_a_pack(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workdir = bench.project()
-    monkeypatch.setattr(tidying, "MOST_LOOSE", 0)
+    monkeypatch.setattr(space, "MOST_LOOSE", 0)
     ids = bench.takes(workdir, 60)
     loose = sum(1 for _ in bench.objects.glob("??/*"))
     assert loose < 200  # of 300: whenever there is one in the folder that is looked at
@@ -492,7 +500,7 @@ def test_nothing_is_packed_while_the_store_is_in_use(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.takes(bench.project(), 20)
-    monkeypatch.setattr(tidying, "MOST_PACKS", -1)
+    monkeypatch.setattr(space, "MOST_PACKS", -1)
     with used(bench.store.layout):
         assert not tidy(bench.store.layout)
     assert tidy(bench.store.layout)
@@ -521,7 +529,7 @@ def removals(bench: Bench, *, undoable: bool) -> list[Removal]:
 @pytest.mark.parametrize("undoable", [True, False])
 def test_what_was_not_reached_is_untouched(bench: Bench, undoable: bool) -> None:
     ids = bench.takes(bench.project(), 3)
-    outcomes = bench.home.keeper(CHECKPOINT).settle(removals(bench, undoable=undoable))
+    outcomes = bench.home.doer(CHECKPOINT).settle(removals(bench, undoable=undoable))
     assert {each.result for each in outcomes} == {Result.SKIPPED}
     assert bench.ids() == ids
 
@@ -530,25 +538,26 @@ def test_what_was_not_reached_is_untouched(bench: Bench, undoable: bool) -> None
 def test_what_had_gone_has_gone(bench: Bench, undoable: bool) -> None:
     bench.takes(bench.project(), 3)
     announced = removals(bench, undoable=undoable)
-    keeper = bench.home.keeper(CHECKPOINT)
-    done = keeper.remove(announced)
+    keeper = bench.home.doer(CHECKPOINT)
+    done = keeper.do(announced)
     assert {each.result for each in done} == {Result.REMOVED}
     assert keeper.settle(announced) == done
-    assert keeper.remove(announced)[0].result is (Result.REMOVED if undoable else Result.SKIPPED)
+    assert keeper.do(announced)[0].result is (Result.REMOVED if undoable else Result.SKIPPED)
 
 
 def test_bringing_back_and_discarding_can_be_repeated(bench: Bench) -> None:
     ids = bench.takes(bench.project(), 3)
     announced = removals(bench, undoable=True)
-    keeper = bench.home.keeper(CHECKPOINT)
-    keeper.remove(announced)
+    keeper = bench.home.doer(CHECKPOINT)
+    assert isinstance(keeper, Keeper)
+    keeper.do(announced)
     for _ in range(2):
-        assert {each.result for each in keeper.bring_back(announced)} == {Result.BROUGHT_BACK}
+        assert {each.result for each in keeper.undo(announced)} == {Result.BROUGHT_BACK}
         assert bench.ids() == ids
-    keeper.remove(announced)
+    keeper.do(announced)
     for _ in range(2):
         assert {each.result for each in keeper.discard(announced)} == {Result.REMOVED}
-    assert {each.result for each in keeper.bring_back(announced)} == {Result.DAMAGED}
+    assert {each.result for each in keeper.undo(announced)} == {Result.DAMAGED}
 
 
 def test_a_lock_that_a_killed_git_left_is_no_obstacle(bench: Bench) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import StorageError
 from holdfast.model.checkpoint import ProjectState, TakeOutcome
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from tests.checkpointing import Bench
 from tests.small_disk import with_a_disk
 
@@ -18,7 +18,7 @@ import os, shutil, subprocess, sys
 from pathlib import Path
 from holdfast.errors import StorageError
 from holdfast.model.checkpoint import TakeOutcome
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from tests.checkpointing import Bench
 
 disk, bench = Path(sys.argv[1]), Bench(Path(sys.argv[2]))

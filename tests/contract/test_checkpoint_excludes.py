@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.homes.checkpoints import checkpoint_store
-from holdfast.stores.shadowgit import excludes, founding, taking
-from holdfast.stores.shadowgit.commits import Details
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.model.checkpoint import Capturing
+from holdfast.stores.checkpoints import creation, ignore_rules
+from holdfast.stores.checkpoints import take as take_module
+from holdfast.stores.checkpoints.checkpoint_commit import Details
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.contract.restore_bench import NOW, restore, take
 from tests.trees import everything
 
@@ -60,7 +62,7 @@ def test_a_rule_that_was_dropped_costs_nothing_that_it_left_out(root: Path, proj
     """The checkpoint lacks what the rules of its time left out: that says nothing about it."""
     (project / "data").mkdir()
     (project / "data/big.csv").write_text("1,2,3\n")
-    target = take(checkpoint_store(root, excludes=["data/"]), project)
+    target = take(checkpoint_store(root, Capturing(excludes=("data/",))), project)
     (project / "README").write_text("changed\n")
     (project / "later.txt").write_text("came later\n")
     store = checkpoint_store(root)
@@ -78,9 +80,9 @@ def test_pictures_survive_a_restore_of_a_checkpoint_of_an_earlier_version(
     """Earlier versions left pictures out, and did not say under which rules they took one."""
     (project / "logo.png").write_bytes(b"\x89PNG")
     with monkeypatch.context() as earlier:
-        rules = excludes.excludes_text
-        earlier.setattr(founding, "excludes_text", lambda m: excludes.earlier_text(rules(m)))
-        earlier.setattr(taking, "Details", lambda **some: Details(**{**some, "rules": None}))
+        rules = ignore_rules.excludes_text
+        earlier.setattr(creation, "excludes_text", lambda m: ignore_rules.earlier_text(rules(m)))
+        earlier.setattr(take_module, "Details", lambda **some: Details(**{**some, "rules": None}))
         target = take(checkpoint_store(root), project)
     store = checkpoint_store(root)
     assert store.get(target).rules is None

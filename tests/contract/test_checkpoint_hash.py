@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.homes.checkpoints import checkpoint_store
-from holdfast.model.checkpoint import TakeOutcome
-from holdfast.stores.shadowgit.reading import TICK
+from holdfast.model.checkpoint import Capturing, TakeOutcome
+from holdfast.stores.checkpoints.file_content import TICK
 from tests.contract.restore_bench import NOW, restore, take
 
 SIZE = 4_096
@@ -26,7 +26,7 @@ def past_the_tick(path: Path) -> None:
 def test_reading_every_file_sees_a_write_through_a_memory_map(root: Path, project: Path) -> None:
     data = project / "data.db"
     data.write_bytes(b"a" * SIZE)
-    store = checkpoint_store(root, hash_all=True)
+    store = checkpoint_store(root, Capturing(hash_all=True))
     with data.open("r+b") as file, mmap.mmap(file.fileno(), SIZE) as shared:
         shared[0:1] = b"a"  # the first write to a page sets the times; those after it need not
         os.utime(data, (1_000_000_000, 1_000_000_000))  # git reads a file again whose time is now
@@ -45,7 +45,7 @@ def test_reading_every_file_sees_a_write_through_a_memory_map(root: Path, projec
 
 
 def test_what_did_not_change_is_no_new_checkpoint(root: Path, project: Path) -> None:
-    store = checkpoint_store(root, hash_all=True)
+    store = checkpoint_store(root, Capturing(hash_all=True))
     first = take(store, project)
     again = store.take(project, reason="again", now=NOW)
     assert (again.outcome, again.id) == (TakeOutcome.UNCHANGED, first)

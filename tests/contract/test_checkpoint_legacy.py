@@ -13,12 +13,13 @@ import pytest
 from holdfast.errors import UnknownCheckpointError
 from holdfast.model.checkpoint import ProjectState
 from holdfast.model.report import Result
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.services.prune_checkpoints import plan_clear_legacy
+from holdfast.policy.rules import CheckpointPolicy
+from holdfast.services.plans import plan_clear_legacy
 from holdfast.services.undo import undo_latest
-from holdfast.stores.shadowgit import legacy, projects
-from holdfast.stores.shadowgit.legacy import LegacyShelf
-from holdfast.stores.shadowgit.repository import Layout
+from holdfast.stores.checkpoints import older_layout, projects
+from holdfast.stores.checkpoints.adoption import StoreWithOlderLayout
+from holdfast.stores.checkpoints.older_layout import LegacyShelf
+from holdfast.stores.checkpoints.repository import Layout
 from tests.checkpointing import DAY, Bench, backdate, file_bytes
 
 HASH = "0123456789abcdef"
@@ -26,7 +27,9 @@ HASH = "0123456789abcdef"
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+    made = Bench(tmp_path)
+    made.store = StoreWithOlderLayout(made.folder)
+    return made
 
 
 def layout(bench: Bench) -> Layout:
@@ -79,14 +82,14 @@ def test_they_are_moved_aside_on_first_use(bench: Bench) -> None:
     old = an_older_repository(bench)
     bench.take(bench.project())
     assert not old.exists()
-    (archive,) = legacy.archives(layout(bench))
+    (archive,) = older_layout.archives(layout(bench))
     assert archive.name == "legacy-20231114-221321"
     assert (archive.moved_at, archive.repositories) == (bench.now, 1)
     assert archive.bytes == file_bytes(archive.path) > 0
     assert (archive.path / HASH / "HEAD").is_file()
     # Once: what comes later has no other.
     bench.take(bench.project())
-    assert len(legacy.archives(layout(bench))) == 1
+    assert len(older_layout.archives(layout(bench))) == 1
 
 
 def test_what_only_looks_like_one_stays(bench: Bench) -> None:
@@ -104,7 +107,7 @@ def test_what_only_looks_like_one_stays(bench: Bench) -> None:
         target.mkdir(exist_ok=True)
         (target / sign).touch()
     (bench.folder / ("2" * 16)).symlink_to(target)
-    assert legacy.set_aside(layout(bench), now=bench.now) is None
+    assert older_layout.set_aside(layout(bench), now=bench.now) is None
     assert len(list(bench.folder.iterdir())) == 4
 
 
@@ -115,9 +118,9 @@ def test_they_are_listed_before_and_after(bench: Bench) -> None:
         (HASH, f"{bench.root}/work of {HASH}"),
         ("f" * 16, f"{bench.root}/work of {'f' * 16}"),
     }
-    before = legacy.repositories(layout(bench))
-    archive = legacy.set_aside(layout(bench), now=bench.now)
-    after = legacy.repositories(layout(bench))
+    before = older_layout.repositories(layout(bench))
+    archive = older_layout.set_aside(layout(bench), now=bench.now)
+    after = older_layout.repositories(layout(bench))
     for found, place in ((before, ""), (after, archive)):
         assert {(each.project, each.workdir) for each in found} == expected
         assert {each.archive for each in found} == {place}
@@ -126,7 +129,7 @@ def test_they_are_listed_before_and_after(bench: Bench) -> None:
 def test_their_checkpoints_are_read_like_any_other(bench: Bench) -> None:
     an_older_repository(bench)
     an_older_repository(bench, "f" * 16, commits=0)
-    legacy.set_aside(layout(bench), now=bench.now)
+    older_layout.set_aside(layout(bench), now=bench.now)
     shelf = LegacyShelf.of(layout(bench))
     newest, oldest = shelf.list()
     assert (newest.reason, oldest.reason) == ("before turn 1", "before turn 0")
@@ -181,14 +184,14 @@ def test_a_commit_that_is_damaged_costs_only_what_is_behind_it(bench: Bench) -> 
 
 def test_they_are_cleared_on_request_and_come_back(bench: Bench) -> None:
     an_older_repository(bench)
-    legacy.set_aside(layout(bench), now=bench.now)
+    older_layout.set_aside(layout(bench), now=bench.now)
     before = file_bytes(bench.folder)
     upkeep = bench.home.checkpoint_upkeep
     plan = plan_clear_legacy(upkeep, now=bench.now, command="checkpoints clear-legacy")
     report = bench.apply(plan)
     assert (report.removed, report.bytes_in_trash) == (1, before)
     assert plan.bytes == before
-    assert legacy.archives(layout(bench)) == []
+    assert older_layout.archives(layout(bench)) == []
     undo_latest(bench.home, clock=lambda: bench.now)
     assert file_bytes(bench.folder) == before
     assert len(LegacyShelf.of(layout(bench)).list()) == 2
@@ -196,7 +199,7 @@ def test_they_are_cleared_on_request_and_come_back(bench: Bench) -> None:
 
 def test_cleared_for_good_they_are_gone(bench: Bench) -> None:
     an_older_repository(bench)
-    legacy.set_aside(layout(bench), now=bench.now)
+    older_layout.set_aside(layout(bench), now=bench.now)
     upkeep = bench.home.checkpoint_upkeep
     plan = plan_clear_legacy(upkeep, now=bench.now, command="x", undoable=False)
     report = bench.apply(plan)
@@ -207,7 +210,7 @@ def test_cleared_for_good_they_are_gone(bench: Bench) -> None:
 def test_archives_wait_for_the_user(bench: Bench) -> None:
     """Neither age nor the cap takes them, and none costs a checkpoint its place."""
     an_older_repository(bench)
-    legacy.set_aside(layout(bench), now=bench.now)
+    older_layout.set_aside(layout(bench), now=bench.now)
     ids = bench.takes(bench.project(), 3)
     bench.now += 300 * DAY
     inventory = bench.scan()
@@ -219,7 +222,7 @@ def test_archives_wait_for_the_user(bench: Bench) -> None:
     (short,) = plan.shortfalls
     assert any("checkpoints clear-legacy" in why for why in short.held_by)
     bench.prune(replace(policy, stale_after=7 * DAY))
-    assert len(legacy.archives(layout(bench))) == 1
+    assert len(older_layout.archives(layout(bench))) == 1
     asked = bench.plan(CheckpointPolicy(legacy=True))
     assert [each.kind for each in asked.removals] == ["legacy_checkpoints"]
     assert ids
@@ -295,7 +298,7 @@ def test_one_that_is_written_after_the_plan_was_made_stays(bench: Bench) -> None
 
 def test_a_plan_that_names_something_else_touches_nothing(bench: Bench) -> None:
     an_older_repository(bench)
-    legacy.set_aside(layout(bench), now=bench.now)
+    older_layout.set_aside(layout(bench), now=bench.now)
     plan = plan_clear_legacy(bench.home.checkpoint_upkeep, now=bench.now, command="x")
     text = plan.to_json()
     for name in ("store", "../..", "legacy-x/../store"):

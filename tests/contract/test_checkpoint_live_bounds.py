@@ -21,19 +21,19 @@ from holdfast import Recorder, open_checkpoints
 from holdfast.errors import CannotUndoError
 from holdfast.homes.bounding import Bounder, Pace
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.model.checkpoint import TakeOutcome
+from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.model.item import CHECKPOINT
 from holdfast.model.operation import BY_ITSELF
 from holdfast.model.plan import Plan
-from holdfast.services.prune_checkpoints import plan_drop
+from holdfast.services.plans import plan_drop
 from holdfast.services.rollback import rollback
 from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import lock
+from holdfast.stores.checkpoints import reclaim
+from holdfast.stores.checkpoints.repository import Layout, used
+from holdfast.stores.checkpoints.space import most_on_disk, store_bytes
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.operation_log import FileOperationLog
-from holdfast.stores.shadowgit import reclaiming
-from holdfast.stores.shadowgit.repository import Layout, used
-from holdfast.stores.shadowgit.store import ShadowGitStore
-from holdfast.stores.shadowgit.weighing import most_on_disk, store_bytes
 from tests import tally
 from tests.checkpointing import Bench, file_bytes, fsck
 
@@ -199,7 +199,7 @@ def test_workers_killed_all_the_time(tmp_path: Path) -> None:
 
 def _kill_workers(root: Path, times: int) -> None:
     home, workdir = a_home(root, megabytes=2, snapshots=4), a_project(root)
-    store = ShadowGitStore(home / "checkpoints", max_snapshots=4, max_bytes=2 * MEGABYTE)
+    store = ShadowGitStore(home / "checkpoints", Capturing(max_snapshots=4, max_bytes=2 * MEGABYTE))
     chance = random.Random(times)
     asked = json.dumps([str(home), str(home / "checkpoints"), 4, 2 * MEGABYTE])
     code = "import sys; from holdfast.homes.bounding import worker; worker(sys.argv[1])"
@@ -341,7 +341,7 @@ def test_making_a_store_smaller_needs_no_second_copy_of_it(
     bench.apply(drop_only(bench, ids[:6] if share > 0.5 else ids[:-1]))
     left = bench.ids()
     with sampled(bench.folder) as disk:
-        reclaiming.reclaim(bench.store.layout, holder="test", limit=limit)
+        reclaim.reclaim(bench.store.layout, holder="test", limit=limit)
     assert disk.most <= most_on_disk(max(limit, before * 3 // 4))
     assert file_bytes(bench.folder) <= limit
     assert bench.ids() == left == ids[-len(left) :]
@@ -363,7 +363,7 @@ def test_a_private_index_costs_no_checkpoint_its_place(tmp_path: Path) -> None:
     ids = bench.takes(workdir, 3, size=300_000)
     bench.apply(drop_only(bench, ids[:1]))
     limit = 800_000
-    reclaiming.reclaim(bench.store.layout, holder="test", limit=limit)
+    reclaim.reclaim(bench.store.layout, holder="test", limit=limit)
     assert file_bytes(bench.folder) <= limit
     assert bench.ids() == ids[1:]
     # The next look wakes it and finds what changed.

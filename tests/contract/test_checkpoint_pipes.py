@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests import tally
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60
 CODE = """
 import sys; from pathlib import Path
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 store, project = ShadowGitStore(Path(sys.argv[1])), Path(sys.argv[2])
 first = store.list(project)[-1].id
 for number in range(3):

@@ -13,11 +13,11 @@ from threading import Event, Thread
 import pytest
 
 from holdfast.errors import BusyError
-from holdfast.stores.shadowgit import tidying
-from holdfast.stores.shadowgit.dropping import all_refs
-from holdfast.stores.shadowgit.joining import join
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.repository import alone, project_of, used
+from holdfast.stores.checkpoints import space
+from holdfast.stores.checkpoints.checkpoint_commit import all_refs
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.repository import alone, project_of, used
+from holdfast.stores.git.pack_writer import join
 from tests.checkpointing import Bench, contents, fsck
 from tests.small_disk import with_a_disk
 
@@ -27,8 +27,8 @@ import json, sys
 from dataclasses import replace
 from pathlib import Path
 from holdfast.errors import HoldfastError
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.stores.shadowgit.reclaiming import reclaim
+from holdfast.policy.rules import CheckpointPolicy
+from holdfast.stores.checkpoints.reclaim import reclaim
 from tests.checkpointing import Bench, contents, fsck
 
 disk = Path(sys.argv[1])
@@ -108,7 +108,7 @@ def test_who_wants_the_store_alone_gets_it_before_those_who_come_later(
     with ThreadPoolExecutor(1) as pool:
         with used(layout):
             first = pool.submit(in_a_thread, lambda: alone(layout, holder="prune"))
-            monkeypatch.setattr("holdfast.stores.shadowgit.repository._WAIT", 0.0)
+            monkeypatch.setattr("holdfast.stores.checkpoints.repository._WAIT", 0.0)
             until = time.monotonic() + PATIENCE
             while in_a_thread(lambda: used(layout)) == "has it":
                 assert time.monotonic() < until, "those who share it keep coming in"
@@ -156,7 +156,7 @@ def test_the_number_of_packs_stays_bounded_between_runs(
 ) -> None:
     bench = Bench(tmp_path)
     workdir = bench.project()
-    monkeypatch.setattr(tidying, "MOST_PACKS", 6)
+    monkeypatch.setattr(space, "MOST_PACKS", 6)
     counts = []
     for _ in range(25):
         bench.take(workdir, size=100)

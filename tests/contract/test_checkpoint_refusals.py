@@ -14,9 +14,9 @@ from holdfast.errors import (
     UnknownCheckpointError,
 )
 from holdfast.model.checkpoint import Checkpoint, TakeOutcome
-from holdfast.stores.shadowgit import git as git_program
-from holdfast.stores.shadowgit import listing
-from holdfast.stores.shadowgit.repository import REFS, Layout
+from holdfast.stores.checkpoints import finder
+from holdfast.stores.checkpoints.repository import REFS, Layout
+from holdfast.stores.git import program
 from tests.contract.checkpoint_bench import Bench, needs_root
 
 
@@ -64,7 +64,7 @@ def test_git_missing_or_too_old_is_said(
     monkeypatch.setenv("PATH", str(old.parent))
     with pytest.raises(StorageError, match=r"2\.32 or later.*2\.31\.9"):
         bench.take()
-    assert git_program.OLDEST == (2, 32)
+    assert program.OLDEST == (2, 32)
 
 
 @needs_root
@@ -125,13 +125,13 @@ def test_one_that_is_dropped_while_it_is_looked_for_is_unknown_and_not_damaged(
 ) -> None:
     bench.write("a")
     known = bench.taken()
-    real = listing._read
+    real = finder._read
 
     def late(layout: Layout, *patterns: str) -> Iterator[tuple[str, Checkpoint]]:
         bench.git("update-ref", "-d", *patterns)
         return real(layout, *patterns)
 
-    monkeypatch.setattr(listing, "_read", late)
+    monkeypatch.setattr(finder, "_read", late)
     with pytest.raises(UnknownCheckpointError):
         bench.store.get(known)
 

@@ -17,13 +17,13 @@ from holdfast.errors import (
 )
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.model.checkpoint import Rollback, TakeOutcome
+from holdfast.model.checkpoint import Capturing, Rollback, TakeOutcome
 from holdfast.model.report import Result
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo_latest
-from holdfast.stores.shadowgit import restore_record
-from holdfast.stores.shadowgit.repository import project_of
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints import restore_record
+from holdfast.stores.checkpoints.repository import project_of
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.contract.restore_bench import (
     LIMIT,
     NOW,
@@ -357,7 +357,7 @@ def test_both_ends_of_the_latest_restore_are_held(store: ShadowGitStore, project
 def test_a_bound_of_one_checkpoint_takes_neither_end_of_a_rollback(
     home: HoldfastHome, root: Path, project: Path
 ) -> None:
-    narrow = checkpoint_store(root, max_snapshots=1)
+    narrow = checkpoint_store(root, Capturing(max_snapshots=1))
     target = take(narrow, project)
     (project / "README").write_text("two\n")
     before = everything(project)

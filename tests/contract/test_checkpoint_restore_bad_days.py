@@ -12,12 +12,12 @@ import pytest
 
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.services.apply import apply
-from holdfast.services.prune_checkpoints import plan_drop
+from holdfast.services.plans import plan_drop
 from holdfast.services.undo import undo_latest
-from holdfast.stores.shadowgit import diffing
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.repository import project_of
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints import comparison
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.repository import project_of
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.cli.privileges import as_nobody_special
 from tests.contract.restore_bench import (
     NOW,
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("bad_day")
 LOCKED = """
 import sys
 from pathlib import Path
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 
 store, project = ShadowGitStore(Path(sys.argv[1])), Path(sys.argv[2])
 target = store.take(project, reason="before", now=1.0).id
@@ -180,7 +180,7 @@ def test_nothing_of_the_users_git_is_ever_run(
     shutil.rmtree(project / "src")
     other = take(store, project)
     trees = [store.get(each).tree for each in (target, other)]
-    assert b"+other" in b"".join(diffing.patch(store.layout.store, *trees))
+    assert b"+other" in b"".join(comparison.patch(store.layout.store, *trees))
     assert store.lines(*trees).deletions == 5
     (store.layout.private(project_of(project)) / "index").unlink()  # git makes it anew
     restore(store, target)

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from holdfast.homes.bounding import Bounder
-from holdfast.model.checkpoint import TakeOutcome
+from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.model.plan import Action
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.stores.shadowgit import reclaiming
-from holdfast.stores.shadowgit.repository import Layout
-from holdfast.stores.shadowgit.store import ShadowGitStore
-from holdfast.stores.shadowgit.weighing import most_on_disk, store_bytes, weigh
+from holdfast.policy.rules import CheckpointPolicy
+from holdfast.stores.checkpoints import reclaim
+from holdfast.stores.checkpoints.repository import Layout
+from holdfast.stores.checkpoints.space import most_on_disk, store_bytes, weigh
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import Bench, file_bytes, fsck
 from tests.contract.test_checkpoint_live_bounds import (
     MEGABYTE,
@@ -55,7 +55,7 @@ def test_takes_go_on_and_the_store_comes_back_below_its_cap(
     limit, chance = megabytes * MEGABYTE, random.Random(3)
     layout = Layout(folder=home / "checkpoints")
     bounding = OnlyWhenFull(home, layout.folder, 0, limit)
-    store = ShadowGitStore(layout.folder, max_bytes=limit, bounding=bounding)
+    store = ShadowGitStore(layout.folder, Capturing(max_bytes=limit), bounding=bounding)
     for number, size in enumerate(sizes):
         (workdir / f"{number}.bin").write_bytes(chance.randbytes(size))
     newest = None
@@ -104,11 +104,11 @@ def test_what_holds_a_store_above_its_cap_is_said(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     _with_garbage(bench, kept=700_000, unused=150_000)
     bench.take(bench.project("other"), size=500_000)
-    done = reclaiming.reclaim(bench.store.layout, holder="test", limit=MEGABYTE)
+    done = reclaim.reclaim(bench.store.layout, holder="test", limit=MEGABYTE)
     assert "above its cap of 1.0 MB" in done.note
     assert "150" in done.note
     assert "max_total_size_mb" in done.note
     # Without a cap it goes, and there is nothing left to say.
-    done = reclaiming.reclaim(bench.store.layout, holder="test")
+    done = reclaim.reclaim(bench.store.layout, holder="test")
     assert done.freed > 140_000
     assert done.note == ""

@@ -15,8 +15,8 @@ import pytest
 from holdfast.errors import (
     UsageError,
 )
-from holdfast.model.checkpoint import TakeOutcome
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.model.checkpoint import Capturing, TakeOutcome
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.cli.privileges import as_nobody_special
 from tests.contract.checkpoint_bench import Bench, left_out
 
@@ -122,7 +122,7 @@ def test_excludes_of_the_configuration_are_obeyed_at_once(bench: Bench) -> None:
     bench.write("a.txt")
     bench.write("b.tmp")
     bench.taken()
-    bench.store = ShadowGitStore(bench.folder, excludes=["*.tmp"])
+    bench.store = ShadowGitStore(bench.folder, Capturing(excludes=("*.tmp",)))
     bench.taken()
     assert set(bench.captured().files) == {"a.txt"}
 
@@ -247,7 +247,7 @@ def test_a_name_that_git_keeps_for_itself_is_named(bench: Bench) -> None:
 def test_a_lower_size_limit_holds_for_what_was_captured_under_a_higher_one(bench: Bench) -> None:
     bench.write("a", b"x" * 500)
     bench.taken()
-    bench.store = ShadowGitStore(bench.folder, max_file_size=100)
+    bench.store = ShadowGitStore(bench.folder, Capturing(max_file_size=100))
     assert set(left_out(bench.take())) == {"a"}
     assert not bench.captured().files
 
@@ -290,7 +290,7 @@ def test_a_file_that_never_holds_still_is_named_and_the_rest_is_captured(bench: 
 UNPRIVILEGED = """
 import json, sys
 from pathlib import Path
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 place = Path(sys.argv[1])
 store = ShadowGitStore(place / "store")
 def take(now):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores.shadowgit import looking, walking, working_tree
-from holdfast.stores.shadowgit.store import ShadowGitStore
-from holdfast.stores.shadowgit.worktrees import WORKTREE, is_worktree
+from holdfast.stores.checkpoints import look, walk, working_tree
+from holdfast.stores.checkpoints.store import ShadowGitStore
+from holdfast.stores.checkpoints.worktrees import WORKTREE, is_worktree
 from tests.contract.restore_bench import NOW, restore, take
 from tests.trees import everything
 
@@ -78,7 +78,7 @@ def test_a_checkpoint_that_has_one_leaves_it_and_names_it(
     """As earlier versions took it."""
     git(repository, "worktree", "add", "--quiet", place)
     with monkeypatch.context() as earlier:
-        for module in (looking, walking, working_tree):
+        for module in (look, walk, working_tree):
             earlier.setattr(module, "is_worktree", lambda *_, **__: False)
         (repository / ".gitignore").write_text("!.worktrees/\n")
         target = take(store, repository)

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.model.lease import Holder
 from holdfast.model.session import Message, Relation
-from holdfast.services.exchange.fields import AWAITED_PARENT
+from holdfast.services.exchange.session_line import AWAITED_PARENT
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW
 from tests.contract.test_exchange_import import a_line, bring, check_index, exported, indexed

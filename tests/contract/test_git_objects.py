@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import DamageError, StorageError
-from holdfast.stores.shadowgit.git_object import Kind, object_id
-from holdfast.stores.shadowgit.loose_object import LooseObjects, file_of
-from holdfast.stores.shadowgit.objects import Objects
-from holdfast.stores.shadowgit.pack_file import Packed, entry, header, index
-from holdfast.stores.shadowgit.trees import Trees
+from holdfast.stores.git.object import Kind, LooseObjects, file_of, object_id
+from holdfast.stores.git.objects import Objects
+from holdfast.stores.git.pack import Packed, pack_entry, pack_header, pack_index
+from holdfast.stores.git.trees import Trees
 
 _BY_ID = 7
 
@@ -97,7 +96,12 @@ def _fill(repository: Repository) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [(), ("--delta-base-offset",), ("--no-reuse-delta", "--depth=1"), ("--index-version=2,0",)],
+    [
+        (),
+        ("--delta-base-offset",),
+        ("--no-reuse-delta", "--depth=1"),
+        ("--index-version=2,0",),
+    ],
     ids=["bases by id", "bases by place", "whole or near", "places in the large table"],
 )
 def test_every_object_is_what_git_says(repository: Repository, options: tuple[str, ...]) -> None:
@@ -212,7 +216,9 @@ def test_a_size_that_is_wrong_takes_no_memory(repository: Repository) -> None:
 def test_an_object_under_the_id_of_another_is_damage(repository: Repository) -> None:
     """As an index with a wrong place gives it: whole, and not what was asked for."""
     one, two = (object_id(Kind.BLOB, data) for data in (b"one", b"two"))
-    _write_pack(repository, {one: entry(Kind.BLOB, b"two"), two: entry(Kind.BLOB, b"two")})
+    _write_pack(
+        repository, {one: pack_entry(Kind.BLOB, b"two"), two: pack_entry(Kind.BLOB, b"two")}
+    )
     path = Path(file_of(str(repository.objects), one))
     objects = Objects(repository.objects)
     assert objects.read(two) == (Kind.BLOB, b"two")
@@ -244,7 +250,7 @@ def test_what_is_made_of_itself_is_damage(repository: Repository) -> None:
 
 def test_a_tree_that_is_none_is_damage(repository: Repository) -> None:
     oid = LooseObjects(repository.objects).put(Kind.TREE, b"no tree at all")
-    with pytest.raises(DamageError, match="no tree"):
+    with pytest.raises(DamageError, match="not a tree"):
         Trees(Objects(repository.objects)).entries(oid)
 
 
@@ -282,14 +288,14 @@ def _open_files() -> int:
 
 
 def _write_pack(repository: Repository, entries: dict[bytes, bytes]) -> None:
-    body, packed = bytearray(header(len(entries))), {}
+    body, packed = bytearray(pack_header(len(entries))), {}
     for oid, stored in entries.items():
         packed[oid] = Packed(len(body), zlib.crc32(stored))
         body += stored
     checksum = bytes(20)
     path = repository.objects / "pack" / f"pack-{'0' * 40}.pack"
     path.write_bytes(bytes(body) + checksum)
-    path.with_suffix(".idx").write_bytes(index(packed, checksum))
+    path.with_suffix(".idx").write_bytes(pack_index(packed, checksum))
 
 
 def _flip(path: Path, place: int) -> None:

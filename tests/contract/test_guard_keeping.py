@@ -14,16 +14,16 @@ import pytest
 from holdfast.errors import BudgetExceededError
 from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.homes.session_keeper import as_item
+from holdfast.homes.session_mover import as_item
 from holdfast.model.finding import Severity
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import UsageTotals
 from holdfast.policy.budgets import Budgets
-from holdfast.policy.retention import plan_all
+from holdfast.policy.named import plan_all
 from holdfast.policy.rules import DAY
 from holdfast.services.apply import apply
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.exchange.jsonl import session_line
+from holdfast.services.exchange.session_import import import_sessions
+from holdfast.services.exchange.session_line import session_line
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo_latest
 from holdfast.stores.sqlite import checkup, migrations

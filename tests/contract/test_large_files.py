@@ -15,8 +15,8 @@ from holdfast.config import load
 from holdfast.homes.registry import config_file, create_state, open_home
 from holdfast.model.event import EventKind
 from holdfast.model.session import SessionFilter
-from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.prices import Prices
+from holdfast.policy.rules import GcRules
 from holdfast.ports import Home
 from holdfast.services.checkpoint_count import count_checkpoints
 from holdfast.services.stats import stats

@@ -23,7 +23,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.maintenance import maintain_opened
 from holdfast.model.maintenance import Skipped, Step
 from holdfast.model.operation import OperationAction
-from holdfast.services.archive import plan_archive
+from holdfast.services.plans import plan_archive
 from holdfast.services.undo import undo_latest
 from holdfast.stores.operation_log import FileOperationLog
 from tests.contract.maintained import DAY, a_home, at, configure, finished, ids, python, step

@@ -25,9 +25,8 @@ from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY
 from holdfast.policy.selection import Selection
 from holdfast.services.apply import apply
-from holdfast.services.delete import plan_delete
-from holdfast.services.endings import end_abandoned, plan_home_endings
-from holdfast.services.prune import plan_prune
+from holdfast.services.endings import end_abandoned
+from holdfast.services.plans import plan_delete, plan_home_endings, plan_prune
 from holdfast.services.undo import undo_latest
 from holdfast.stores import plan_file
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
@@ -327,7 +326,7 @@ def test_a_store_that_is_locked_for_the_last_step_is_still_a_success(machine: Ma
     """Everything has gone; the space comes back with the next run."""
     home = _impatient(opened_home(machine))
     plan = planned(home)
-    keeper = home.keeper(SPACE, Action.RECLAIM)
+    keeper = home.doer(SPACE, Action.RECLAIM)
     apply(
         replace(plan, items=tuple(each for each in plan.items if each.kind != SPACE)),
         home,
@@ -336,7 +335,7 @@ def test_a_store_that_is_locked_for_the_last_step_is_still_a_success(machine: Ma
     with written_elsewhere(machine):
         space = [each for each in plan.items if each.kind == SPACE]
         removals = [Removal(operation="1", number=9, item=item) for item in space]
-        [outcome] = keeper.remove(removals)
+        [outcome] = keeper.do(removals)
     assert outcome.result is Result.SKIPPED
     assert "being written" in outcome.reason
 

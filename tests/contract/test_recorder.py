@@ -10,9 +10,9 @@ import pytest
 
 import holdfast
 from holdfast.homes.checkpoints import checkpoint_store
-from holdfast.model.checkpoint import TakeOutcome
+from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.services.recorder import OFF, Recorder
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 
 NOW = 1_800_000_000.0
 
@@ -28,7 +28,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> ShadowGitStore:
-    return checkpoint_store(tmp_path / "home", user_home=tmp_path / "person")
+    return checkpoint_store(tmp_path / "home", Capturing(user_home=tmp_path / "person"))
 
 
 @pytest.fixture

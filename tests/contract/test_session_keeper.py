@@ -12,13 +12,13 @@ import pytest
 
 from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.homes.session_keeper import SessionKeeper, as_item
+from holdfast.homes.session_mover import SessionMover, as_item
 from holdfast.model.operation import OperationState
 from holdfast.model.report import Report, Result
 from holdfast.model.search import Search
 from holdfast.model.session import Message, Relation, Session, SessionFilter, Tokens
 from holdfast.policy.lifecycle import SessionOptions, Transcript
-from holdfast.policy.retention import plan_all
+from holdfast.policy.named import plan_all
 from holdfast.policy.rules import DAY
 from holdfast.services.apply import apply
 from holdfast.services.trash import plan_empty
@@ -205,14 +205,14 @@ def test_what_changes_after_the_last_look_is_skipped(
     """The last moment before the transaction that removes is the worst one to change a session."""
     item = as_item(store_of(home).get("leaf"))
     plan = plan_all([item], str(home.root), NOW, command="x", reason="y", undoable=undoable)
-    real = SessionKeeper._delete
+    real = SessionMover._delete
 
     def late(*arguments: Any) -> Any:
         with closing(SqliteSessionStore(home.root / "sessions.db")) as other:
             change(other)
         return real(*arguments)
 
-    monkeypatch.setattr(SessionKeeper, "_delete", late)
+    monkeypatch.setattr(SessionMover, "_delete", late)
     report = apply(plan, home, clock=clock)
     assert [outcome.result for outcome in report.outcomes] == [Result.SKIPPED]
     assert ("leaf" in everything(home)) == (change is not delete)

@@ -22,7 +22,7 @@ from holdfast.model.lease import Holder
 from holdfast.model.session import EndReason, Message, Relation, Session, SessionFilter
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
 from holdfast.policy.limits import SessionLimits
-from holdfast.policy.retention import plan
+from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.async_sessions import AsyncSessions
 from holdfast.services.sessions import Sessions

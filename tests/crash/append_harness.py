@@ -1,4 +1,4 @@
-"""Kill a process at every call while it stores messages, or brings in sessions of others.
+"""Kill a process at every call while it stores or replaces messages, or brings in sessions.
 
 `python -m tests.crash.append_harness SCENARIO EVERY`, in the manner of `harness`. What was
 acknowledged is told in a file beside the home.
@@ -19,8 +19,9 @@ from pathlib import Path
 from holdfast.homes.embedded import open_sessions
 from holdfast.model.session import Message, SessionFilter
 from holdfast.policy.lifecycle import SessionOptions, Transcript
-from holdfast.services.exchange.importing import import_sessions
+from holdfast.services.exchange.session_import import import_sessions
 from holdfast.services.sessions import Sessions
+from holdfast.stores.sqlite import totals
 from holdfast.stores.sqlite.importing import SqliteImport
 from tests.crash.harness import NOW, Tally, clock, run_killed
 from tests.stored import a_line, bring_in, check_whole, opened
@@ -69,6 +70,70 @@ def bring(root: Path) -> None:
         report = import_sessions(SqliteImport(store, None), stream, replace=False, now=NOW)
         assert not report.refused
     tell(root, "imported")
+
+
+def edit(root: Path) -> None:
+    """A turn that is tried again, a summary, and another model, in a session with usage."""
+    with sessions(root) as open_now:
+        open_now.create(source="cli", id="new", model="first")
+        first = open_now.append("new", *(_used(text) for text in ("one", "two", "three")))
+        tell(root, "said")
+        open_now.replace_messages("new", [_used("again")], after=first.numbers[1])
+        tell(root, "tried again")
+        kept = list(open_now.messages("new", last=1))
+        open_now.compact("new", [Message("system", "summary"), *kept])
+        tell(root, "compacted")
+        open_now.update("new", model="second")
+        tell(root, "updated")
+        open_now.append("new", _used("last"))
+        tell(root, "last")
+
+
+def _used(text: str) -> Message:
+    return Message("assistant", text, tokens=10, cost=0.5)
+
+
+#: After each step: what is the conversation, what all messages are, how many messages count, and
+#: by which model how many tokens were used.
+EDITS: tuple[tuple[tuple[str, ...], tuple[str, ...], int, dict[str, int]], ...] = (
+    ((), (), 0, {}),
+    (("one", "two", "three"), ("one", "two", "three"), 3, {"first": 30}),
+    (("one", "two", "again"), ("one", "two", "three", "again"), 3, {"first": 40}),
+    (("summary", "again"), ("one", "two", "three", "summary", "again"), 4, {"first": 40}),
+    (("summary", "again"), ("one", "two", "three", "summary", "again"), 4, {"first": 40}),
+    (
+        ("summary", "again", "last"),
+        ("one", "two", "three", "summary", "again", "last"),
+        5,
+        {"first": 40, "second": 10},
+    ),
+)
+
+
+def after_edit(root: Path) -> None:
+    """Each step is there whole or not at all, and everything that counts agrees with it."""
+    check_whole(root / "home")
+    acknowledged = told(root)
+    if "new" not in there(root):
+        assert not acknowledged
+        return
+    with opened(root / "home") as store:
+        messages = list(store.messages("new"))
+        spent = {entry.model: entry.usage.tokens.total for entry in store.usage_entries()}
+        session = store.get("new")
+        with store.database.write() as db:
+            totals.tally(db, lambda _: None)
+            assert totals.wrong(db) == (0, None)
+    spent.pop(None, None)  # the session that was there before
+    found = (
+        tuple(each.content for each in messages if not each.replaced),
+        tuple(each.content for each in messages),
+        session.message_count,
+        spent,
+    )
+    assert found in EDITS, "a step is there in part"
+    least = len(acknowledged)
+    assert found in (EDITS[least], EDITS[min(least + 1, len(EDITS) - 1)]), "acknowledged, and lost"
 
 
 def texts(root: Path, session: str) -> list[str]:
@@ -133,7 +198,11 @@ class Scenario:
     verify: Callable[[Path], None]
 
 
-SCENARIOS = {"append": Scenario(talk, after_talk), "import": Scenario(bring, after_import)}
+SCENARIOS = {
+    "append": Scenario(talk, after_talk),
+    "replace": Scenario(edit, after_edit),
+    "import": Scenario(bring, after_import),
+}
 
 
 def main(name: str, every: str) -> None:

@@ -18,9 +18,9 @@ from pathlib import Path
 from holdfast.homes.session_files import HomeSessionFiles
 from holdfast.model.archived import Holds
 from holdfast.model.session import SessionFilter
-from holdfast.policy.retention import plan_all
+from holdfast.policy.named import plan_all
 from holdfast.services.apply import apply
-from holdfast.services.exchange.importing import import_sessions
+from holdfast.services.exchange.session_import import import_sessions
 from holdfast.services.settle import settle
 from holdfast.services.undo import undo
 from holdfast.stores.sqlite.importing import SqliteImport

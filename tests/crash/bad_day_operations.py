@@ -7,19 +7,18 @@ from contextlib import closing
 
 from holdfast.homes.maintenance import maintain
 from holdfast.model.session import Message
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.retention import plan
-from holdfast.policy.rules import Policy
+from holdfast.policy.planner import plan
+from holdfast.policy.rules import CheckpointPolicy, Policy
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
-from holdfast.services.prune_checkpoints import bound_checkpoints
+from holdfast.services.bounds import bound_checkpoints
+from holdfast.services.plans import plan_archive
 from holdfast.services.recorder import Recorder
 from holdfast.services.restore import chosen, restore
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo
-from holdfast.stores.shadowgit.reclaiming import reclaim
+from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.crash.bad_day_world import LIVING, World, age_policy, close
 

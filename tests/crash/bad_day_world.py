@@ -15,19 +15,17 @@ from holdfast.errors import CannotUndoError
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.session import SessionFilter
-from holdfast.policy.retention import plan
+from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
-from holdfast.services.delete import plan_delete
 from holdfast.services.doctor import examine
-from holdfast.services.prune_checkpoints import plan_drop
+from holdfast.services.plans import plan_archive, plan_delete, plan_drop
 from holdfast.services.restore import chosen, restore
 from holdfast.services.settle import settle_if_needed
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
 from holdfast.stores import processes
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import contents, fsck
 from tests.crash.chaos_receipts import receipts
 from tests.crash.chaos_sessions import checked

@@ -11,17 +11,16 @@ from pathlib import Path
 from holdfast.errors import CannotUndoError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.session import SessionFilter
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.retention import plan
-from holdfast.policy.rules import Caps, Limits, Policy
+from holdfast.policy.planner import plan
+from holdfast.policy.rules import Caps, CheckpointPolicy, Limits, Policy
 from holdfast.services.apply import apply
+from holdfast.services.bounds import bound_checkpoints
 from holdfast.services.doctor import examine
-from holdfast.services.prune_checkpoints import bound_checkpoints
 from holdfast.services.restore import chosen, restore
 from holdfast.services.settle import settle_if_needed
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
-from holdfast.stores.shadowgit.reclaiming import reclaim
+from holdfast.stores.checkpoints.reclaim import reclaim
 from tests import tally
 from tests.checkpointing import contents, file_bytes, fsck, on_disk
 from tests.crash.chaos_receipts import Receipts, receipts

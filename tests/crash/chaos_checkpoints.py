@@ -10,13 +10,13 @@ from pathlib import Path
 from holdfast.errors import BusyError, CannotUndoError, UnknownCheckpointError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import TakeOutcome
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.services.prune_checkpoints import bound_checkpoints
+from holdfast.policy.rules import CheckpointPolicy
+from holdfast.services.bounds import bound_checkpoints
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import on_disk
 from tests.crash.chaos_sessions import checked, look_after, opened, undo_one
 from tests.crash.checkpoint_worker import bring_to, state, store_of

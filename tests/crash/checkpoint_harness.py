@@ -18,10 +18,10 @@ from pathlib import Path
 from holdfast.errors import CannotUndoError
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.model.checkpoint import TakeOutcome
+from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.services.rollback import rollback
 from holdfast.services.undo import undo_latest
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.crash.harness import NOW, Tally, clock, run_killed, settle_only
 from tests.trees import Everything, everything
 
@@ -46,7 +46,7 @@ class World:
 
 
 def store(root: Path) -> ShadowGitStore:
-    return checkpoint_store(root / "home", max_file_size=LIMIT)
+    return checkpoint_store(root / "home", Capturing(max_file_size=LIMIT))
 
 
 def home(root: Path) -> HoldfastHome:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.model.checkpoint import TakeOutcome
-from holdfast.stores.shadowgit import tidying
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.model.checkpoint import Capturing, TakeOutcome
+from holdfast.stores.checkpoints import space
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import fsck
 from tests.crash.harness import NOW, Tally, run_killed
 
@@ -37,7 +37,7 @@ class World:
         return self.root / "project"
 
     def store(self) -> ShadowGitStore:
-        return ShadowGitStore(self.root / "checkpoints", max_snapshots=KEPT)
+        return ShadowGitStore(self.root / "checkpoints", Capturing(max_snapshots=KEPT))
 
 
 def pictured(project: Path) -> Picture:
@@ -81,7 +81,7 @@ def take_known(world: World) -> None:
 
 
 def take_and_join(world: World) -> None:
-    tidying.MOST_PACKS = 2
+    space.MOST_PACKS = 2
     take(world)
 
 

@@ -19,16 +19,16 @@ from pathlib import Path
 
 from holdfast.errors import BusyError, CannotUndoError, UnknownCheckpointError
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.model.checkpoint import TakeOutcome
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.services.prune_checkpoints import bound_checkpoints
+from holdfast.model.checkpoint import Capturing, TakeOutcome
+from holdfast.policy.rules import CheckpointPolicy
+from holdfast.services.bounds import bound_checkpoints
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
-from holdfast.stores.shadowgit.marking import pin
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.store import ShadowGitStore
-from holdfast.stores.shadowgit.tidying import tidy
+from holdfast.stores.checkpoints.projects import pin
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.space import tidy
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import contents, on_disk
 
 MAX_SNAPSHOTS = 12
@@ -61,7 +61,7 @@ def bring_to(workdir: Path, number: int) -> list[str]:
 
 
 def store_of(root: Path, max_snapshots: int = MAX_SNAPSHOTS) -> ShadowGitStore:
-    return ShadowGitStore(root / "home" / "checkpoints", max_snapshots=max_snapshots)
+    return ShadowGitStore(root / "home" / "checkpoints", Capturing(max_snapshots=max_snapshots))
 
 
 def take(root: Path, seed: str) -> None:

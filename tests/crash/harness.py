@@ -25,7 +25,7 @@ from typing import Any
 from holdfast.errors import CannotUndoError
 from holdfast.homes.registry import open_home
 from holdfast.model.plan import Plan
-from holdfast.policy.retention import plan
+from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.ports import Home
 from holdfast.services.apply import apply

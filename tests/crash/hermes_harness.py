@@ -17,12 +17,12 @@ from pathlib import Path
 
 from holdfast.errors import CannotUndoError
 from holdfast.homes.hermes.checkpoints_import import import_checkpoints
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.settle import settle
 from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty
-from holdfast.stores.shadowgit.store import ShadowGitStore
-from holdfast.stores.shadowgit.verifying import verify
+from holdfast.stores.checkpoints.store import ShadowGitStore
+from holdfast.stores.checkpoints.verify import verify
 from tests.compat.hermes_store import Home, project, recorded
 from tests.crash.harness import Tally, run_killed
 

@@ -20,7 +20,7 @@ from holdfast.model.item import SESSION
 from holdfast.model.plan import Plan
 from holdfast.model.search import Search
 from holdfast.model.session import Message, Relation, Session, SessionFilter
-from holdfast.policy.retention import plan
+from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
 from holdfast.services.endings import end_abandoned

@@ -13,9 +13,9 @@ import pytest
 
 from holdfast.errors import BusyError
 from holdfast.stores import lock
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.repository import alone, project_of
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.repository import alone, project_of
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import fsck
 
 pytestmark = pytest.mark.usefixtures("bad_day")
@@ -25,8 +25,8 @@ PATIENCE = 30.0
 WORK = """
 import sys
 from pathlib import Path
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.store import ShadowGitStore
 store = ShadowGitStore(Path(sys.argv[2]))
 if sys.argv[1] == "take":
     store.take(Path(sys.argv[3]), reason="killed", now=2.0)

@@ -18,8 +18,8 @@ from holdfast.model.checkpoint import TakeOutcome
 from holdfast.model.finding import Severity
 from holdfast.services import doctor
 from holdfast.services.silent import Silent
-from holdfast.stores.shadowgit.reclaiming import reclaim
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.reclaim import reclaim
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests import tally
 from tests.checkpointing import fsck
 from tests.small_disk import with_a_disk

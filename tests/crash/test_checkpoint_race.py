@@ -15,7 +15,7 @@ import pytest
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.operation import OperationState
 from holdfast.services.settle import settle_if_needed
-from holdfast.stores.shadowgit.reclaiming import reclaim
+from holdfast.stores.checkpoints.reclaim import reclaim
 from tests import tally
 from tests.checkpointing import contents, fsck, on_disk
 from tests.crash.checkpoint_worker import MAX_SNAPSHOTS, SHARED, make_shared, state, store_of

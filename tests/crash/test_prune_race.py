@@ -13,7 +13,7 @@ import pytest
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.report import Result
 from holdfast.model.session import SessionFilter
-from holdfast.policy.retention import plan
+from holdfast.policy.planner import plan
 from holdfast.policy.rules import Limits, Policy, Rules
 from holdfast.services.apply import apply
 from holdfast.services.undo import undo

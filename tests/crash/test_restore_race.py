@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests import tally
 
 ROOT = Path(__file__).parents[2]

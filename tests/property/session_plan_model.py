@@ -13,8 +13,7 @@ from enum import Enum, auto
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import SESSION, Item
 from holdfast.model.plan import Action
-from holdfast.policy.gc_rules import GcRules
-from holdfast.policy.rules import Caps, Files, Policy
+from holdfast.policy.rules import Caps, Files, GcRules, Policy
 from tests.property.keep_model import kept_by_each_rule
 
 Key = tuple[str, str]

@@ -10,9 +10,8 @@ from hypothesis.strategies import SearchStrategy
 
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT, TRASH, Item
-from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.lifecycle import NOT_ENDED
-from holdfast.policy.rules import DAY, Caps, Limits, Policy, Rules
+from holdfast.policy.rules import DAY, Caps, GcRules, Limits, Policy, Rules
 from tests.builders import NOW, a_file_of, a_space_item, an_inventory, moment
 
 HOUR = 3_600.0

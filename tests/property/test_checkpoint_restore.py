@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.model.checkpoint import Rollback
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.model.checkpoint import Capturing, Rollback
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.property.working_trees import LIMIT, Edit, Picture, edits, paths, picture
 from tests.trees import Everything, everything
 
@@ -107,7 +107,7 @@ def run(place: Path, given_turns: list[Turn]) -> None:
     project = place / "project"
     project.mkdir(parents=True)
     root = os.fsencode(project)
-    store = ShadowGitStore(place / "store", max_file_size=LIMIT)
+    store = ShadowGitStore(place / "store", Capturing(max_file_size=LIMIT))
     taken: list[tuple[str, Picture]] = []
     for number, turn in enumerate(given_turns):
         now = 1_000.0 + 10 * number

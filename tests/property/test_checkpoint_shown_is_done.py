@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.model.checkpoint import Preview, Rollback
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.model.checkpoint import Capturing, Preview, Rollback
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.property.test_checkpoint_restore import near
 from tests.property.working_trees import LIMIT, Edit, Picture, edits, picture
 from tests.trees import Everything, everything
@@ -82,7 +82,7 @@ def begun(place: Path, story: Story) -> tuple[ShadowGitStore, Path, str]:
     shutil.rmtree(place, ignore_errors=True)
     project = place / "project"
     project.mkdir(parents=True)
-    store = ShadowGitStore(place / "store", max_file_size=LIMIT)
+    store = ShadowGitStore(place / "store", Capturing(max_file_size=LIMIT))
     for edit in story.first:
         edit.apply(os.fsencode(project))
     taken = store.take(project, reason="first", now=1_000.0)

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from holdfast.errors import DamageError, HoldfastError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Checkpoint
-from holdfast.stores.shadowgit import commits
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints import checkpoint_commit
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests import tally
 from tests.checkpointing import contents, on_disk
 from tests.property.damage import changed, damaged
@@ -129,7 +129,7 @@ LINES = changed(DETAILS) | damaged(json.dumps(DETAILS).encode()) | st.binary(max
 def test_a_commit_is_a_checkpoint_or_damage(reason: str, line: bytes) -> None:
     message = f"{reason}\n\n{line.decode('utf-8', 'replace')}\n"
     try:
-        found = commits.parse("c" * 40, "t" * 40, message)
+        found = checkpoint_commit.parse("c" * 40, "t" * 40, message)
     except DamageError:
         return
     assert isinstance(found, Checkpoint)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.model.checkpoint import Captured, TakeOutcome
-from holdfast.stores.shadowgit.repository import forget_worktree, opened
-from holdfast.stores.shadowgit.resting import lay_to_rest
-from holdfast.stores.shadowgit.store import ShadowGitStore
-from holdfast.stores.shadowgit.trees import Trees
+from holdfast.model.checkpoint import Captured, Capturing, TakeOutcome
+from holdfast.stores.checkpoints.private_index import lay_to_rest
+from holdfast.stores.checkpoints.repository import forget_worktree, opened
+from holdfast.stores.checkpoints.store import ShadowGitStore
+from holdfast.stores.git.trees import Trees
 from tests.property.working_trees import LIMIT, Edit, Picture, edits, paths, picture
 
 #: What may become of the private index and the memory of the last look between two checkpoints.
@@ -47,7 +47,7 @@ def fresh(place: Path) -> tuple[ShadowGitStore, Path]:
         shutil.rmtree(place / name, ignore_errors=True)
     project = place / "project"
     project.mkdir(parents=True)
-    return ShadowGitStore(place / "store of mine", max_file_size=LIMIT), project
+    return ShadowGitStore(place / "store of mine", Capturing(max_file_size=LIMIT)), project
 
 
 def harm(store: ShadowGitStore, kind: str) -> None:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.config import Settings, load, template, warnings
 from holdfast.config.check import check
-from holdfast.config.keys import KEYS, TABLES
-from holdfast.config.settings import build
+from holdfast.config.settings import KEYS, TABLES, build
 from holdfast.errors import ConfigError
 from holdfast.model.printable import one_line
 from tests import tally

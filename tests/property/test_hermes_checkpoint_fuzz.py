@@ -12,16 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import DamageError
-from holdfast.homes.hermes.repository import commits, notes, records
-from holdfast.homes.hermes.repository.adopting import size_limit
-from holdfast.homes.hermes.repository.cuts import read_cuts
-from holdfast.homes.hermes.repository.gc_lock import gc_lock
-from holdfast.homes.hermes.repository.known import doubt
-from holdfast.homes.hermes.repository.layout import HermesLayout
+from holdfast.homes.hermes.repository import chains, notes
+from holdfast.homes.hermes.repository.adoption import size_limit
+from holdfast.homes.hermes.repository.chains import read_cuts
+from holdfast.homes.hermes.repository.doubts import doubt
+from holdfast.homes.hermes.repository.layout import HermesLayout, named, parse_record
+from holdfast.homes.hermes.repository.locks import gc_lock
 from holdfast.homes.hermes.repository.notes import Mark, Notes
-from holdfast.homes.hermes.repository.reachable import indexed
-from holdfast.homes.hermes.repository.references import named
-from holdfast.stores.shadowgit.index_file import index_bytes
+from holdfast.homes.hermes.repository.reclaim import indexed
+from holdfast.stores.git.index_file import index_bytes
 from tests.property.damage import JSON, changed, damaged
 
 PROJECT = "0123456789abcdef"
@@ -55,7 +54,7 @@ def layout(made: str) -> HermesLayout:
     changed(RECORD) | damaged(json.dumps(RECORD).encode()) | JSON.map(json.dumps).map(str.encode)
 )
 def test_a_record_says_a_directory_and_two_times_or_nothing(data: bytes) -> None:
-    found = records.parse(data)
+    found = parse_record(data)
     if found is not None:
         assert found.workdir
         assert "\0" not in found.workdir
@@ -64,7 +63,7 @@ def test_a_record_says_a_directory_and_two_times_or_nothing(data: bytes) -> None
 
 
 def test_a_whole_record_is_read() -> None:
-    found = records.parse(json.dumps(RECORD).encode())
+    found = parse_record(json.dumps(RECORD).encode())
     assert found is not None
     assert (found.workdir, found.created_at, found.last_touch) == tuple(RECORD.values())
 
@@ -72,7 +71,7 @@ def test_a_whole_record_is_read() -> None:
 @given(damaged(RAW) | st.binary(max_size=200))
 def test_a_commit_is_a_checkpoint_or_damage(raw: bytes) -> None:
     try:
-        found = commits.parse(COMMIT, raw)
+        found = chains.parse_link(COMMIT, raw)
     except DamageError:
         return
     assert len(found.tree) == 40
@@ -83,7 +82,7 @@ def test_a_commit_is_a_checkpoint_or_damage(raw: bytes) -> None:
 
 @given(changed(NOTES) | damaged(json.dumps(NOTES).encode()))
 def test_notes_of_ours_are_read_as_far_as_they_go(data: bytes) -> None:
-    found = notes.parse(data)
+    found = notes.parse_notes(data)
     assert isinstance(found, Notes)
     assert all(isinstance(mark, Mark) for mark in found.marks.values())
 

@@ -17,12 +17,9 @@ from holdfast.model.item import SESSION
 from holdfast.model.plan import Plan
 from holdfast.model.search import Search
 from holdfast.model.session import SessionFilter
-from holdfast.policy.gc_rules import GcRules
-from holdfast.policy.rules import DAY, Caps, Limits, Policy, Rules
+from holdfast.policy.rules import DAY, Caps, GcRules, Limits, Policy, Rules
 from holdfast.policy.selection import Selection
-from holdfast.services.delete import plan_delete
-from holdfast.services.gc import plan_home_gc
-from holdfast.services.prune import plan_prune
+from holdfast.services.plans import plan_delete, plan_home_gc, plan_prune
 from tests.cli.machine import Machine
 from tests.compat.hermes_sessions import (
     NOW,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.policy.retention import plan
+from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
 from holdfast.services.settle import settle_if_needed

@@ -19,9 +19,17 @@ _EDGES = (0, -1, 2**31, 2**63 - 1, 2**63, -(2**63) - 1, 2**64, 10**30, 10**400)
 WHOLE = st.sampled_from(_EDGES) | st.integers()
 NUMBERS = WHOLE | st.floats()
 TEXTS = st.text(alphabet=st.characters() | st.sampled_from("\ud800\udfff\udcff\0"), max_size=6)
-_LISTS = {"ids", "sources", "end_reasons"}
-_TEXT_FIELDS = ("title", "cwd", "model", "routing_key", "parent_id")
-_FLAGS = {"ended", "pinned", "titled"}
+_LISTS = {"ids", "not_ids", "sources", "not_sources", "end_reasons", "relations"}
+_TEXT_FIELDS = (
+    "id_prefix",
+    "title",
+    "title_is",
+    "cwd",
+    "model",
+    "routing_key",
+    "parent_id",
+)
+_FLAGS = {"roots", "ended", "pinned", "titled"}
 _BOUNDS = [
     each.name
     for each in fields(SessionFilter)
@@ -67,6 +75,10 @@ def test_whatever_is_asked_for(asked: list[tuple[dict[str, Any], int, int, str]]
                 lambda n=limit, o=offset: sessions.search("t", limit=n, offset=o),
                 lambda t=text: sessions.search(t),
                 lambda n=limit, o=offset: list(sessions.messages(made.id, limit=n, after=o)),
+                lambda n=limit, o=offset: list(sessions.messages(made.id, last=n, before=o)),
+                lambda n=limit: sessions.take_back(made.id, n),
+                lambda t=text: sessions.update(made.id, model=t, cwd=t, extra={t: t}),
+                lambda w=each: sessions.count(**w),
                 lambda t=text: sessions.get(t),
                 lambda t=text: sessions.rename(made.id, t),
             )

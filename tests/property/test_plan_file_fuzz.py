@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from holdfast.errors import PlanFileError
 from holdfast.model.inventory import Inventory
 from holdfast.model.plan import Action, Plan, Shortfall
-from holdfast.policy.retention import plan
+from holdfast.policy.planner import plan
 from holdfast.policy.rules import Policy
 from holdfast.stores.plan_file import load, save
 from tests import tally

@@ -16,7 +16,7 @@ from holdfast.errors import EmptyPolicyError
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import TRASH, Item
 from holdfast.model.plan import Plan, PlanItem
-from holdfast.policy import retention
+from holdfast.policy import planner
 from holdfast.policy.rules import Caps, Limits, Policy, Rules
 from tests.builders import NOW, a_policy, an_inventory, limits
 from tests.property.keep_model import kept_by_each_rule
@@ -45,7 +45,7 @@ KEEP_WORDS = ("active within", "last", "within", "hourly", "daily", "weekly", "m
 
 
 def plan(policy: Policy, inventory: Inventory) -> Plan:
-    return retention.plan(policy, inventory, NOW, command="test")
+    return planner.plan(policy, inventory, NOW, command="test")
 
 
 def key(item: Item | PlanItem) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.homes import artifact_names
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.policy.retention import plan
+from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
 from tests import tally

@@ -14,13 +14,11 @@ from holdfast.errors import EmptyPolicyError
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import SESSION, SPACE, TRASH, Item
 from holdfast.model.plan import Action, Plan, PlanItem
-from holdfast.policy import retention
-from holdfast.policy.endings import plan_endings
+from holdfast.policy import planner
 from holdfast.policy.gc import plan_gc
-from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.lifecycle import LeaseCount, session_life
-from holdfast.policy.named import plan_named
-from holdfast.policy.rules import DAY, Files, Limits, Policy
+from holdfast.policy.named import plan_endings, plan_named
+from holdfast.policy.rules import DAY, Files, GcRules, Limits, Policy
 from tests.builders import NOW
 from tests.property import session_plan_model as model
 from tests.property.strategies import (
@@ -41,7 +39,7 @@ LEFT = (Action.REMOVE, Action.ARCHIVE)
 
 
 def plan(policy: Policy, inventory: Inventory, files: Files = Files.WITH) -> Plan:
-    return retention.plan(policy, inventory, NOW, command="test", files=files)
+    return planner.plan(policy, inventory, NOW, command="test", files=files)
 
 
 def capped() -> st.SearchStrategy[Policy]:
@@ -55,7 +53,7 @@ def capped() -> st.SearchStrategy[Policy]:
 
 
 def archive(policy: Policy, inventory: Inventory) -> Plan:
-    return retention.plan(policy, inventory, NOW, command="test", leaving=Action.ARCHIVE)
+    return planner.plan(policy, inventory, NOW, command="test", leaving=Action.ARCHIVE)
 
 
 def collect(rules: GcRules, policy: Policy, inventory: Inventory) -> Plan:
@@ -106,7 +104,7 @@ def test_a_plan_is_that_of_the_model(inventory: Inventory, policy: Policy, files
 )
 def test_an_outlook_is_the_sum_of_the_plan(inventory: Inventory, policy: Policy) -> None:
     made = plan(policy, inventory)
-    seen = retention.outlook(policy, inventory, NOW)
+    seen = planner.outlook(policy, inventory, NOW)
     assert (seen.removals, seen.bytes) == (len(made.removals), made.bytes)
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.model.plan import Action, Plan
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.checkpoints import plan_checkpoints
+from holdfast.policy.planner import plan_checkpoints
+from holdfast.policy.rules import CheckpointPolicy
 from tests.builders import NOW
 from tests.unit.test_checkpoint_policy import BESIDE, checkpoint, store
 

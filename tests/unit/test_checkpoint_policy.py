@@ -23,9 +23,9 @@ from holdfast.model.checkpoint_inventory import (
 from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, LEGACY, SPACE, TRASH, Item
 from holdfast.model.plan import Action, Plan
 from holdfast.model.weights import Weights
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.checkpoints import plan_checkpoints, plan_named_checkpoints
-from holdfast.policy.rules import Rules
+from holdfast.policy.named import plan_named_checkpoints
+from holdfast.policy.planner import plan_checkpoints
+from holdfast.policy.rules import CheckpointPolicy, Rules
 from tests.builders import NOW
 
 DAY = 86_400.0

@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.config.check import check
 from holdfast.config.key import Key
-from holdfast.config.keys import KEYS
 from holdfast.config.kinds import Value
+from holdfast.config.settings import KEYS
 
 WHERE = "~/.holdfast/config.toml"
 

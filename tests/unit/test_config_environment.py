@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.config import load, warnings
-from holdfast.config.keys import KEYS
 from holdfast.config.kinds import Value
+from holdfast.config.settings import KEYS
 from holdfast.errors import ConfigError
 
 GOOD: dict[str, tuple[str, str, Value]] = {

@@ -8,16 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config import (
-    GuardSettings,
-    GuardSourceSettings,
-    PriceSettings,
-    Settings,
-    load,
-)
+from holdfast.config import Settings, load
 from holdfast.config.check import check
-from holdfast.config.keys import BY_TABLE, GUARD_SOURCE_KEYS
-from holdfast.config.keys_guard import PRICE_KEYS
+from holdfast.config.settings import OWN_KEYS
 from holdfast.errors import ConfigError
 from holdfast.model.session import Tokens
 from holdfast.policy.budgets import Budgets, GuardOptions, Thresholds
@@ -35,14 +28,9 @@ def problems(text: str) -> list[str]:
     return [str(problem).removeprefix("config.toml:") for problem in found]
 
 
-def names(cls: type) -> list[str]:
-    return [field.name for field in dataclasses.fields(cls)]
-
-
-def test_attributes_are_the_keys() -> None:
-    assert names(GuardSettings) == [*BY_TABLE["guard"]]
-    assert names(GuardSourceSettings) == ["name", *(key.name for key in GUARD_SOURCE_KEYS)]
-    assert names(PriceSettings) == ["model", *PRICE_KEYS]
+def test_keys_of_a_source_are_the_budgets_and_keys_of_a_model_its_prices() -> None:
+    assert len(OWN_KEYS["guard"]) == len(dataclasses.fields(Budgets))
+    assert [*OWN_KEYS["prices"]] == [field.name for field in dataclasses.fields(Price)]
 
 
 def test_by_default_no_budget_and_no_price_is_set() -> None:
@@ -130,8 +118,10 @@ def test_prices_are_by_model(tmp_path: Path) -> None:
 def test_sources_of_guard_and_of_sessions_do_not_mix(tmp_path: Path) -> None:
     text = "[sessions.source.cron]\nkeep_last = 3\n[guard.source.cron]\nmax_tokens = 4\n"
     made = settings(tmp_path, text)
-    assert [(source.name, source.keep_last) for source in made.sources] == [("cron", 3)]
-    assert [(source.name, source.max_tokens) for source in made.guard_sources] == [("cron", 4)]
+    assert [(own.table, own.name, own.values) for own in made.own] == [
+        ("guard", "cron", (("max_tokens", 4),)),
+        ("sessions", "cron", (("keep_last", 3),)),
+    ]
     shown = {key: value for key, value, _ in made.entries()}
     assert shown["sessions.source.cron.keep_last"] == 3
     assert shown["guard.source.cron.max_tokens"] == 4

@@ -7,24 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config import (
-    ArchiveSettings,
-    CheckpointSettings,
-    CronSettings,
-    MaintenanceSettings,
-    NotifySettings,
-    SessionSettings,
-    Settings,
-    SourceSettings,
-    TranscriptSettings,
-    load,
-)
-from holdfast.config.keys import BY_TABLE, KEYS, SOURCE_KEYS, TABLES
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.gc_rules import GcRules
+from holdfast.config import Settings, load
+from holdfast.config.settings import BY_TABLE, KEYS, OWN_KEYS, TABLES
+from holdfast.errors import UsageError
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
 from holdfast.policy.limits import SessionLimits
-from holdfast.policy.rules import DAY, Caps, Limits, Policy, Rules
+from holdfast.policy.rules import DAY, Caps, CheckpointPolicy, GcRules, Limits, Policy, Rules
 
 
 def settings(tmp_path: Path, text: str) -> Settings:
@@ -37,18 +25,39 @@ def names(cls: type) -> list[str]:
     return [field.name for field in dataclasses.fields(cls)]
 
 
-def test_attributes_are_the_keys() -> None:
-    assert names(SessionSettings) == [*BY_TABLE["sessions"]]
-    assert names(SourceSettings) == ["name", *(key.name for key in SOURCE_KEYS)]
-    assert names(TranscriptSettings) == [*BY_TABLE["transcripts"], "by_source"]
-    assert names(CronSettings) == [*BY_TABLE["cron"]]
-    assert names(CheckpointSettings) == [*BY_TABLE["checkpoints"]]
-    assert names(MaintenanceSettings) == [*BY_TABLE["maintenance"]]
-    assert names(ArchiveSettings) == [*BY_TABLE["archive"]]
-    assert names(NotifySettings) == [*BY_TABLE["notify"]]
-    named = ["sources", "guard_sources", "price_list"]
+def test_every_table_and_every_attribute_is_declared() -> None:
     tables = [table for table in TABLES if table != "prices"]  # which has no keys of its own
-    assert names(Settings) == [*BY_TABLE[""], *tables, *named, "origins"]
+    assert names(Settings) == [*BY_TABLE[""], *tables, "own", "origins"]
+    for table in tables:
+        more = ["by_source"] if table == "transcripts" else []
+        assert names(type(getattr(Settings(), table))) == [*BY_TABLE[table], *more]
+
+
+def test_defaults_and_examples_are_values_that_their_keys_accept() -> None:
+    for key in KEYS:
+        values = [value for value in (key.default, key.example) if value is not None]
+        assert [key.kind.read(value) for value in values] == values != []
+        assert all(type(key.kind.read(value)) is type(value) for value in values)
+
+
+def test_keys_that_a_source_may_set() -> None:
+    keep = ("last", "hourly", "daily", "weekly", "monthly", "yearly", "within")
+    assert [*OWN_KEYS["sessions"]] == [
+        "retention_days",
+        "files_retention_days",
+        *(f"keep_{rule}" for rule in keep),
+        "max_total_size_mb",
+        "max_count",
+        "archive_after_days",
+    ]
+
+
+def test_a_caller_may_change_keys_of_a_table() -> None:
+    usual = load(None, {})
+    given = {"trivial_max": 2, "keep_titled": True, "empty_hours": None}
+    assert usual.changed("sessions", given).gc_rules() == GcRules(trivial_max=2, keep_titled=True)
+    with pytest.raises(UsageError, match="trivial_max: expected a whole number from 0"):
+        usual.changed("sessions", {"trivial_max": "two"})
 
 
 def test_every_key_stands_in_a_table_that_is_known() -> None:

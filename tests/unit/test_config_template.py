@@ -7,8 +7,8 @@ import tomllib
 
 from holdfast.config import template
 from holdfast.config.check import check
-from holdfast.config.keys import KEYS, TABLES
 from holdfast.config.kinds import Value
+from holdfast.config.settings import KEYS, TABLES
 
 KEY_LINE = re.compile(r"^# (?=[a-z_]+ = )", re.MULTILINE)
 EXAMPLE_LINE = re.compile(r"^#     ", re.MULTILINE)

@@ -10,8 +10,7 @@ from holdfast.errors import EmptyPolicyError, UsageError
 from holdfast.model.item import Item
 from holdfast.model.plan import Plan
 from holdfast.policy.gc import plan_gc
-from holdfast.policy.gc_rules import GcRules
-from holdfast.policy.rules import DAY
+from holdfast.policy.rules import DAY, GcRules
 from tests.builders import (
     NOW,
     a_file_of,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.policy.headroom import CapUse, cap_uses
+from holdfast.policy.cap_use import CapUse, cap_uses
 from tests.builders import a_policy, a_trash_item, an_inventory, an_item, limits
 
 HOME = an_inventory(

@@ -10,8 +10,8 @@ from holdfast.errors import EmptyPolicyError
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, TRASH, Item
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
-from holdfast.policy import retention
-from holdfast.policy.retention import plan_all
+from holdfast.policy import planner
+from holdfast.policy.named import plan_all
 from holdfast.policy.rules import DAY, Limits, Policy
 from tests.builders import NOW, a_policy, a_trash_item, an_inventory, an_item, limits, moment
 
@@ -19,7 +19,7 @@ HOUR = 3_600.0
 
 
 def plan(policy: Policy, *items: Item, trash: tuple[Item, ...] = ()) -> Plan:
-    return retention.plan(policy, an_inventory(*items, trash=trash), NOW, command="test")
+    return planner.plan(policy, an_inventory(*items, trash=trash), NOW, command="test")
 
 
 def decided(made: Plan) -> dict[str, tuple[str, str]]:
@@ -396,7 +396,7 @@ def all_waves() -> Inventory:
 @pytest.mark.parametrize("taken", range(7))
 def test_the_order_of_the_byte_cap(taken: int) -> None:
     policy = a_policy(max_age=30 * DAY, max_bytes=700 - taken * 100)
-    made = retention.plan(policy, all_waves(), NOW, command="test")
+    made = planner.plan(policy, all_waves(), NOW, command="test")
     capped = [item for item in made.removals if item.rule.startswith("over the cap")]
     assert {item.id for item in capped} == set(CAPPED_IN_THIS_ORDER[:taken])
     assert not any(item.undoable for item in capped)
@@ -476,7 +476,7 @@ def test_an_empty_policy_is_refused(policy: Policy) -> None:
 
 
 def test_a_plan_names_its_home_command_and_time() -> None:
-    made = retention.plan(a_policy(keep_last=1), an_inventory(), NOW, command="sessions prune")
+    made = planner.plan(a_policy(keep_last=1), an_inventory(), NOW, command="sessions prune")
     assert made == Plan(home="/home/of/agent", command="sessions prune", made_at=NOW, items=())
 
 

@@ -9,9 +9,8 @@ import pytest
 from holdfast.errors import EmptyPolicyError, UsageError
 from holdfast.model.item import REQUEST_DUMP, Item
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
-from holdfast.policy import retention
-from holdfast.policy.endings import plan_endings
-from holdfast.policy.named import plan_named
+from holdfast.policy import planner
+from holdfast.policy.named import plan_endings, plan_named
 from holdfast.policy.rules import DAY, Files, Policy
 from tests.builders import (
     NOW,
@@ -33,7 +32,7 @@ GONE = "its process is gone, idle for 3 d"
 
 def plan(policy: Policy, *items: Item, space: tuple[Item, ...] = (), **options: Any) -> Plan:
     inventory = an_inventory(*items, space=space)
-    return retention.plan(policy, inventory, NOW, command="test", **options)
+    return planner.plan(policy, inventory, NOW, command="test", **options)
 
 
 def decided(made: Plan) -> dict[str, tuple[str, str]]:
@@ -345,7 +344,7 @@ def test_the_order_of_a_run() -> None:
         space=[a_space_item("db")],
     )
     policy = a_policy(max_age=90 * DAY, trash_age=DAY)
-    made = retention.plan(policy, inventory, NOW, command="test")
+    made = planner.plan(policy, inventory, NOW, command="test")
     order = ["op/0", "s1", "s2", "d", "t", "t2", "orphan", "db"]
     assert [item.id for item in made.steps] == order
 

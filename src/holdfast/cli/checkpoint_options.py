@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from holdfast.config import Settings
     from holdfast.model.checkpoint import Capturing, Checkpoint
     from holdfast.ports import CheckpointStore, Home
-    from holdfast.stores.shadowgit.store import ShadowGitStore
+    from holdfast.stores.checkpoints.store import ShadowGitStore
+    from holdfast.stores.checkpoints.writer import CheckpointWriter
 
 _CLOSE = 0.7
 _Function = Callable[..., Any]
@@ -80,9 +81,7 @@ def project_names(home: Home) -> dict[str, str]:
     return {} if store is None else {each.id: each.workdir for each in store.projects()}
 
 
-def create_store(
-    invocation: Invocation, *, hash_all: bool = False, create: bool = True
-) -> ShadowGitStore:
+def create_store(invocation: Invocation, *, create: bool = True) -> ShadowGitStore:
     """The store that Holdfast takes checkpoints into. Home and store are made when there are none;
     with `create=False` nothing is made, for a command that only looks.
 
@@ -91,18 +90,22 @@ def create_store(
     from holdfast.homes.checkpoints import checkpoint_store
     from holdfast.homes.registry import create_state, state_folder
 
-    settings = invocation.settings(invocation.home_path)
-    how = _capturing(invocation, settings, hash_all=hash_all)
-    return checkpoint_store(
-        (create_state if create else state_folder)(invocation.home_path).resolve(),
-        user_home=how.user_home,
-        max_file_size=how.max_file_size,
-        max_snapshots=how.max_snapshots,
-        max_bytes=how.max_bytes,
-        excludes=how.excludes,
-        home=invocation.home_path.resolve(),
-        hash_all=how.hash_all,
-    )
+    state = (create_state if create else state_folder)(invocation.home_path).resolve()
+    return checkpoint_store(state, _how(invocation), home=invocation.home_path.resolve())
+
+
+def create_writer(invocation: Invocation, *, hash_all: bool = False) -> CheckpointWriter:
+    """The part of that store which takes checkpoints."""
+    from holdfast.homes.checkpoints import checkpoint_writer
+    from holdfast.homes.registry import create_state
+
+    state = create_state(invocation.home_path).resolve()
+    how = _how(invocation, hash_all=hash_all)
+    return checkpoint_writer(state, how, home=invocation.home_path.resolve())
+
+
+def _how(invocation: Invocation, *, hash_all: bool = False) -> Capturing:
+    return _capturing(invocation, invocation.settings(invocation.home_path), hash_all=hash_all)
 
 
 def _capturing(invocation: Invocation, settings: Settings, *, hash_all: bool) -> Capturing:
@@ -175,21 +178,23 @@ def _within(workdir: Path, start: Path, path: str) -> str:
 def chosen(store: CheckpointStore, text: str) -> Checkpoint:
     """The checkpoint that an id or the start of one names; a mistyped one gets its neighbour.
 
-    One of an older layout is brought into the store: there it can be compared and restored.
+    The store brings in a checkpoint of an older layout under a new id.
     """
     wanted = text.lower()
     try:
-        return store.get(wanted)
+        found = store.get(wanted)
     except UnknownCheckpointError as error:
-        older = _adopted(store, wanted)
-        if older is not None:
-            return older
         starts = {each.id[: max(len(wanted), SHORTEST_PREFIX)] for each in store.list()}
         near = get_close_matches(wanted, starts, n=1, cutoff=_CLOSE)
         if not near or near[0].startswith(wanted):
             raise
         hint = f"Did you mean {near[0]}? {error.hint or ''}".rstrip()
         raise UnknownCheckpointError(error.message, hint=hint) from None
+    if not found.id.startswith(wanted):
+        from holdfast.cli.output import note
+
+        note(f"note: {wanted[:12]} is of an older layout; here it is checkpoint {found.id[:12]}")
+    return found
 
 
 def newest_here(store: CheckpointStore) -> Checkpoint:
@@ -203,17 +208,6 @@ def newest_here(store: CheckpointStore) -> Checkpoint:
         f"There is no checkpoint of {here} yet.",
         hint="Take one with `holdfast checkpoints take`, or name the id of another.",
     )
-
-
-def _adopted(store: CheckpointStore, prefix: str) -> Checkpoint | None:
-    from holdfast.cli.output import note
-
-    found = store.adopt_older(prefix)
-    if found is None:
-        return None
-    old, new = found
-    note(f"note: {old.id[:12]} is of an older layout; here it is checkpoint {new.id[:12]}")
-    return new
 
 
 def second_id(

@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 
 import click
 
-from holdfast.config import old_names
+from holdfast.cli import old_names
 
 _NOT = ("no-", "not-", "non-", "without-", "skip-", "exclude-")
 _REMOVE = ("delete-", "remove-", "drop-", "prune-")

@@ -2,50 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TypeAlias
 
-from holdfast.config import old_names
-from holdfast.config.finding import Given, Problem
-from holdfast.config.key import (
+from holdfast.config.document import Problem, key_lines
+from holdfast.config.guard import NEEDED
+from holdfast.config.key import Key
+from holdfast.config.kinds import (
+    LONGEST_NAME,
+    Kind,
+    Value,
+    WrongValueError,
+    found,
+    nearest,
+)
+from holdfast.config.sessions import TRANSCRIPT
+from holdfast.config.settings import (
+    BY_TABLE,
     GUARD,
+    OWN_KEYS,
     PRICES,
     SESSIONS,
     SOURCE,
-    SOURCE_NAME,
+    TABLES,
     TOP,
     TRANSCRIPTS,
-    Key,
+    Given,
 )
-from holdfast.config.keys import BY_TABLE, SOURCE_BY_NAME, TABLES
-from holdfast.config.keys_guard import NEEDED, PRICE_KEYS
-from holdfast.config.keys_lifecycle import TRANSCRIPT
-from holdfast.config.kinds import Kind, Value, WrongValueError
-from holdfast.config.lines import key_lines
-from holdfast.config.shown import found, nearest
 from holdfast.policy.prices import ANY
 
-#: As long as a name in a message, see shown.py: origins are found by it.
-_LONGEST_MODEL = 64
+_SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _Path: TypeAlias = tuple[str, ...]
 _Table: TypeAlias = Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class _Good:
-    path: _Path
-    value: Value
-
-
-@dataclass(frozen=True, slots=True)
-class _Bad:
-    path: _Path
-    what: str
-
-
-_Findings: TypeAlias = Iterator[_Good | _Bad]
+#: Each place in the document with its value, or with what is wrong there.
+_Findings: TypeAlias = Iterator[tuple[_Path, Value | WrongValueError]]
 
 
 def check(
@@ -59,13 +51,15 @@ def check(
     name = PurePath(where).name
     values: list[Given] = []
     problems: list[Problem] = []
-    for finding in _check_top((), document):
-        line = lines.of(finding.path)
-        if isinstance(finding, _Good):
-            origin = name if line is None else f"{name}:{line}"
-            values.append(Given(path=finding.path, value=finding.value, origin=origin))
+    for path, value in _check_top((), document):
+        line = lines.of(path)
+        if isinstance(value, WrongValueError):
+            problems += (
+                Problem(where=where, what=reason, path=path, line=line) for reason in value.reasons
+            )
         else:
-            problems.append(Problem(where=where, what=finding.what, path=finding.path, line=line))
+            origin = name if line is None else f"{name}:{line}"
+            values.append(Given(path=path, value=value, origin=origin))
     problems.sort(key=lambda problem: (problem.line is None, problem.line or 0))
     return tuple(values), tuple(problems)
 
@@ -101,7 +95,7 @@ def _check_sources(path: _Path, table: _Table) -> _Findings:
 
 def _check_source(path: _Path, table: _Table) -> _Findings:
     for name, value in table.items():
-        yield from _check_key((*path, name), value, SOURCE_BY_NAME[path[0]])
+        yield from _check_key((*path, name), value, OWN_KEYS[path[0]])
 
 
 def _check_transcripts(path: _Path, table: _Table) -> _Findings:
@@ -120,10 +114,13 @@ def _check_prices(path: _Path, table: _Table) -> _Findings:
 
 def _check_price(path: _Path, table: _Table) -> _Findings:
     for name, value in table.items():
-        yield from _check_key((*path, name), value, PRICE_KEYS)
+        yield from _check_key((*path, name), value, OWN_KEYS[PRICES])
     for name in NEEDED:
         if name not in table:
-            yield _Bad(path, f'a price needs "{name}", what a million of those tokens cost')
+            yield (
+                path,
+                WrongValueError(f'a price needs "{name}", what a million of those tokens cost'),
+            )
 
 
 def _check_plain(path: _Path, table: _Table) -> _Findings:
@@ -138,52 +135,54 @@ def _check_table(
     if isinstance(value, dict):
         yield from inside(path, value)
     else:
-        yield _Bad(path, f"expected a table, found {found(value)}")
+        yield path, WrongValueError(f"expected a table, found {found(value)}")
 
 
 def _check_key(
     path: _Path, value: object, known: Mapping[str, Key], tables: tuple[str, ...] = ()
 ) -> _Findings:
     """One key, where only `known` ones and `tables` may stand."""
-    key = known.get(path[-1])
-    if key is None:
-        renamed = old_names.KEYS.get(path[0], {}).get(path[-1])
-        if renamed in known:
-            yield _Bad(path, f'unknown key; here it is "{renamed}"')
-        else:
-            yield _Bad(path, f"unknown key{_advice(path[-1], (*known, *tables))}")
-    else:
-        yield from _check_value(path, value, key.kind)
+    name = path[-1]
+    if name in known:
+        yield from _check_value(path, value, known[name].kind)
+        return
+    renamed = next((key.name for key in known.values() if name in key.was), None)
+    advice = f'; here it is "{renamed}"' if renamed else _advice(name, (*known, *tables))
+    yield path, WrongValueError(f"unknown key{advice}")
 
 
 def _check_value(path: _Path, value: object, kind: Kind) -> _Findings:
     try:
-        yield _Good(path, kind.read(value))
+        yield path, kind.read(value)
     except WrongValueError as error:
-        for reason in error.reasons:
-            yield _Bad(path, reason)
+        yield path, error
 
 
 def _check_source_name(path: _Path) -> _Findings:
     name = path[-1]
-    if SOURCE_NAME.fullmatch(name):
+    if _SOURCE_NAME.fullmatch(name):
         return
     rule = "a source name is 1 to 64 of a-z 0-9 _ . - and begins with a letter or a digit"
     lower = name.strip().lower()
-    close = SOURCE_NAME.fullmatch(lower)
-    yield _Bad(path, f'{rule}; did you mean "{lower}"?' if close else rule)
+    close = _SOURCE_NAME.fullmatch(lower)
+    yield path, WrongValueError(f'{rule}; did you mean "{lower}"?' if close else rule)
 
 
 def _check_model_name(path: _Path) -> _Findings:
     name = path[-1]
-    if not name or not name.isprintable() or len(name) > _LONGEST_MODEL:
-        yield _Bad(
+    if not name or not name.isprintable() or len(name) > LONGEST_NAME:
+        yield (
             path,
-            f"a model is 1 to {_LONGEST_MODEL} printable characters; * at its end "
-            "stands for the rest of a longer name",
+            WrongValueError(
+                f"a model is 1 to {LONGEST_NAME} printable characters; * at its end "
+                "stands for the rest of a longer name"
+            ),
         )
     elif ANY in name.removesuffix(ANY):
-        yield _Bad(path, f"{ANY} may only stand at the end, for all models that begin so")
+        yield (
+            path,
+            WrongValueError(f"{ANY} may only stand at the end, for all models that begin so"),
+        )
 
 
 def _advice(name: str, choices: Iterable[str]) -> str:

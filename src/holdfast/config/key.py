@@ -1,40 +1,38 @@
-"""One setting, and the names of the tables that settings stand in."""
+"""A key of the configuration, declared once, as a field of the settings:
+
+    keep_last: int = key(Number(0, 100), 20, "How many to keep.")
+
+Checks, defaults, environment variables, the file that `config init` writes and the tables of
+docs/configuration.md all come from that declaration.
+"""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any
 
 from holdfast.config.kinds import Kind, Value
 
 VARIABLE_PREFIX = "HOLDFAST_"
-TOP = ""
-SESSIONS = "sessions"
-SOURCE = "source"
-TRANSCRIPTS = "transcripts"
-CRON = "cron"
-CHECKPOINTS = "checkpoints"
-MAINTENANCE = "maintenance"
-ARCHIVE = "archive"
-NOTIFY = "notify"
-GUARD = "guard"
-PRICES = "prices"
-SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One setting. One without a default is not set unless somebody sets it; it has an example.
+    """One key. A key without a default is unset until somebody sets it, and has an example.
 
-    `per_source` ones may also stand in the table of a source: [sessions.source.NAME].
+    A `per_source` key may also stand in the table of one source, [sessions.source.NAME]. `was`
+    lists the names that the setting has in older documents and in other tools.
     """
 
     path: tuple[str, ...]
     kind: Kind
     default: Value | None = None
     example: Value | None = None
-    about: tuple[str, ...]
+    about: tuple[str, ...] = ()
     per_source: bool = False
+    was: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -42,9 +40,40 @@ class Key:
 
     @property
     def table(self) -> str:
-        return self.path[0] if len(self.path) > 1 else TOP
+        """The table that the key stands in; "" for the top of the file."""
+        return self.path[0] if len(self.path) > 1 else ""
 
     @property
     def variable(self) -> str:
-        """The environment variable that overrides it."""
+        """The environment variable that overrides the key."""
         return VARIABLE_PREFIX + "_".join(self.path).upper()
+
+
+def key(
+    kind: Kind,
+    default: Value | None,
+    *about: str,
+    example: Value | None = None,
+    per_source: bool = False,
+    was: tuple[str, ...] = (),
+) -> Any:
+    """Declare a key as a field of a settings class; the field gives it its name."""
+    declared = partial(
+        Key,
+        kind=kind,
+        default=default,
+        about=about,
+        example=example,
+        per_source=per_source,
+        was=was,
+    )
+    return field(default=default, metadata={"key": declared})
+
+
+def keys_of(settings: type, *table: str) -> dict[str, Key]:
+    """The keys that a settings class declares, by name."""
+    return {
+        each.name: each.metadata["key"](path=(*table, each.name))
+        for each in fields(settings)
+        if "key" in each.metadata
+    }

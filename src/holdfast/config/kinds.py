@@ -1,20 +1,29 @@
-"""What a value may be. A kind reads a value out of TOML or text, or says why it cannot."""
+"""What a value may be, and how names and values appear in messages."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+import shlex
+from collections.abc import Iterable
+from typing import TypeAlias
 
-from holdfast.config.shown import cut, found, nearest
 from holdfast.errors import UsageError
+from holdfast.model.printable import one_line
 from holdfast.model.units import parse_duration
 
 Value: TypeAlias = bool | int | float | str | tuple[str, ...] | tuple[int, ...]
 
-# More digits than any bound has; a longer number stays text and is refused as such.
+_LONGEST = 40
+#: As long as a source name may be, so that no valid name is cut.
+LONGEST_NAME = 64
+_LARGEST_SHOWN = 10**18
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+# More digits than any bound has; a longer number stays text and is refused as text.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}\.[0-9]{1,18}")
+_HIGHEST_PERCENT = 99
+_STEPS = 3
+_MOST_CALLS = 1_000_000
 
 
 class WrongValueError(Exception):
@@ -25,44 +34,53 @@ class WrongValueError(Exception):
         self.reasons = reasons
 
 
-class Kind(Protocol):
-    """One sort of value."""
+class Kind:
+    """What a value may be. `allowed` describes it in the documentation."""
+
+    allowed: str
 
     def read(self, value: object) -> Value:
-        """The value as settings hold it, or WrongValueError."""
-        ...
+        """The value as the settings hold it, or WrongValueError."""
+        raise NotImplementedError
 
     def parse(self, text: str) -> object:
         """What `text`, from an environment variable, would have been in TOML."""
-        ...
+        return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
+class Number(Kind):
     """A number between two bounds, both allowed unless it must be `above` the lower one.
 
-    `or_off` allows 0 as well, which turns off what the number is for. `hint` is for those who go
-    below.
+    `or_off` also allows 0, which turns off what the number is for. `hint` is shown to people who
+    go below the lower bound.
     """
 
-    low: int
-    high: int
-    above: bool = False
-    whole: bool = True
-    or_off: bool = False
-    hint: str = ""
+    def __init__(
+        self,
+        low: int,
+        high: int,
+        *,
+        above: bool = False,
+        whole: bool = True,
+        or_off: bool = False,
+        hint: str = "",
+    ) -> None:
+        bounds = f"above {low}, up to {high}" if above else f"{low} to {high}"
+        self.allowed = f"{'0, or ' if or_off else ''}{bounds}{', whole' if whole else ''}"
+        self._low, self._high, self._above = low, high, above
+        self._whole, self._or_off, self._hint = whole, or_off, hint
 
     def read(self, value: object) -> Value:
         # A bool is an int to Python; `keep_last = true` is still a mistake.
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(value, "write it without quotes" if self._is_quoted(value) else "")
-        if self.whole and isinstance(value, float):
+        if self._whole and isinstance(value, float):
             raise self._wrong(value)
-        if self.or_off and value == 0:
+        if self._or_off and value == 0:
             return value
         # Written so that NaN, which compares false with everything, fails it.
-        if not self.low <= value <= self.high or (self.above and value == self.low):
-            raise self._wrong(value, self.hint if value <= self.low else "")
+        if not self._low <= value <= self._high or (self._above and value == self._low):
+            raise self._wrong(value, self._hint if value <= self._low else "")
         return value
 
     def parse(self, text: str) -> object:
@@ -75,16 +93,17 @@ class Number:
         return isinstance(value, str) and not isinstance(self.parse(value), str)
 
     def _wrong(self, value: object, hint: str = "") -> WrongValueError:
-        kind = "a whole number" if self.whole else "a number"
-        bounds = f"above {self.low}, up to" if self.above else f"from {self.low} to"
-        off = ", or 0 to turn it off" if self.or_off else ""
-        reason = f"expected {kind} {bounds} {self.high}{off}, found {found(value)}"
+        kind = "a whole number" if self._whole else "a number"
+        bounds = f"above {self._low}, up to" if self._above else f"from {self._low} to"
+        off = ", or 0 to turn it off" if self._or_off else ""
+        reason = f"expected {kind} {bounds} {self._high}{off}, found {found(value)}"
         return WrongValueError(f"{reason}; {hint}" if hint else reason)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flag:
-    """Yes or no."""
+class Flag(Kind):
+    """True or false."""
+
+    allowed = "`true` or `false`"
 
     def read(self, value: object) -> Value:
         if isinstance(value, bool):
@@ -97,18 +116,19 @@ class Flag:
         return {"true": True, "1": True, "false": False, "0": False}.get(text.strip().lower(), text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Kind):
     """One of a few words, at least two."""
 
-    choices: tuple[str, ...]
+    def __init__(self, *choices: str) -> None:
+        self.allowed = ", ".join(f'`"{choice}"`' for choice in choices)
+        self._choices = choices
 
     def read(self, value: object) -> Value:
-        if isinstance(value, str) and value in self.choices:
+        if isinstance(value, str) and value in self._choices:
             return value
-        close = nearest(value, self.choices) if isinstance(value, str) else None
+        close = nearest(value, self._choices) if isinstance(value, str) else None
         advice = f'; did you mean "{close}"?' if close else ""
-        *words, last = (f'"{choice}"' for choice in self.choices)
+        *words, last = (f'"{choice}"' for choice in self._choices)
         reason = f"expected {', '.join(words)} or {last}, found {found(value)}{advice}"
         raise WrongValueError(reason)
 
@@ -116,9 +136,10 @@ class Choice:
         return text.strip()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Duration:
-    """A length of time as text, or empty text for none."""
+class Duration(Kind):
+    """A length of time as text; empty text turns the setting off."""
+
+    allowed = 'a duration: `"12h"`, `"2w"`, `"1y"`'
 
     def read(self, value: object) -> Value:
         if not isinstance(value, str):
@@ -135,28 +156,180 @@ class Duration:
             raise WrongValueError(f'"{cut(value)}" would keep nothing; write "" to turn this off')
         return value
 
-    def parse(self, text: str) -> object:
-        return text
 
+class Patterns(Kind):
+    """A list of patterns; comma-separated in an environment variable."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patterns:
-    """A list of ids or patterns; comma-separated in an environment variable."""
+    def __init__(self, several: str = "patterns", each: str = "a pattern") -> None:
+        self.allowed = f"a list of {several}"
+        self._each = each
 
     def read(self, value: object) -> Value:
         if not isinstance(value, list | tuple):
             hint = "; put it in [ ]" if isinstance(value, str) else ""
-            raise WrongValueError(f"expected a list of ids or patterns, found {found(value)}{hint}")
+            raise WrongValueError(f"expected {self.allowed}, found {found(value)}{hint}")
         reasons = [
-            f"item {number} is empty"
-            if isinstance(item, str)
-            else f"item {number}: expected an id or a pattern, found {found(item)}"
+            f"item {number}{reason}"
             for number, item in enumerate(value, 1)
-            if not isinstance(item, str) or not item.strip()
+            if (reason := self._objection(item))
         ]
         if reasons:
             raise WrongValueError(*reasons)
         return tuple(value)
 
+    def _objection(self, item: object) -> str:
+        if not isinstance(item, str):
+            return f": expected {self._each}, found {found(item)}"
+        return "" if item.strip() else " is empty"
+
     def parse(self, text: str) -> object:
         return [item.strip() for item in text.split(",")]
+
+
+class IgnoreRules(Patterns):
+    """Lines of a .gitignore file."""
+
+    def _objection(self, item: object) -> str:
+        # A pattern with a line break would be two patterns.
+        if not isinstance(item, str) or not item.strip() or not item.isprintable():
+            return f": expected a pattern in printable characters, found {found(item)}"
+        return ""
+
+
+class Folder(Kind):
+    """A path, or empty text for the usual place."""
+
+    allowed = "a path"
+
+    def read(self, value: object) -> Value:
+        return _path_text(value, "a folder")
+
+
+class CommandLine(Kind):
+    """A program with its arguments, quoted as for a shell; empty text for none."""
+
+    allowed = "a program with its arguments"
+
+    def read(self, value: object) -> Value:
+        text = _path_text(value, self.allowed)
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            reason = str(error).rstrip(".").lower()
+            raise WrongValueError(f"{reason} in {found(text)}") from None
+        if text and not (words and words[0]):
+            raise WrongValueError('names no program; write "" for none')
+        return text
+
+
+def _path_text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise WrongValueError(f"expected {what}, found {found(value)}")
+    if not value.isprintable():
+        raise WrongValueError(f"expected {what} in printable characters, found {found(value)}")
+    if value.startswith("~"):  # nothing here knows whose home folder that would be
+        raise WrongValueError(f'expected {what}; "~" means nothing here, write the whole path')
+    return value
+
+
+class Percents(Kind):
+    """Any number of shares of a limit; comma-separated in an environment variable."""
+
+    allowed = f"1 to {_HIGHEST_PERCENT}, whole, or a list of them"
+
+    def read(self, value: object) -> Value:
+        given = value if isinstance(value, list | tuple) else [value]
+        if not all(_is_whole(each, 1, _HIGHEST_PERCENT) for each in given):
+            raise WrongValueError(
+                f"expected a whole number from 1 to {_HIGHEST_PERCENT}, or a list of them, "
+                f"found {_found_numbers(value)}"
+            )
+        return tuple(sorted(set(given)))
+
+    def parse(self, text: str) -> object:
+        return _numbers(text)
+
+
+class Steps(Kind):
+    """After how many calls there is a nudge, a strong nudge and a stop; 0 leaves a step out."""
+
+    allowed = f"three numbers that rise, 0 to {_MOST_CALLS}"
+
+    def read(self, value: object) -> Value:
+        if (
+            not isinstance(value, list | tuple)
+            or len(value) != _STEPS
+            or not all(_is_whole(each, 0, _MOST_CALLS) for each in value)
+        ):
+            raise WrongValueError(
+                f"expected three whole numbers from 0 to {_MOST_CALLS}, as in [3, 6, 9], "
+                f"found {_found_numbers(value)}"
+            )
+        rising = [each for each in value if each]
+        if rising != sorted(set(rising)):
+            raise WrongValueError(
+                f"expected numbers that rise, but for those that are 0, "
+                f"found {_found_numbers(value)}"
+            )
+        return tuple(value)
+
+    def parse(self, text: str) -> object:
+        return _numbers(text)
+
+
+def _is_whole(value: object, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _numbers(text: str) -> object:
+    parts = [part.strip() for part in text.strip().strip("[]").split(",")]
+    return [int(part) if _WHOLE.fullmatch(part) else part for part in parts if part]
+
+
+def _found_numbers(value: object) -> str:
+    """A short list is shown whole: its numbers are what is wrong."""
+    if isinstance(value, list | tuple) and 0 < len(value) <= _STEPS + 1:
+        return "[" + ", ".join(map(found, value)) + "]"
+    return found(value)
+
+
+# Names and values in messages: one line, printable, never long.
+
+
+def cut(text: str, longest: int = _LONGEST) -> str:
+    """The beginning of `text`, printable and at most `longest` characters."""
+    safe = one_line(text[: longest + 1])
+    return safe if len(safe) <= longest else safe[: longest - 3] + "..."
+
+
+def dotted(path: Iterable[str]) -> str:
+    """A key as TOML writes it: `sessions.source."a.b".keep_last`."""
+    names = ((part, cut(part, LONGEST_NAME)) for part in path)
+    return ".".join(name if _BARE.fullmatch(part) else f'"{name}"' for part, name in names)
+
+
+def found(value: object) -> str:
+    """A value of any type as a person would name it; the contents of tables are left out."""
+    if isinstance(value, bool):
+        return f"{str(value).lower()} (a boolean)"
+    if isinstance(value, int) and abs(value) > _LARGEST_SHOWN:
+        return "a far larger number" if value > 0 else "a far smaller number"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, str):
+        return f'"{cut(value)}" (text)'
+    names = {"dict": "a table", "list": "a list"}
+    names |= dict.fromkeys(("datetime", "date", "time"), "a date or time")
+    kind = type(value).__name__
+    return names.get(kind, f"a value of type {cut(kind)}")
+
+
+def nearest(name: str, choices: Iterable[str]) -> str | None:
+    """The choice that `name` was probably meant to be."""
+    import difflib  # noqa: PLC0415 - only a mistyped name pays for it
+
+    if len(name) > LONGEST_NAME:
+        return None
+    by_lower = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return by_lower[close[0]] if close else None

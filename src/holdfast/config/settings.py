@@ -1,107 +1,127 @@
-"""The settings as values, and the policy and options that they amount to."""
+"""The settings as values, and the policies and options that follow from them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
-from holdfast.config.checkpoint_settings import CheckpointSettings
-from holdfast.config.finding import Given
-from holdfast.config.guard_settings import GuardSettings, GuardSourceSettings, PriceSettings
-from holdfast.config.key import (
-    ARCHIVE,
-    CHECKPOINTS,
-    CRON,
-    GUARD,
-    MAINTENANCE,
-    NOTIFY,
-    PRICES,
-    SESSIONS,
-    SOURCE,
-    TOP,
-    TRANSCRIPTS,
-    VARIABLE_PREFIX,
-)
-from holdfast.config.keys import BY_TABLE
-from holdfast.config.keys_lifecycle import REMOVE
-from holdfast.config.kinds import Value
-from holdfast.config.maintenance_settings import (
+from holdfast.config.guard import PRICE_KEYS, GuardSettings
+from holdfast.config.key import VARIABLE_PREFIX, Key, key, keys_of
+from holdfast.config.kinds import Number, Value, WrongValueError, dotted
+from holdfast.config.sessions import REMOVE, CronSettings, SessionSettings, TranscriptSettings
+from holdfast.config.storage import (
     ArchiveSettings,
+    CheckpointSettings,
     MaintenanceSettings,
     NotifySettings,
 )
-from holdfast.config.session_settings import SessionSettings, SourceSettings
-from holdfast.config.shown import dotted
+from holdfast.errors import UsageError
 from holdfast.policy.budgets import GuardOptions
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.lifecycle import DEFAULT_SOURCE, OnReset, SessionOptions, Transcript
-from holdfast.policy.prices import Prices
-from holdfast.policy.rules import DAY, Policy
+from holdfast.policy.prices import Price, Prices
+from holdfast.policy.rules import DAY, HOUR, CheckpointPolicy, GcRules, Policy
 
-_HOUR = 3_600.0
-#: The tables, beside the top, that decide what maintenance does.
-_UPKEEP = (SESSIONS, CHECKPOINTS, ARCHIVE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranscriptSettings:
-    """[transcripts]: `by_source` are the sources that were given, by name."""
-
-    default: str
-    by_source: tuple[tuple[str, str], ...] = ()
+TOP = ""
+SESSIONS = "sessions"
+TRANSCRIPTS = "transcripts"
+GUARD = "guard"
+PRICES = "prices"
+SOURCE = "source"
+#: The tables that, with the top of the file, decide what maintenance does.
+_UPKEEP = (SESSIONS, "checkpoints", "archive")
+_SectionT = TypeVar("_SectionT", SessionSettings, GuardSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CronSettings:
-    """[cron]."""
+class Given:
+    """A value that somebody set, checked, and where it came from."""
 
-    after_delivery: str
+    path: tuple[str, ...]
+    value: Value
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """The keys that a table sets for one source, or for one model: [sessions.source.NAME],
+    [guard.source.NAME], [prices.MODEL]."""
+
+    table: str
+    name: str
+    values: tuple[tuple[str, Value], ...]
+
+    def over(self, section: _SectionT) -> _SectionT:
+        """What holds for this source: its own keys, and those of `section` for the rest."""
+        own: dict[str, Any] = dict(self.values)
+        return replace(section, **own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything config.toml and the environment decide. `origins` leaves out the defaults."""
+    """Everything that config.toml and the environment decide. `origins` leaves out the defaults."""
 
-    trash_days: int
-    log_days: int
-    sessions: SessionSettings
-    transcripts: TranscriptSettings
-    cron: CronSettings
-    checkpoints: CheckpointSettings
-    maintenance: MaintenanceSettings
-    archive: ArchiveSettings
-    notify: NotifySettings
-    guard: GuardSettings
-    sources: tuple[SourceSettings, ...] = ()
-    guard_sources: tuple[GuardSourceSettings, ...] = ()
-    price_list: tuple[PriceSettings, ...] = ()
+    trash_days: int = key(
+        Number(1, 3_650, hint="--now skips the trash for one run"),
+        7,
+        "How many days the trash keeps what a run removed.",
+        "Until then undo can bring it back.",
+    )
+    log_days: int = key(
+        Number(0, 36_500),
+        365,
+        "How many days the log keeps operations of which nothing can be undone any more.",
+        "Maintenance drops older ones. 0 keeps them for ever.",
+    )
+    sessions: SessionSettings = field(default_factory=SessionSettings)
+    transcripts: TranscriptSettings = field(default_factory=TranscriptSettings)
+    cron: CronSettings = field(default_factory=CronSettings)
+    checkpoints: CheckpointSettings = field(default_factory=CheckpointSettings)
+    maintenance: MaintenanceSettings = field(default_factory=MaintenanceSettings)
+    archive: ArchiveSettings = field(default_factory=ArchiveSettings)
+    notify: NotifySettings = field(default_factory=NotifySettings)
+    guard: GuardSettings = field(default_factory=GuardSettings)
+    own: tuple[Own, ...] = ()
     origins: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({}), compare=False, repr=False
     )
 
     def entries(self) -> Iterator[tuple[str, Value | None, str]]:
-        """Each dotted key, its value and its origin; of sources, the keys they set.
+        """Each dotted key, its value and its origin; of sources and models, the keys they set.
 
-        A key that has no default and that nobody set has None.
+        A key without a default that nobody set has the value None.
         """
         for path, value in self._values():
-            key = dotted(path)
-            yield key, value, self.origins.get(key, "default")
+            name = dotted(path)
+            yield name, value, self.origins.get(name, "default")
 
     def is_in_file(self, *path: str) -> bool:
         """Whether the configuration file sets a key; the environment holds for all homes."""
         origin = self.origins.get(dotted(path))
         return origin is not None and not origin.startswith(VARIABLE_PREFIX)
 
+    def changed(self, table: str, given: Mapping[str, object]) -> Settings:
+        """The settings with other values for keys of one table, checked as those of a file are.
+
+        A value of None leaves its key alone. Raises UsageError for a value that its key cannot
+        have.
+        """
+        own = {
+            name: checked(table, name, value) for name, value in given.items() if value is not None
+        }
+        section: Any = getattr(self, table)
+        changes: dict[str, Any] = {table: replace(section, **own)}
+        return replace(self, **changes)
+
     def policy(self, use_trash: bool = True) -> Policy:
-        """What to keep. It may be empty; refusing that is the planner's part."""
+        """Which sessions stay. The planner refuses an empty policy."""
+        uncapped = replace(self.sessions, max_total_size_mb=0, max_count=0)
         return Policy(
             everywhere=self.sessions.limits(),
-            by_source={source.name: source.limits(self.sessions) for source in self.sources},
+            # A source inherits the rules; the caps of [sessions] bound all sources together.
+            by_source={own.name: own.over(uncapped).limits() for own in self._own(SESSIONS)},
             pins=self.sessions.pins,
             trash_age=self.trash_days * DAY,
             use_trash=use_trash,
@@ -112,7 +132,9 @@ class Settings:
         """Which sessions keep their files. Empty: maintenance leaves files alone."""
         return Policy(
             everywhere=self.sessions.file_limits(),
-            by_source={each.name: each.file_limits(self.sessions) for each in self.sources},
+            by_source={
+                own.name: own.over(self.sessions).file_limits() for own in self._own(SESSIONS)
+            },
             pins=self.sessions.pins,
         )
 
@@ -120,7 +142,9 @@ class Settings:
         """Which sessions maintenance leaves out of the archive. Empty: it archives none."""
         return Policy(
             everywhere=self.sessions.archive_limits(),
-            by_source={each.name: each.archive_limits(self.sessions) for each in self.sources},
+            by_source={
+                own.name: own.over(self.sessions).archive_limits() for own in self._own(SESSIONS)
+            },
             pins=self.sessions.pins,
             trivial_max=self.sessions.trivial_max,
         )
@@ -130,7 +154,7 @@ class Settings:
         return self.sessions.gc_rules()
 
     def archive_policy(self, use_trash: bool = True) -> Policy:
-        """What stays in the archive. It may be empty: then everything does."""
+        """What stays in the archive. Empty: everything does."""
         return Policy(
             everywhere=self.archive.limits(), pins=self.sessions.pins, use_trash=use_trash
         )
@@ -139,14 +163,13 @@ class Settings:
         self, *, use_trash: bool = True, keep_orphans: bool = False
     ) -> CheckpointPolicy:
         """Which checkpoints stay."""
-        return replace(
-            self.checkpoints.policy(use_trash=use_trash, keep_orphans=keep_orphans),
-            trash_age=self.trash_days * DAY,
+        return self.checkpoints.policy(
+            trash_age=self.trash_days * DAY, use_trash=use_trash, keep_orphans=keep_orphans
         )
 
     def upkeep_fingerprint(self) -> str:
-        """The same for settings with which maintenance does the same."""
-        # Where a value comes from matters too: what is only a default does not hold everywhere.
+        """Equal for settings with which maintenance does the same."""
+        # Where a value comes from matters too: a default does not hold everywhere.
         said = [
             (path, value, self.is_in_file(*path))
             for path, value in self._values()
@@ -163,72 +186,100 @@ class Settings:
             idle_minutes=self.sessions.idle_minutes,
             transcripts={source: Transcript(transcript) for source, transcript in named},
             remove_after_delivery=self.cron.after_delivery == REMOVE,
-            abandoned_after=self.sessions.abandoned_hours * _HOUR,
+            abandoned_after=self.sessions.abandoned_hours * HOUR,
         )
 
     def guard_options(self) -> GuardOptions:
-        """What sessions may use. A source that no session has is no mistake: one may come."""
-        return self.guard.options(self.guard_sources)
+        """What sessions may use. A source may be named before its first session exists."""
+        # A source inherits the limits of a session; the daily ones of [guard] bound all together.
+        undated = replace(self.guard, daily_tokens=0, daily_cost=0.0)
+        return self.guard.options(
+            {own.name: own.over(undated).budgets() for own in self._own(GUARD)}
+        )
 
     def prices(self) -> Prices:
         """What tokens cost; empty unless somebody set prices."""
-        return Prices(by_model={line.model: line.price() for line in self.price_list})
+        lines: dict[str, dict[str, Any]] = {own.name: dict(own.values) for own in self._own(PRICES)}
+        return Prices(by_model={model: Price(**line) for model, line in lines.items()})
+
+    def _own(self, table: str) -> Iterator[Own]:
+        return (own for own in self.own if own.table == table)
 
     def _values(self) -> Iterator[tuple[tuple[str, ...], Value | None]]:
-        """Table by table, what a table says of sources after its own keys."""
+        """Table by table; what a table sets for sources or models follows its own keys."""
         for table, keys in BY_TABLE.items():
-            for key in keys.values():
-                yield key.path, getattr(getattr(self, table) if table else self, key.name)
-            yield from self._of_names(table)
+            section = getattr(self, table, None) if table else self
+            for each in keys.values():
+                yield each.path, getattr(section, each.name)
+            if table == TRANSCRIPTS:
+                yield from (((table, name), value) for name, value in self.transcripts.by_source)
+            within = () if table == PRICES else (SOURCE,)
+            for own in self._own(table):
+                for name, value in own.values:
+                    yield (table, *within, own.name, name), value
 
-    def _of_names(self, table: str) -> Iterator[tuple[tuple[str, ...], Value | None]]:
-        """What a table says of sources or models."""
-        sources: Mapping[str, Sequence[SourceSettings | GuardSourceSettings]] = {
-            SESSIONS: self.sources,
-            GUARD: self.guard_sources,
-        }
-        for source in sources.get(table, ()):
-            for name, value in source.given():
-                yield (table, SOURCE, source.name, name), value
-        if table == TRANSCRIPTS:
-            for name, transcript in self.transcripts.by_source:
-                yield (TRANSCRIPTS, name), transcript
-        if table == PRICES:
-            for line in self.price_list:
-                for name, value in line.given():
-                    yield (PRICES, line.model, name), value
+
+BY_TABLE: dict[str, dict[str, Key]] = {
+    TOP: keys_of(Settings),
+    SESSIONS: keys_of(SessionSettings, SESSIONS),
+    TRANSCRIPTS: keys_of(TranscriptSettings, TRANSCRIPTS),
+    "cron": keys_of(CronSettings, "cron"),
+    "checkpoints": keys_of(CheckpointSettings, "checkpoints"),
+    "maintenance": keys_of(MaintenanceSettings, "maintenance"),
+    "archive": keys_of(ArchiveSettings, "archive"),
+    "notify": keys_of(NotifySettings, "notify"),
+    GUARD: keys_of(GuardSettings, GUARD),
+    PRICES: {},
+}
+TABLES = tuple(table for table in BY_TABLE if table != TOP)
+#: Every key, in the order in which they are shown.
+KEYS = tuple(each for keys in BY_TABLE.values() for each in keys.values())
+#: The keys that may stand in the table of one source or one model, by the table around it.
+OWN_KEYS = {
+    table: {name: each for name, each in BY_TABLE[table].items() if each.per_source}
+    for table in (SESSIONS, GUARD)
+} | {PRICES: PRICE_KEYS}
+
+
+def checked(table: str, name: str, value: object, shown: str | None = None) -> Any:
+    """A value for a key, as a configuration file would have set it; UsageError if it cannot."""
+    try:
+        return BY_TABLE[table][name].kind.read(value)
+    except WrongValueError as error:
+        raise UsageError(f"{shown or name}: {'; '.join(error.reasons)}.") from None
 
 
 def build(given: Iterable[Given]) -> Settings:
     """The settings that `given` values make of the defaults; later ones win."""
-    tables: dict[str, dict[str, Any]] = {
-        table: {name: key.default for name, key in keys.items()} for table, keys in BY_TABLE.items()
-    }
-    named: dict[str, dict[str, dict[str, Any]]] = {SESSIONS: {}, GUARD: {}, PRICES: {}}
+    tables: dict[str, dict[str, Any]] = {table: {} for table in BY_TABLE}
+    own: dict[tuple[str, str], dict[str, Value]] = {}
     origins: dict[str, str] = {}
     for item in given:
         origins[dotted(item.path)] = item.origin
         *within, name = item.path
         if len(within) > 1:
-            named[within[0]].setdefault(within[-1], {})[name] = item.value
+            own.setdefault((within[0], within[-1]), {})[name] = item.value
         else:
             tables[within[0] if within else TOP][name] = item.value
-    default = tables[TRANSCRIPTS].pop(DEFAULT_SOURCE)
-    by_source = tuple(sorted(tables[TRANSCRIPTS].items()))
+    transcripts = tables[TRANSCRIPTS]
+    named = sorted(transcripts.keys() - {DEFAULT_SOURCE})
+    transcripts["by_source"] = tuple((name, transcripts.pop(name)) for name in named)
+    usual = Settings()
+    sections = {
+        table: replace(getattr(usual, table), **values)
+        for table, values in tables.items()
+        if table not in (TOP, PRICES)
+    }
     return Settings(
         **tables[TOP],
-        sessions=SessionSettings(**tables[SESSIONS]),
-        transcripts=TranscriptSettings(default=default, by_source=by_source),
-        cron=CronSettings(**tables[CRON]),
-        checkpoints=CheckpointSettings(**tables[CHECKPOINTS]),
-        maintenance=MaintenanceSettings(**tables[MAINTENANCE]),
-        archive=ArchiveSettings(**tables[ARCHIVE]),
-        notify=NotifySettings(**tables[NOTIFY]),
-        guard=GuardSettings(**tables[GUARD]),
-        sources=tuple(SourceSettings(name=n, **own) for n, own in sorted(named[SESSIONS].items())),
-        guard_sources=tuple(
-            GuardSourceSettings(name=n, **own) for n, own in sorted(named[GUARD].items())
+        **sections,
+        own=tuple(
+            Own(
+                table=table,
+                name=name,
+                values=tuple((each, values[each]) for each in OWN_KEYS[table] if each in values),
+            )
+            for (table, name), values in sorted(own.items())
         ),
-        price_list=tuple(PriceSettings(model=n, **own) for n, own in sorted(named[PRICES].items())),
         origins=MappingProxyType(origins),
     )

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.config.key import GUARD, PRICES, SESSIONS, SOURCE, TOP, TRANSCRIPTS, Key
-from holdfast.config.keys import BY_TABLE, TABLES
+from holdfast.config.key import Key
 from holdfast.config.kinds import Value
+from holdfast.config.settings import (
+    BY_TABLE,
+    GUARD,
+    PRICES,
+    SESSIONS,
+    SOURCE,
+    TABLES,
+    TOP,
+    TRANSCRIPTS,
+)
 
 _INTRODUCTION = """\
 # Settings of Holdfast for this home.

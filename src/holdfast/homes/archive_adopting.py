@@ -31,7 +31,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Session, SessionFilter
 from holdfast.ports import Clock
-from holdfast.services.exchange.importing import import_sessions
+from holdfast.services.exchange.session_import import import_sessions
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.codec import CORRUPT

@@ -11,9 +11,9 @@ from holdfast.model.archived import ArchivedSession, Holds
 from holdfast.model.operation import Removal
 from holdfast.model.session import Message, Session
 from holdfast.ports import Clock
-from holdfast.services.exchange.jsonl import session_line
-from holdfast.services.exchange.raw_lines import LONGEST, ByteLines, raw_lines
-from holdfast.services.exchange.reading import read_session
+from holdfast.services.exchange.json_lines import LONGEST, ByteLines, raw_lines
+from holdfast.services.exchange.line_reader import read_session
+from holdfast.services.exchange.session_line import session_line
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.beside import Beside, PackedFile

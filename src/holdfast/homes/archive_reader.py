@@ -20,8 +20,8 @@ from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter, SessionOrder
 from holdfast.policy.prices import Prices
 from holdfast.policy.session_match import matches
-from holdfast.services.exchange.raw_lines import raw_lines
-from holdfast.services.exchange.reading import read_messages
+from holdfast.services.exchange.json_lines import raw_lines
+from holdfast.services.exchange.line_reader import read_messages
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
 

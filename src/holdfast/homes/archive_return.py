@@ -12,13 +12,14 @@ from holdfast.homes.artifact_scan import FOLDER
 from holdfast.model.archived import Holds
 from holdfast.model.report import Result
 from holdfast.model.session import Message, Session
-from holdfast.services.exchange.raw_lines import raw_lines
-from holdfast.services.exchange.reading import read_messages
+from holdfast.services.exchange.json_lines import raw_lines
+from holdfast.services.exchange.line_reader import read_messages
+from holdfast.spine.outcomes import NO_SESSION_STORE
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.beside import Beside, NewerBundleError
 
-_TAKEN = (
+TAKEN = (
     "a session with this id is in the store; the archived one stays in the archive. "
     "To get it back, delete the one in the store first"
 )
@@ -68,12 +69,12 @@ class Returner:
             return Result.BROUGHT_BACK, ""  # the store has the rest
         rows = self._rows()
         if rows is None:
-            return Result.FAILED, "there is no session store in this home"
+            return Result.FAILED, NO_SESSION_STORE
         there = rows.read([beside.session.id]).get(beside.session.id)
         if there is not None:
             # The same: a killed run came this far.
             same = self._is_same(rows, there, beside.session, file)
-            return (Result.BROUGHT_BACK, "") if same else (Result.FAILED, _TAKEN)
+            return (Result.BROUGHT_BACK, "") if same else (Result.FAILED, TAKEN)
         with self._archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
             return Result.BROUGHT_BACK, rows.put_back(beside, line)
 

@@ -8,15 +8,14 @@ from sqlite3 import Error as SqliteError
 from typing import Protocol
 
 from holdfast.errors import DamageError, HoldfastError, UsageError
-from holdfast.homes.session_engine import SessionEngine, SqliteEngine
-from holdfast.homes.session_runs import obstacle, runs
+from holdfast.homes.session_engine import SessionEngine, SqliteEngine, obstacle, runs
 from holdfast.model.operation import Removal
 from holdfast.model.report import Result
 from holdfast.model.session import Message, Session, SessionFilter
 from holdfast.ports import Clock
-from holdfast.services.exchange.fields import AWAITED_PARENT
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.exchange.raw_lines import ByteLines
+from holdfast.services.exchange.json_lines import ByteLines
+from holdfast.services.exchange.session_import import import_sessions
+from holdfast.services.exchange.session_line import AWAITED_PARENT
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.sqlite.importing import SqliteImport
 from holdfast.stores.sqlite.removing import Found, key_stays

@@ -15,15 +15,16 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from holdfast.homes.artifact_names import ArtifactName
 from holdfast.homes.artifact_scan import FOLDER, Life, in_use, signs_of_life
+from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
-from holdfast.model.report import Outcome, Result
 from holdfast.ports import Clock
+from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN, copy_changed
 from holdfast.stores.files import (
     allocated_bytes,
     make_private_dir,
@@ -36,22 +37,30 @@ from holdfast.stores.liveness import open_elsewhere
 from holdfast.stores.sqlite.survey import Owner
 from holdfast.stores.trash_folder import TrashFolder
 
-_NOT_REACHED = "the run ended before its turn"
-_TO_DISCARD = "in the trash for a last look"
+_FOREIGN_NAME = "not the name of a session file"
+_OTHER_DISK = "on another file system than the trash"
 #: What `link` says on file systems that have no hard links.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """One file's two places, by descriptor: no symlink made meanwhile can lead a rename astray."""
+    """One file's two places, by descriptor: no symlink made meanwhile can lead a rename astray.
+    A descriptor is None when its folder does not exist."""
 
     removal: Removal
     parsed: ArtifactName
-    sessions: int
+    sessions_or_none: int | None
     name: str
     trash_or_none: int | None
     copy: str
+
+    @property
+    def sessions(self) -> int:
+        if self.sessions_or_none is None:
+            raise FileNotFoundError(errno.ENOENT, "its folder is gone")
+        return self.sessions_or_none
 
     @property
     def trash(self) -> int:
@@ -60,85 +69,75 @@ class _Places:
         return self.trash_or_none
 
     def original(self) -> os.stat_result | None:
-        return _lstat(self.name, self.sessions)
+        return None if self.sessions_or_none is None else _lstat(self.name, self.sessions)
 
     def undo_copy(self) -> os.stat_result | None:
         return None if self.trash_or_none is None else _lstat(self.copy, self.trash)
 
 
-_Step = Callable[[_Places], Outcome]
-
-
-class ArtifactKeeper:
-    """Keeps transcripts and request dumps."""
+class ArtifactMover:
+    """Moves transcripts and request dumps."""
 
     def __init__(self, root: Path, trash: TrashFolder, clock: Clock, life: Life) -> None:
         self._folder = root / FOLDER
-        self.trash = trash
+        self._trash = trash
         self._clock = clock
         self._life = life
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         """Files need nothing."""
 
-    def remove(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+    def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
         # By the names of the files: what a saved plan says of their sessions may be anything.
         names = (self._life.parse(each.item.id.rpartition("/")[2]) for each in batch)
         owners = self._life.owners(sorted({parsed.session for parsed in names if parsed}))
-        moved = self._each(batch, partial(self._remove, owners), create_trash=True)
-        return self._finished(batch, moved)
+        return self._each(batch, lambda places: self._look(owners, places), unseen, looking=True)
 
-    def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return self._finished(batch, self._each(batch, self._settle))
+    def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        """A rename keeps the copy."""
+        return [Moved()] * len(batch)
 
-    def discard(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+    def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return self._each(batch, self._drop, failed, create_trash=True)
+
+    def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        with storage_errors(f"create {self._folder}"):
+            make_private_dir(self._folder)
+        return self._each(batch, self._put_back, failed)
+
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         """Two at a time: most of the work is the file system's, which frees two files as fast as
         one."""
         middle = len(batch) // 2
         with ThreadPoolExecutor(max_workers=2) as hands:
             halves = hands.map(
-                lambda half: self._each(half, self._discard), (batch[:middle], batch[middle:])
+                lambda half: self._each(half, _discard, failed), (batch[:middle], batch[middle:])
             )
-            return [outcome for half in halves for outcome in half]
+            return [moved for half in halves for moved in half]
 
-    def _finished(self, batch: Sequence[Removal], moved: Sequence[Outcome]) -> Sequence[Outcome]:
-        """Discard what moved to the trash only to be looked at once more."""
-        final = [
-            removal
-            for removal, outcome in zip(batch, moved, strict=True)
-            if outcome.reason is _TO_DISCARD
-        ]
-        if not final:
-            return moved
-        gone = dict(zip((each.key for each in final), self.discard(final), strict=True))
-        return [gone.get(each.key, done) for each, done in zip(batch, moved, strict=True)]
-
-    def bring_back(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """All names come back and are durable before the first copy loses its own."""
-        with storage_errors(f"create {self._folder}"):
-            make_private_dir(self._folder)
-        outcomes = self._each(batch, self._name_again)
-        back = [
-            removal
-            for removal, outcome in zip(batch, outcomes, strict=True)
-            if outcome.result is Result.BROUGHT_BACK
-        ]
-        self._each(back, self._forget_copy)
-        return outcomes
-
-    def _remove(self, owners: Mapping[str, Owner], places: _Places) -> Outcome:
-        before = places.original()
-        if before is None:
-            return places.removal.end(Result.SKIPPED, "already gone")
-        obstacle = self._changed(places, before) or self._protected(
-            places, before, owners.get(places.parsed.session)
+    def _look(self, owners: Mapping[str, Owner], places: _Places) -> Presence:
+        original, copy = places.original(), places.undo_copy()
+        judged = places.removal.item.version
+        if copy is not None:
+            twice = original is not None and os.path.samestat(copy, original)
+            changed = not same_content(version_of(copy), judged)
+            return Presence(
+                here=original is not None,
+                copied=True,
+                partly=not twice,  # in the trash it is checked once more, by `drop`
+                damage=copy_changed(self._trash.path(places.removal)) if changed else "",
+                bytes=allocated_bytes(copy),
+            )
+        if original is None:
+            return Presence(here=False, bytes=places.removal.item.bytes)
+        obstacle = _changed(places, original) or self._protected(
+            places, original, owners.get(places.parsed.session)
         )
-        if obstacle:
-            return places.removal.end(Result.SKIPPED, obstacle)
-        if places.undo_copy() is not None:  # a rename would replace it
-            return places.removal.end(Result.FAILED, "its place in the trash is taken")
-        os.rename(places.name, places.copy, src_dir_fd=places.sessions, dst_dir_fd=places.trash)
-        return self._confirm(places)
+        return Presence(
+            here=True,
+            changed=not same_content(version_of(original), judged),
+            obstacle=obstacle or "",
+        )
 
     def _protected(
         self, places: _Places, status: os.stat_result, owner: Owner | None
@@ -157,113 +156,113 @@ class ArtifactKeeper:
             status, places.sessions, places.name, owner, self._life.idle, self._clock()
         )
 
-    def _confirm(self, places: _Places) -> Outcome:
+    def _drop(self, places: _Places) -> Moved:
+        if places.undo_copy() is None:  # otherwise a killed run had come this far
+            try:
+                os.rename(
+                    places.name, places.copy, src_dir_fd=places.sessions, dst_dir_fd=places.trash
+                )
+            except FileNotFoundError:
+                return stayed(ALREADY_GONE)
+        return self._confirm(places)
+
+    def _confirm(self, places: _Places) -> Moved:
         """The second, final look: what lies in the trash must be what the plan judged."""
         moved = os.stat(places.copy, dir_fd=places.trash, follow_symlinks=False)
-        obstacle = self._changed(places, moved)
+        obstacle = _changed(places, moved)
         if obstacle is None and stat.S_ISREG(moved.st_mode):
             obstacle = open_elsewhere(places.copy, places.trash)
         if obstacle is None:
-            if not places.removal.item.undoable:
-                return places.removal.end(Result.REMOVED, _TO_DISCARD)
-            return places.removal.end(Result.REMOVED, in_trash=allocated_bytes(moved))
+            return Moved(copied=True, bytes=allocated_bytes(moved))
         if _link_back(places):
-            self._forget_copy(places)
-            return places.removal.end(Result.SKIPPED, obstacle)
+            _discard(places)
+            return stayed(obstacle)
         # A new file has taken the name already. The old one stays in the trash, to be found.
-        where = self.trash.path(places.removal)
-        return places.removal.end(
-            Result.FAILED, f"{obstacle}, then replaced; the old file is {where}"
-        )
+        where = self._trash.path(places.removal)
+        return failed(f"{obstacle}, then replaced; the old file is {where}")
 
-    def _changed(self, places: _Places, status: os.stat_result) -> str | None:
-        if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
-            return "no longer a file"
-        if version_of(status) != places.removal.item.version:
-            return "changed since the plan was made"
-        return None
-
-    def _settle(self, places: _Places) -> Outcome:
-        if places.undo_copy() is not None:
-            return self._confirm(places)
-        if places.original() is not None:
-            return places.removal.end(Result.SKIPPED, _NOT_REACHED)
-        if places.removal.item.undoable:
-            return places.removal.end(Result.FAILED, "gone, and not through Holdfast")
-        # Killed after the copy was deleted: it was meant to go, and it is gone.
-        return places.removal.end(Result.REMOVED, freed=places.removal.item.bytes)
-
-    def _discard(self, places: _Places) -> Outcome:
+    def _put_back(self, places: _Places) -> Moved:
+        """Only the name comes back here. All names are durable before the first copy goes."""
         copy = places.undo_copy()
         if copy is None:
-            return places.removal.end(Result.REMOVED, "its trash copy was gone already")
-        os.unlink(places.copy, dir_fd=places.trash)
-        return places.removal.end(Result.REMOVED, freed=allocated_bytes(copy))
-
-    def _name_again(self, places: _Places) -> Outcome:
-        copy, original = places.undo_copy(), places.original()
-        judged = places.removal.item.version
-        if copy is None:
-            if original is not None and same_content(version_of(original), judged):
-                return places.removal.end(Result.BROUGHT_BACK)  # a killed undo had come this far
-            return places.removal.end(Result.DAMAGED, "its copy is no longer in the trash")
-        if not same_content(version_of(copy), judged):
-            where = self.trash.path(places.removal)
-            return places.removal.end(Result.DAMAGED, f"its copy in the trash was changed: {where}")
-        if _link_back(places):
-            return places.removal.end(Result.BROUGHT_BACK)
-        return places.removal.end(Result.FAILED, "its place is taken; the copy stays in the trash")
-
-    def _forget_copy(self, places: _Places) -> Outcome:
-        if places.undo_copy() is not None:
-            os.unlink(places.copy, dir_fd=places.trash)
-        return places.removal.end(Result.BROUGHT_BACK)
+            return damaged(COPY_MISSING)
+        return Moved(copied=True) if _link_back(places) else failed(PLACE_TAKEN)
 
     def _each(
-        self, batch: Sequence[Removal], step: _Step, *, create_trash: bool = False
-    ) -> Sequence[Outcome]:
+        self,
+        batch: Sequence[Removal],
+        step: Callable[[_Places], _Answer],
+        refuse: Callable[[str], _Answer],
+        *,
+        looking: bool = False,
+        create_trash: bool = False,
+    ) -> Sequence[_Answer]:
         """Run a step for each item; one that fails does not cost the others."""
-        outcomes: list[Outcome] = []
+        answers: list[_Answer] = []
         for operation, removals in itertools.groupby(batch, key=lambda each: each.operation):
             group = list(removals)
+            done: list[_Answer] = []
             try:
-                with self._opened(operation, create_trash) as (sessions, trash):
-                    outcomes += [self._run(step, removal, sessions, trash) for removal in group]
+                with self._opened(operation, looking, create_trash) as (sessions, trash):
+                    done = [self._run(step, refuse, each, sessions, trash) for each in group]
             except OSError as error:
-                done = len(outcomes)  # opening failed: none of this group was reached
-                outcomes += [
-                    removal.end(Result.FAILED, f"{self._folder}: {error.strerror}")
-                    for removal in batch[done : done + len(group)]
-                ]
-        return outcomes
+                why = f"{self._folder}: {error.strerror}"
+                done += [refuse(why) for _ in group[len(done) :]]
+            answers += done
+        return answers
 
-    def _run(self, step: _Step, removal: Removal, sessions: int, trash: int | None) -> Outcome:
+    def _run(
+        self,
+        step: Callable[[_Places], _Answer],
+        refuse: Callable[[str], _Answer],
+        removal: Removal,
+        sessions: int | None,
+        trash: int | None,
+    ) -> _Answer:
         folder, _, name = removal.item.id.rpartition("/")
         parsed = self._life.parse(name)
         # A saved plan is a file that anybody may have written: only such names are ours.
         if folder != FOLDER or parsed is None or parsed.kind != removal.item.kind:
-            return removal.end(Result.FAILED, "not the name of a session file")
-        copy = self.trash.name(removal)
+            return refuse(_FOREIGN_NAME)
+        copy = self._trash.name(removal)
         try:
             return step(_Places(removal, parsed, sessions, name, trash, copy))
         except OSError as error:
-            reason = str(error.strerror or error)
-            if error.errno == errno.EXDEV:
-                reason = "on another file system than the trash"
-            return removal.end(Result.FAILED, reason)
+            return refuse(
+                _OTHER_DISK if error.errno == errno.EXDEV else str(error.strerror or error)
+            )
 
     @contextlib.contextmanager
-    def _opened(self, operation: str, create_trash: bool) -> Iterator[tuple[int, int | None]]:
-        with (
-            open_dir(self._folder) as sessions,
-            self.trash.opened(operation, create=create_trash) as trash,
-        ):
+    def _opened(
+        self, operation: str, looking: bool, create_trash: bool
+    ) -> Iterator[tuple[int | None, int | None]]:
+        with contextlib.ExitStack() as stack:
+            sessions = None
+            with contextlib.suppress(FileNotFoundError):
+                sessions = stack.enter_context(open_dir(self._folder))
+            trash = stack.enter_context(self._trash.opened(operation, create=create_trash))
             yield sessions, trash
+            if looking:
+                return
             # New names first, lost names second: a power cut may leave two, never none.
             for fd in (trash, sessions):
                 if fd is not None:
                     os.fsync(fd)
-        self.trash.drop_if_empty(operation)
+        self._trash.drop_if_empty(operation)
+
+
+def _changed(places: _Places, status: os.stat_result) -> str | None:
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+        return "no longer a file"
+    return CHANGED if version_of(status) != places.removal.item.version else None
+
+
+def _discard(places: _Places) -> Moved:
+    copy = places.undo_copy()
+    if copy is None:
+        return Moved()
+    os.unlink(places.copy, dir_fd=places.trash)
+    return Moved(copied=True, bytes=allocated_bytes(copy))
 
 
 def _link_back(places: _Places) -> bool:

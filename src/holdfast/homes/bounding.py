@@ -26,13 +26,13 @@ from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.options import HomeOptions
 from holdfast.homes.registry import config_file, open_home, state_folder
 from holdfast.model.operation import BY_ITSELF
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
+from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import Clock
-from holdfast.services.prune_checkpoints import bound_own_checkpoints
+from holdfast.services.bounds import bound_own_checkpoints
 from holdfast.stores import lock
-from holdfast.stores.shadowgit.dropping import all_refs
-from holdfast.stores.shadowgit.repository import Layout
-from holdfast.stores.shadowgit.weighing import (
+from holdfast.stores.checkpoints.checkpoint_commit import all_refs
+from holdfast.stores.checkpoints.repository import Layout
+from holdfast.stores.checkpoints.space import (
     Weighed,
     is_over,
     most_for_takes,

@@ -20,15 +20,13 @@ from holdfast.model.item import (
 from holdfast.model.operation import LogView, TrashEntry
 from holdfast.model.verification import Verification
 from holdfast.model.weights import Weights
-from holdfast.stores.shadowgit import legacy, overview, reclaiming, tidying, verifying
-from holdfast.stores.shadowgit.checkpoint_items import items
-from holdfast.stores.shadowgit.dropping import Ref, all_refs
-from holdfast.stores.shadowgit.object_files import allocated_below
-from holdfast.stores.shadowgit.projects import ProjectRecord, recorded, state_without_record
-from holdfast.stores.shadowgit.repository import Layout, opened, used
-from holdfast.stores.shadowgit.sizes import Measured, measure
-from holdfast.stores.shadowgit.trees import Trees
-from holdfast.stores.shadowgit.weighing import store_bytes
+from holdfast.stores.checkpoints import finder, older_layout, reclaim, space, verify
+from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
+from holdfast.stores.checkpoints.projects import ProjectRecord, recorded, state_without_record
+from holdfast.stores.checkpoints.repository import Layout, opened, used
+from holdfast.stores.checkpoints.sizes import Measured, items, measure
+from holdfast.stores.checkpoints.space import store_bytes
+from holdfast.stores.files import allocated_below
 
 _HOLDER = "checkpoints prune"
 
@@ -51,7 +49,7 @@ class CheckpointFolder:
 
     def scan(self, now: float) -> CheckpointInventory:
         log = self._log()
-        single = legacy.singles(self._layout)
+        single = older_layout.singles(self._layout)
         trash = [entry for entry in log.trash if entry.removal.item.kind in CHECKPOINT_KINDS]
         if not self._layout.exists():
             return self._without_store(trash, single, now)
@@ -60,18 +58,18 @@ class CheckpointFolder:
             objects = opened(self._layout)
             measured = measure(self._layout, objects, refs)
             records = recorded(self._layout)
-            projects = overview.projects(self._layout, stale_before=None)
+            projects = finder.projects(self._layout, stale_before=None)
         shown = [ref for ref in refs if not ref.operation]
         ids = {ref.checkpoint for ref in shown}
         # One that has both names was about to be hidden: it is still there.
         rotated = [ref for ref in refs if ref.rotated and ref.checkpoint not in ids]
-        trees, weights = Trees(objects), measured.weights
+        weights = measured.weights
         return CheckpointInventory(
             home=str(self._home),
             scanned_at=now,
             projects={project.id: project for project in projects},
-            checkpoints=tuple(items(self._layout, trees, shown, records, weights)),
-            rotated=tuple(items(self._layout, trees, rotated, {}, weights)),
+            checkpoints=tuple(items(self._layout, objects, shown, records, weights)),
+            rotated=tuple(items(self._layout, objects, rotated, {}, weights)),
             trash=tuple(entry.as_item() for entry in trash),
             legacy=tuple(legacy_items(self._layout, single)),
             older=older_projects(single),
@@ -91,7 +89,7 @@ class CheckpointFolder:
         """Bring the store into its smallest form without dropping anything; the bytes freed."""
         if not self._layout.exists():
             return 0
-        done = reclaiming.reclaim(self._layout, holder=_HOLDER, thorough=True, limit=self._limit)
+        done = reclaim.reclaim(self._layout, holder=_HOLDER, thorough=True, limit=self._limit)
         return done.freed
 
     def tidy(self) -> bool:
@@ -100,15 +98,15 @@ class CheckpointFolder:
             return False
         if self._limit is not None and store_bytes(self._layout) > self._limit:
             return False  # it copies packs, and there is no room for that
-        return tidying.tidy(self._layout)
+        return space.tidy(self._layout)
 
     def verify(self) -> Verification:
-        return verifying.verify(self._layout)
+        return verify.verify(self._layout)
 
     def _without_store(
         self,
         trash: Sequence[TrashEntry],
-        single: Sequence[legacy.SingleRepository],
+        single: Sequence[older_layout.SingleRepository],
         now: float,
     ) -> CheckpointInventory:
         return CheckpointInventory(
@@ -124,15 +122,15 @@ class CheckpointFolder:
         )
 
 
-def legacy_items(layout: Layout, found: Sequence[legacy.SingleRepository]) -> Iterator[Item]:
+def legacy_items(layout: Layout, found: Sequence[older_layout.SingleRepository]) -> Iterator[Item]:
     """Archives of an older layout, and single repositories that nobody moved aside yet."""
-    for archive in legacy.archives(layout):
+    for archive in older_layout.archives(layout):
         yield Item(
             kind=LEGACY,
             id=archive.name,
             bytes=archive.bytes,
             last_active_at=archive.moved_at,
-            version=legacy.version_at(archive.path),
+            version=older_layout.version_at(archive.path),
         )
     for each in found:
         yield Item(
@@ -145,7 +143,7 @@ def legacy_items(layout: Layout, found: Sequence[legacy.SingleRepository]) -> It
         )
 
 
-def older_projects(found: Sequence[legacy.SingleRepository]) -> Mapping[str, Project]:
+def older_projects(found: Sequence[older_layout.SingleRepository]) -> Mapping[str, Project]:
     """What the single repositories are about."""
     return {
         each.name: Project(
@@ -163,7 +161,7 @@ def _space(measured: Measured, now: float) -> Item:
     return Item(
         kind=SPACE,
         id=CHECKPOINT_SPACE,
-        bytes=reclaiming.expected(measured),
+        bytes=reclaim.expected(measured),
         last_active_at=now,
         version=CHECKPOINT_SPACE,
     )

@@ -1,54 +1,91 @@
-"""The checkpoint store of a home."""
+"""The checkpoint store of a home: the one place that puts it together.
+
+A command that takes a checkpoint wants to be fast, so each function here imports what it makes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib import import_module
+import os
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.model.checkpoint import Capturing
+from holdfast.ports import Bounding
+
 if TYPE_CHECKING:
-    from holdfast.ports import Bounding
-    from holdfast.stores.shadowgit.store import ShadowGitStore
+    from holdfast.stores.checkpoints.store import ShadowGitStore
+    from holdfast.stores.checkpoints.writer import CheckpointWriter
 
 FOLDER = "checkpoints"
-USUAL_FILE_SIZE = 10_000_000
+_USUAL = Capturing()
 
 
-def checkpoint_store(
-    root: Path,
-    *,
-    user_home: Path | None = None,
-    max_file_size: int | None = USUAL_FILE_SIZE,
-    excludes: Sequence[str] = (),
-    max_snapshots: int = 0,
-    max_bytes: int | None = None,
-    home: Path | None = None,
-    hash_all: bool = False,
-) -> ShadowGitStore:
-    """The store in a home; one that does not exist is made by the first checkpoint.
+def checkpoint_writer(
+    root: Path, how: Capturing = _USUAL, *, home: Path | None = None
+) -> CheckpointWriter:
+    """What takes checkpoints in a home. The first checkpoint makes the store.
 
     `root` is the folder of a home that is ours; `home` is the home itself where that is another
     agent's. With a bound, whatever a take leaves above it goes soon after.
     """
-    bounding: Bounding | None = None
-    if max_snapshots or max_bytes is not None:
-        make = import_module("holdfast.homes.bounding").Bounder
-        bounding = make(home or root, root / FOLDER, max_snapshots, max_bytes)
-    # Loaded on first use: most runs do without it.
-    opened: type[ShadowGitStore] = import_module("holdfast.stores.shadowgit.store").ShadowGitStore
-    return opened(
-        root / FOLDER,
-        user_home=user_home,
-        max_file_size=max_file_size,
-        excludes=excludes,
-        max_snapshots=max_snapshots,
-        max_bytes=max_bytes,
-        bounding=bounding,
-        hash_all=hash_all,
-    )
+    from holdfast.stores.checkpoints.writer import CheckpointWriter
+
+    if _has_older_layout(root / FOLDER):
+        return checkpoint_store(root, how, home=home)
+    return CheckpointWriter(root / FOLDER, how, bounding=_bounding(root, how, home))
+
+
+def checkpoint_store(
+    root: Path, how: Capturing = _USUAL, *, home: Path | None = None
+) -> ShadowGitStore:
+    """The whole store, with everything that lists, compares and restores."""
+    from holdfast.stores.checkpoints.adoption import StoreWithOlderLayout
+    from holdfast.stores.checkpoints.store import ShadowGitStore
+
+    kind = StoreWithOlderLayout if _has_older_layout(root / FOLDER) else ShadowGitStore
+    return kind(root / FOLDER, how, bounding=_bounding(root, how, home))
 
 
 def existing_store(root: Path) -> ShadowGitStore | None:
     """The store in a home, to restore from; None when there is none. Creates nothing."""
     return checkpoint_store(root) if (root / FOLDER).is_dir() else None
+
+
+def _has_older_layout(folder: Path) -> bool:
+    """Whether a name in the folder is one that the older layout uses. One look, when the store is
+    opened."""
+    from holdfast.stores.checkpoints.repository import is_older_name
+
+    try:
+        return any(map(is_older_name, os.listdir(folder)))  # noqa: PTH208 - names are wanted
+    except OSError:
+        return False
+
+
+def _bounding(root: Path, how: Capturing, home: Path | None) -> Bounding | None:
+    if not how.max_snapshots and how.max_bytes is None:
+        return None
+    return _LateBounder(home or root, root / FOLDER, how.max_snapshots, how.max_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _LateBounder:
+    """Loads the planner and all that belongs to it only when a take went above a bound."""
+
+    home: Path
+    folder: Path
+    max_snapshots: int
+    max_bytes: int | None
+
+    def later(self) -> None:
+        self._loaded().later()
+
+    def room_made(self) -> AbstractContextManager[None]:
+        return self._loaded().room_made()
+
+    def _loaded(self) -> Bounding:
+        from holdfast.homes.bounding import Bounder
+
+        return Bounder(self.home, self.folder, self.max_snapshots, self.max_bytes)

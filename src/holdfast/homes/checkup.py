@@ -10,15 +10,15 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.homes import checkpoints, permissions
-from holdfast.homes.session_keeper import bundles
+from holdfast.homes.session_mover import bundles
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
 from holdfast.model.operation import LogView, OperationState, Removal
 from holdfast.model.repair import Repair
 from holdfast.model.units import format_count
 from holdfast.ports import Archive, OperationLog, Progress
-from holdfast.stores.shadowgit import founding, repository
-from holdfast.stores.shadowgit.repository import Layout
+from holdfast.stores.checkpoints import creation, repository
+from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.sqlite import checkup as store_checkup
 from holdfast.stores.sqlite import repair as store_repair
 from holdfast.stores.sqlite.bundle import BundleFolder
@@ -70,7 +70,7 @@ class HomeCheckup:
             yield self._tighten()
         yield from self._mend_store(wanted, now, progress)
         if _CHECKPOINTS in wanted:
-            yield Repair(steps=(founding.mend(self._checkpoints),))
+            yield Repair(steps=(creation.mend(self._checkpoints),))
 
     def _look_at_permissions(self) -> Finding:
         return permissions.check(self._root, self._database)
@@ -92,7 +92,7 @@ class HomeCheckup:
         return Layout(folder=self._root / checkpoints.FOLDER)
 
     def _look_at_checkpoints(self) -> Finding:
-        if not founding.is_half_made(self._checkpoints):
+        if not creation.is_half_made(self._checkpoints):
             return _usable(self._checkpoints)
         return Finding(
             check=_CHECKPOINTS,

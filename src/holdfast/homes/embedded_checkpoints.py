@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from holdfast import config
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.registry import create_home
+from holdfast.model.checkpoint import Capturing
 from holdfast.model.places import StrPath, expanded, named_place
 from holdfast.ports import Clock
 from holdfast.services.recorder import Recorder
@@ -34,8 +35,7 @@ def open_checkpoints(
     create_home(root)
     root = root.resolve()
     settings = config.load(root / "config.toml", {}).checkpoints
-    store = checkpoint_store(
-        root,
+    how = Capturing(
         user_home=expanded(user_home or "~"),
         max_file_size=settings.max_file_bytes,
         excludes=settings.exclude,
@@ -43,6 +43,7 @@ def open_checkpoints(
         max_bytes=settings.max_bytes,
         hash_all=settings.hash_all if hash_all is None else hash_all,
     )
+    store = checkpoint_store(root, how)
     return Recorder(
         store,
         clock=clock,

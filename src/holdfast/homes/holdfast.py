@@ -8,40 +8,38 @@ trash/               undo copies, by operation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import StorageError, UsageError
+from holdfast.errors import StorageError
 from holdfast.homes import artifact_scan, checkpoints
 from holdfast.homes.artifact_scan import Life
-from holdfast.homes.checkpoints import checkpoint_store
+from holdfast.homes.checkpoints import checkpoint_store, existing_store
 from holdfast.homes.home_bytes import Places, beside_checkpoints, counted, trash_of
 from holdfast.homes.options import USUAL, HomeOptions, archive_folder
+from holdfast.model.checkpoint import Capturing
 from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.item import ARCHIVED_FILES, Item
 from holdfast.model.plan import Action
 from holdfast.model.session import SessionFilter
-from holdfast.ports import Archive, CheckpointStore, CheckpointUpkeep, Clock, Keeper, Progress
+from holdfast.ports import Archive, CheckpointStore, CheckpointUpkeep, Clock, Doer, Progress
+from holdfast.stores.operation_log import FileOperationLog
+from holdfast.stores.processes import is_dead
 from holdfast.stores.sqlite import survey
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.sqlite.survey import LifeSigns, Owner
+from holdfast.stores.trash_folder import TrashFolder
 
-# Named here and loaded on first use: a list of sessions does without them, and each of them takes
-# longer than to list.
+# Loaded on first use: who only lists sessions does without them.
 if TYPE_CHECKING:
     from holdfast.homes.checkpoint_bounds import CheckpointBounds
     from holdfast.homes.checkup import HomeCheckup
-    from holdfast.homes.holdfast_keepers import HoldfastKeepers, Parts
+    from holdfast.homes.doers import HomeDoers
     from holdfast.homes.replacing import Replacing
-    from holdfast.model.checkpoint import Capturing
-    from holdfast.model.lease import Holder
-    from holdfast.stores.operation_log import FileOperationLog
-    from holdfast.stores.trash_folder import TrashFolder
 
 KIND = "holdfast"
 DEFAULT_FOLDER = ".holdfast"
@@ -71,59 +69,66 @@ class HoldfastHome:
         self._clock = clock
         self._store: SqliteSessionStore | None = None
         self._idle = options.idle if idle is None else idle
-        self._life = LifeSigns(is_dead=_is_dead, abandoned_after=options.abandoned_after)
+        self._life = LifeSigns(is_dead=is_dead, abandoned_after=options.abandoned_after)
         self._archive = options.archive
         self._checkpoint_bytes = options.checkpoint_bytes
 
     @cached_property
     def log(self) -> FileOperationLog:
         """What was removed and brought back here."""
-        made: type[FileOperationLog]
-        made = import_module("holdfast.stores.operation_log").FileOperationLog
-        return made(self.root / "operations", self.root / "trash")
+        return FileOperationLog(self.root / "operations", self.root / "trash")
 
     @cached_property
     def _trash(self) -> TrashFolder:
-        made: type[TrashFolder] = import_module("holdfast.stores.trash_folder").TrashFolder
-        return made(self.root / "trash")
+        return TrashFolder(self.root / "trash")
 
     @cached_property
     def _bounds(self) -> CheckpointBounds:
-        made: type[CheckpointBounds]
-        made = import_module("holdfast.homes.checkpoint_bounds").CheckpointBounds
-        return made(self.root, self._trash, self.log.read, self._checkpoint_bytes)
+        from holdfast.homes.checkpoint_bounds import CheckpointBounds
+
+        return CheckpointBounds(self.root, self._trash, self.log.read, self._checkpoint_bytes)
 
     @cached_property
-    def _keepers(self) -> HoldfastKeepers:
-        module = import_module("holdfast.homes.holdfast_keepers")
-        parts: Parts = module.Parts(
-            root=self.root,
-            clock=self._clock,
-            log=self.log,
-            trash=self._trash,
-            store=self.session_store,
-            database=DATABASE,
-            files=Life(idle=self._idle, owners=self._owners),
-            life=self._life,
-            archive=self._archive,
-            bounds=self._bounds,
-            keeper=self.keeper,
+    def _doers(self) -> HomeDoers:
+        from holdfast.homes.archive_files import SessionFolder
+        from holdfast.homes.archive_rows import StoreRows
+        from holdfast.homes.doers import HomeDoers, HomeParts
+        from holdfast.homes.session_engine import SqliteEngine
+
+        def engine() -> SqliteEngine | None:
+            store = self.session_store()
+            return None if store is None else SqliteEngine(store, self._clock, self._life)
+
+        def rows() -> StoreRows | None:
+            store, made = self.session_store(), engine()
+            return None if store is None or made is None else StoreRows(store, made, self._clock)
+
+        return HomeDoers(
+            HomeParts(
+                root=self.root,
+                state=self.root,
+                clock=self._clock,
+                log=self.log,
+                trash=self._trash,
+                database=DATABASE,
+                engine=engine,
+                rows=rows,
+                life=Life(idle=self._idle, owners=self._owners),
+                files=SessionFolder(self.root),
+                archive=self._archive,
+                checkpoints=self._bounds.keepers,
+                checkpoint_space=self._bounds.space,
+                checkpoint_store=lambda: existing_store(self.root),
+            )
         )
-        made: HoldfastKeepers = module.HoldfastKeepers(parts)
-        return made
 
     @property
     def archive(self) -> Archive:
         """The sessions that left the store for the archive."""
-        return self._keepers.reader
+        return self._doers.archive.reader
 
-    def keeper(self, kind: str, action: Action = Action.REMOVE) -> Keeper:
-        try:
-            return self._keepers.keepers[kind, action]
-        except KeyError:
-            raise UsageError(
-                f"{self.root} has nothing of kind {kind!r} to {action.value}."
-            ) from None
+    def doer(self, kind: str, action: Action = Action.REMOVE) -> Doer:
+        return self._doers.doer(kind, action)
 
     def scan(
         self,
@@ -155,23 +160,14 @@ class HoldfastHome:
         )
 
     def has_checkpoints(self) -> bool:
-        return self._bounds.exists()
+        return (self.root / checkpoints.FOLDER).is_dir()
 
     def checkpoint_store(self, how: Capturing | None = None) -> CheckpointStore | None:
         """The checkpoint store; None when there is neither one nor an older layout."""
         if not self.has_checkpoints():
             return None
-        wanted = how or import_module("holdfast.model.checkpoint").Capturing()
-        store = checkpoint_store(
-            self.root,
-            user_home=wanted.user_home,
-            max_file_size=wanted.max_file_size,
-            excludes=wanted.excludes,
-            max_snapshots=wanted.max_snapshots,
-            max_bytes=wanted.max_bytes,
-            hash_all=wanted.hash_all,
-        )
-        return store if store.layout.exists() or store.older() else None
+        store = checkpoint_store(self.root) if how is None else checkpoint_store(self.root, how)
+        return store if store.layout.exists() or store.list() else None
 
     @property
     def checkpoint_upkeep(self) -> CheckpointUpkeep:
@@ -194,10 +190,10 @@ class HoldfastHome:
 
     def replacing(self, command: str) -> AbstractContextManager[Replacing]:
         """For an import that replaces sessions: what it replaces goes into the archive."""
-        made: Callable[..., AbstractContextManager[Replacing]]
-        made = import_module("holdfast.homes.replacing").replacing
-        archive = self._keepers.archive
-        return made(self, archive.folder, archive.packer, command=command, clock=self._clock)
+        from holdfast.homes.replacing import replacing
+
+        archive = self._doers.archive
+        return replacing(self, archive.folder, archive.packer, command=command, clock=self._clock)
 
     def close(self) -> None:
         """Close the session store, if it was opened. It opens again when somebody asks for it."""
@@ -207,8 +203,9 @@ class HoldfastHome:
 
     def checkup(self) -> HomeCheckup:
         """How to look this home over, and to mend it."""
-        made: type[HomeCheckup] = import_module("holdfast.homes.checkup").HomeCheckup
-        return made(self.root, DATABASE, self.log, self._trash, self.archive)
+        from holdfast.homes.checkup import HomeCheckup
+
+        return HomeCheckup(self.root, DATABASE, self.log, self._trash, self.archive)
 
     def _stored(
         self, store: SqliteSessionStore | None, wanted: SessionFilter | None, now: float
@@ -252,9 +249,3 @@ class HoldfastHome:
         """The sessions in the store among those that files name."""
         store = self.session_store()
         return {} if store is None or not ids else survey.owners(store.database, ids)
-
-
-def _is_dead(holder: Holder) -> bool:
-    """Whether the process of a lease is provably gone."""
-    gone: bool = import_module("holdfast.stores.processes").is_dead(holder)
-    return gone

@@ -12,14 +12,11 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from holdfast import config
 from holdfast.config import Settings
-from holdfast.config.key import CHECKPOINTS, SESSIONS
-from holdfast.config.keys import BY_TABLE
-from holdfast.config.kinds import WrongValueError
 from holdfast.errors import UsageError
 from holdfast.homes.maintenance import close_home
 from holdfast.homes.options import HomeOptions
@@ -35,11 +32,13 @@ from holdfast.policy.selection import Selection
 from holdfast.ports import Clock, Home, SessionStore
 from holdfast.services import undo as undoing
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
-from holdfast.services.delete import plan_delete
-from holdfast.services.gc import plan_home_gc
-from holdfast.services.prune import plan_prune
-from holdfast.services.prune_checkpoints import plan_prune_checkpoints
+from holdfast.services.plans import (
+    plan_archive,
+    plan_delete,
+    plan_home_gc,
+    plan_prune,
+    plan_prune_checkpoints,
+)
 from holdfast.services.restore import chosen, restore
 
 #: A path, or a home that is open already.
@@ -94,7 +93,7 @@ def garbage_collect(  # noqa: PLR0913 - all but one are optional, and named
         "keep_titled": keep_titled,
     }
     with _opened(home, clock) as opened:
-        settings = _with(opened.settings, SESSIONS, given)
+        settings = opened.settings.changed("sessions", given)
         plan, _ = plan_home_gc(
             opened.home,
             settings.gc_rules(),
@@ -125,7 +124,7 @@ def prune_sessions(
     with _opened(home, clock) as opened:
         policy = opened.settings.policy(use_trash=use_trash)
         if older_than_days is not None:
-            days = _checked(SESSIONS, "retention_days", older_than_days, "older_than_days")
+            days = config.checked("sessions", "retention_days", older_than_days, "older_than_days")
             policy = policy.with_own(Rules(max_age=days * DAY))
         plan, _ = plan_prune(
             opened.home,
@@ -158,7 +157,9 @@ def prune_checkpoints(
         "max_total_size_mb": max_total_size_mb,
     }
     with _opened(home, clock) as opened:
-        policy = _with(opened.settings, CHECKPOINTS, given).checkpoint_policy(use_trash=use_trash)
+        policy = opened.settings.changed("checkpoints", given).checkpoint_policy(
+            use_trash=use_trash
+        )
         plan, _ = plan_prune_checkpoints(
             opened.home.checkpoint_upkeep,
             policy,
@@ -279,16 +280,3 @@ def _files(wanted: str) -> Files:
         return Files(wanted)
     except ValueError:
         raise UsageError(f'files must be "with", "only" or "none", not {wanted!r}.') from None
-
-
-def _with(settings: Settings, table: str, given: dict[str, Any]) -> Settings:
-    """The settings with what a call says in place of some; checked like the configuration."""
-    own = {name: _checked(table, name, value) for name, value in given.items() if value is not None}
-    return replace(settings, **{table: replace(getattr(settings, table), **own)})
-
-
-def _checked(table: str, name: str, value: object, shown: str | None = None) -> Any:
-    try:
-        return BY_TABLE[table][name].kind.read(value)
-    except WrongValueError as error:
-        raise UsageError(f"{shown or name}: {'; '.join(error.reasons)}.") from None

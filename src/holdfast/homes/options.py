@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.config import Settings
-from holdfast.config.keys_maintenance import ZSTD
+from holdfast.config.storage import ZSTD
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.stores.archive import USUAL_FOLDER
 

@@ -10,7 +10,7 @@ from holdfast.model.item import SESSION
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Message, Session
-from holdfast.ports import Clock, Home, Journal, Keeper
+from holdfast.ports import Clock, Doer, Home, Journal
 from holdfast.services.settle import settle
 from holdfast.stores.archive.archive import SessionArchive
 
@@ -65,10 +65,10 @@ class Replacing:
         made = self._packer.session(removal, session, messages)
         self._archive.catalogue.add([made])
 
-    def finish(self, keeper: Keeper, at: float) -> None:
+    def finish(self, doer: Doer, at: float) -> None:
         """Ask the rows what became of each, and write it down."""
         if self._journal is not None:
-            self._journal.record(self._kept, keeper.settle(self._kept))
+            self._journal.record(self._kept, doer.settle(self._kept))
             self._journal.finish(at=at)
 
 
@@ -88,4 +88,4 @@ def replacing(
         try:
             yield kept
         finally:
-            kept.finish(home.keeper(SESSION, Action.ARCHIVE), clock())
+            kept.finish(home.doer(SESSION, Action.ARCHIVE), clock())

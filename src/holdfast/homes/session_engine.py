@@ -7,17 +7,18 @@ it is given a connection, it is inside the caller's transaction.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from holdfast.errors import StorageError
-from holdfast.homes.session_runs import MOST_MESSAGES, MOST_UNINDEXED
+from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.ports import Clock
-from holdfast.services.exchange.fields import AWAITED_PARENT
+from holdfast.services.exchange.session_line import AWAITED_PARENT
+from holdfast.spine.outcomes import ALREADY_GONE
 from holdfast.stores.sqlite import removing, space
 from holdfast.stores.sqlite.bundle import BundleFolder, Copied
 from holdfast.stores.sqlite.database import Database
@@ -25,6 +26,10 @@ from holdfast.stores.sqlite.removing import End, Found
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.sqlite.survey import LifeSigns
 
+#: Messages in one transaction: some tens of milliseconds, also where each leaves the index.
+MOST_MESSAGES = 800
+#: The same where the index is begun anew, and has none of them.
+MOST_UNINDEXED = 5_000
 #: The search index is begun anew when more than this share of the messages goes, and what stays
 #: is indexed again in a moment.
 _MOST_GOES = 2 / 3
@@ -137,3 +142,27 @@ class SqliteEngine:
 
     def give_back(self) -> None:
         space.give_back(self.database)
+
+
+def runs(
+    batch: Sequence[Removal], found: Mapping[str, Found], most: int = MOST_MESSAGES
+) -> Iterator[Sequence[Removal]]:
+    """Parts of a batch with few messages each; a session is never cut."""
+    run: list[Removal] = []
+    messages = 0
+    for each in batch:
+        there = found.get(each.item.id)
+        more = there.messages if there else 0
+        if run and messages + more > most:
+            yield run
+            run, messages = [], 0
+        run.append(each)
+        messages += more
+    if run:
+        yield run
+
+
+def obstacle(removal: Removal, found: Mapping[str, Found]) -> str | None:
+    """Why a session may not go as things are."""
+    there = found.get(removal.item.id)
+    return ALREADY_GONE if there is None else there.obstacle(removal.item)

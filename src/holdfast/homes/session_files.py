@@ -11,12 +11,12 @@ from pathlib import Path
 from holdfast.errors import StorageError
 from holdfast.homes import artifact_names
 from holdfast.homes.artifact_scan import FOLDER
-from holdfast.homes.session_keeper import as_item
+from holdfast.homes.session_mover import as_item
 from holdfast.model.item import FILES, Item
 from holdfast.model.operation import DELIVER, END_ABANDONED, RESET
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.session import Json, Session
-from holdfast.policy.retention import plan_all
+from holdfast.policy.named import plan_all
 from holdfast.ports import Clock, Home
 from holdfast.services.apply import apply
 from holdfast.services.endings import end_abandoned

@@ -21,6 +21,8 @@ LEGACY = "legacy_checkpoints"
 CHECKPOINT_KINDS = (CHECKPOINT, LEGACY)
 #: A working directory that has checkpoints.
 PROJECT = "project"
+#: What an agent left that no session owns: logs, caches, temporary files. Its source says which.
+LEFTOVER = "leftover"
 #: What a store could give back to the file system: free pages, its write-ahead log.
 SPACE = "space"
 #: The item of kind `SPACE` that stands for the checkpoint store.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from holdfast.errors import UsageError
-from holdfast.model.session import Message, SessionFilter
+from holdfast.model.session import Message, SessionFilter, texts_of
 
 _LARGEST = 2**63 - 1  # that a store can count to
 
@@ -19,7 +20,7 @@ class Search:
 
     text: str
     wanted: SessionFilter = field(default_factory=SessionFilter)
-    roles: tuple[str, ...] | None = None
+    roles: Collection[str] | None = None
     since: float | None = None
     until: float | None = None
     limit: int = 20
@@ -27,6 +28,7 @@ class Search:
     substring: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "roles", texts_of(self.roles, "roles"))
         if self.limit < 0 or self.offset < 0:
             raise UsageError(
                 "A search cannot show fewer than 0 messages, or start before the first."

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 import struct
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Collection, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from holdfast.errors import UsageError
+from holdfast.model import given
+from holdfast.model.places import StrPath
 
 if TYPE_CHECKING:  # it is made of tokens, which are made here
     from holdfast.model.guarded import Guarded
@@ -18,8 +23,14 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 
 _FACTS = struct.Struct("<dd?")
-#: The extra field of a message that its user took back. It is kept, and was not said.
+#: The extra field of a message that was taken back. It is kept, and counts as never said.
 TAKEN_BACK = "taken_back"
+#: The extra field of a message that a summary replaced. It was said, so it counts and is searched.
+COMPACTED = "holdfast_compacted"
+#: The extra field of a message that was written before the model of its session changed.
+USED_MODEL = "holdfast_model"
+#: How the names of extra fields begin that Holdfast itself keeps.
+OWN_FIELDS = "holdfast_"
 
 
 class Relation(StrEnum):
@@ -28,6 +39,15 @@ class Relation(StrEnum):
     BRANCH = "branch"
     CONTINUATION = "continuation"
     DELEGATE = "delegate"
+
+    @classmethod
+    def of(cls, text: str) -> Relation:
+        """The relation of that name; raises `UsageError` where there is none."""
+        try:
+            return cls(text)
+        except ValueError:
+            known = ", ".join(cls)
+            raise UsageError(f"{text!r} is not a relation; the relations are {known}.") from None
 
 
 class EndReason(StrEnum):
@@ -53,6 +73,10 @@ class Tokens:
     def total(self) -> int:
         return self.input + self.output
 
+    @property
+    def any(self) -> bool:
+        return bool(self.input or self.output or self.cached)
+
     def plus(self, other: Tokens) -> Tokens:
         return Tokens(
             input=self.input + other.input,
@@ -61,9 +85,10 @@ class Tokens:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `content` is text, or parts as the model's API has them, or None.
+    """One message: `Message("user", "hi")`. `content` is text, or parts as the model's API has
+    them, or None.
 
     `extra` holds every field Holdfast has no name for. `number` is the place of a stored message
     in its store: it grows, and is never used twice.
@@ -71,6 +96,7 @@ class Message:
 
     role: str
     content: Json = None
+    _: KW_ONLY
     timestamp: float | None = None
     tool_name: str | None = None
     tool_calls: Json = None
@@ -100,6 +126,17 @@ class Message:
     @property
     def taken_back(self) -> bool:
         return self.extra.get(TAKEN_BACK) is True
+
+    @property
+    def replaced(self) -> bool:
+        """Whether it is history only: taken back, or summed up by another message."""
+        return self.taken_back or self.extra.get(COMPACTED) is True
+
+    @property
+    def model(self) -> str | None:
+        """The model that was used for it, where that is not the present one of its session."""
+        model = self.extra.get(USED_MODEL)
+        return model if isinstance(model, str) else None
 
     @property
     def tool_call_count(self) -> int:
@@ -146,7 +183,11 @@ class Session:
     @property
     def version(self) -> str:
         return session_version(
-            self.message_count, self.last_active_at, self.ended_at, self.title, self.pinned
+            self.message_count,
+            self.last_active_at,
+            self.ended_at,
+            self.pinned,
+            (self.title, self.cwd, self.model),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -179,18 +220,47 @@ class Session:
         }
 
 
+#: Where a session is wanted, its id or the session itself.
+SessionRef: TypeAlias = str | Session
+
+
+def id_of(session: SessionRef, what: str = "A session id") -> str:
+    """The id of a session that a host names by either; raises `UsageError` for anything else."""
+    return session.id if isinstance(session, Session) else given.text(session, what)
+
+
 def session_version(
     message_count: int,
     last_active_at: float,
     ended_at: float | None,
-    title: str | None,
     pinned: bool,
+    texts: tuple[str | None, str | None, str | None],
 ) -> str:
-    """A short text that changes with every message, end, reopening, title and pin."""
+    """A short text that changes with every message, end, reopening and pin, and with the title,
+    folder and model in `texts`: whatever a filter can ask for and a host can change."""
     facts = _FACTS.pack(last_active_at, math.inf if ended_at is None else ended_at, bool(pinned))
-    if title is not None:
-        facts += b"\0" + title.encode(errors="surrogatepass")
+    for text in texts:
+        facts += b"\0" if text is None else b"\1" + str(text).encode(errors="surrogatepass") + b"\0"
     return f"{message_count}.{zlib.crc32(facts):08x}"
+
+
+class Unchanged(Enum):
+    """Says that a field stays as it is; None would clear it."""
+
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED = Unchanged.UNCHANGED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionChange:
+    """New values for a stored session. `extra` replaces the extra fields of the host; those that
+    Holdfast keeps there itself stay."""
+
+    model: str | Unchanged | None = UNCHANGED
+    cwd: str | Unchanged | None = UNCHANGED
+    extra: Mapping[str, Json] | Unchanged = UNCHANGED
 
 
 class SessionOrder(StrEnum):
@@ -208,26 +278,37 @@ class SessionOrder(StrEnum):
 class SessionFilter:
     """Which sessions; every field that is set must hold. Times are epoch seconds.
 
-    `title` and `model` match a part of the text, whatever its case; `cwd` a folder and everything
-    below it; bounds are inclusive, `active_before` and `active_after` are not. A session of which
-    a part has an unknown cost is under no `max_cost`. `agent_archived` are those that were archived
-    in the agent whose home it is; our own archive is another place.
+    Where several values are wanted, one string is one value, and a `Session` stands for its id.
+
+    `title` and `model` match a part of the text, whatever its case; `title_is` the whole title;
+    `cwd` a folder and everything below it. Bounds are inclusive, those on times are not. `roots`
+    asks for sessions without a parent, or with one. A session of which a part has an unknown cost
+    is under no `max_cost`. `agent_archived` are those that were archived in the agent whose home it
+    is; our own archive is another place.
     """
 
-    ids: tuple[str, ...] | None = None
-    sources: tuple[str, ...] | None = None
+    ids: Collection[SessionRef] | Session | None = None
+    not_ids: Collection[SessionRef] | Session | None = None
+    id_prefix: str | None = None
+    sources: Collection[str] | None = None
+    not_sources: Collection[str] | None = None
     title: str | None = None
-    end_reasons: tuple[str, ...] | None = None
-    cwd: str | None = None
+    title_is: str | None = None
+    end_reasons: Collection[str] | None = None
+    cwd: StrPath | None = None
     model: str | None = None
     routing_key: str | None = None
-    parent_id: str | None = None
+    parent_id: SessionRef | None = None
+    relations: Collection[str] | None = None
+    roots: bool | None = None
     ended: bool | None = None
     pinned: bool | None = None
     titled: bool | None = None
     agent_archived: bool | None = None
     active_before: float | None = None
     active_after: float | None = None
+    started_before: float | None = None
+    started_after: float | None = None
     min_messages: int | None = None
     max_messages: int | None = None
     min_bytes: int | None = None
@@ -236,14 +317,66 @@ class SessionFilter:
     min_cost: float | None = None
     max_cost: float | None = None
 
+    def __post_init__(self) -> None:
+        values: dict[str, object] = {
+            "ids": texts_of(self.ids, "ids"),
+            "not_ids": texts_of(self.not_ids, "not_ids"),
+            "sources": texts_of(self.sources, "sources"),
+            "not_sources": texts_of(self.not_sources, "not_sources"),
+            "end_reasons": texts_of(self.end_reasons, "end_reasons"),
+            "relations": _relations(self.relations),
+            "parent_id": None if self.parent_id is None else id_of(self.parent_id),
+            "cwd": os.fspath(self.cwd) if isinstance(self.cwd, os.PathLike) else self.cwd,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        for name in _TEXTS:
+            if (text := getattr(self, name)) is not None:
+                given.instance(text, str, f"`{name}` of a filter")
+        for name in _NUMBERS:
+            bound = getattr(self, name)
+            if bound is not None and not isinstance(bound, int | float):
+                raise UsageError(f"`{name}` of a filter is a number, not {given.shown(bound)}.")
+
+
+_TEXTS = ("id_prefix", "title", "title_is", "cwd", "model", "routing_key")
+_NUMBERS = tuple(
+    name
+    for name in SessionFilter.__slots__
+    if name.endswith(("_before", "_after")) or name.startswith(("min_", "max_"))
+)
+
+
+def texts_of(values: Collection[SessionRef] | Session | None, name: str) -> tuple[str, ...] | None:
+    """Several texts as a filter keeps them; a string alone is one text, not its letters."""
+    if values is None:
+        return None
+    if isinstance(values, str | Session):
+        values = (values,)
+    if not isinstance(values, Collection):
+        raise UsageError(f"`{name}` takes texts, not {given.shown(values)}.")
+    return tuple(
+        value.id if isinstance(value, Session) else given.instance(value, str, f"Each of `{name}`")
+        for value in values
+    )
+
+
+def _relations(values: Collection[str] | None) -> tuple[Relation, ...] | None:
+    texts = texts_of(values, "relations")
+    return None if texts is None else tuple(Relation.of(text) for text in texts)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """What an append changed: the numbers of the new messages, the session before and after."""
+    """What an append or a replacement changed: the numbers of the messages that were given, the
+    session before and after. `kept` of the given messages were there already and stayed where they
+    are; `replaced` stored messages became history, or moved behind them."""
 
     numbers: tuple[int, ...]
     before: Session
     after: Session
+    kept: int = 0
+    replaced: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,109 +1,247 @@
-"""Upper bounds: take the fewest, oldest items until what stays fits, or say what is in the way.
+"""Upper bounds: take the fewest, oldest items until the rest fits, or say what is in the way.
 
-A session and its files are one: they go whole, and the session's delegates with them.
+There is one way to bound a number and one to bound bytes. How bytes add up is up to a `Weighing`:
+sessions and files are a plain sum (`Sum`), checkpoints share what they hold (`Shared`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from holdfast.model.plan import Shortfall
-from holdfast.model.units import format_bytes, format_count
-from holdfast.policy.decision import Decision
-from holdfast.policy.lineage import Delegates
+from holdfast.model.plan import Action, Shortfall
+from holdfast.model.units import format_bytes
+from holdfast.policy.decision import Decision, Delegates, oldest_first
+from holdfast.policy.shared_bytes import SharedBytes
 
+MAX_COUNT = "max_count"
+MAX_BYTES = "max_total_size"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """What one set of caps bounds: everything, or what `covers` says is of one source.
-
-    `remains` are bytes that stay whatever goes, by why they do. What the caps take of a session
-    takes its `delegates` along, even those that this scope does not cover.
-    """
-
-    label: str
-    covers: Callable[[Decision], bool]
-    members: Sequence[Decision]
-    trash: Sequence[Decision]
-    remains: Mapping[str, int]
-    delegates: Delegates
-
-    def take(self, decision: Decision, reason: str, *, undoable: bool) -> list[Decision]:
-        """What this scope is rid of when one decision is to remove."""
-        decision.remove(reason, undoable=undoable)
-        followed = self.delegates.follow((decision,))
-        return [decision, *filter(self.covers, followed)]
+#: Of a shortfall: only the user says when these go.
+LEGACY_WAITS = "archives of an older layout: `holdfast checkpoints clear-legacy` removes them"
+#: Of a shortfall: indexes of packs, refs, the records of projects.
+_STORE_ITSELF = "files of the store itself"
 
 
-def cap_count(scope: Scope, limit: int, *, use_trash: bool) -> list[Shortfall]:
-    """Bound how many items stay. What goes can use the trash: it counts no items."""
-    kept = [decision for decision in scope.members if decision.kept]
+class Taken(NamedTuple):
+    """How a decision was before a cap took it."""
+
+    decision: Decision
+    action: Action
+    reason: str
+
+
+class Weighing(Protocol):
+    """The bytes that a cap bounds, as decisions change."""
+
+    @property
+    def bytes(self) -> int:
+        """What stays on the disk after the plan."""
+
+    @property
+    def spared(self) -> int:
+        """Bytes that count, but must not cost anything else its place."""
+
+    def waves(self) -> Iterator[Iterable[Decision]]:
+        """What may go, in the order of the waves, and in each wave the oldest first."""
+
+    def would_free(self, decision: Decision) -> bool: ...
+
+    def take(self, decision: Decision, reason: str) -> None:
+        """Remove it for good, even if it was meant for the trash."""
+
+    def put_back(self, taken: Sequence[Taken], limit: int) -> None:
+        """Undo what turned out not to be needed."""
+
+    def held_by(self) -> Mapping[str, int]:
+        """What holds the bytes that stay, by reason."""
+
+
+def cap_count(
+    cap: str,
+    limit: int,
+    members: Sequence[Decision],
+    *,
+    reason: str,
+    take: Callable[[Decision, str], int],
+    order: Callable[[Sequence[Decision]], Iterable[Decision]] = oldest_first,
+) -> list[Shortfall]:
+    """Bound how many members stay; they go in `order`. `take` removes one member and says how many
+    left with it. What goes can use the trash, which counts no items."""
+    kept = [each for each in members if each.kept]
     excess = len(kept) - limit
-    reason = f"over the cap of {format_count(limit, 'item')}"
-    for decision in _oldest_first(kept if excess > 0 else ()):
+    for decision in order(kept if excess > 0 else ()):
         if excess <= 0:
             return []
         if decision.kept and decision.holder is None:  # it may have gone with its parent
-            excess -= len(scope.take(decision, reason, undoable=use_trash))
-    staying = [each for each in scope.members if each.kept]
-    return _shortfall(f"max_count{scope.label}", limit, excess, staying, lambda _: 1, {})
+            excess -= take(decision, reason)
+    if excess <= 0:
+        return []
+    held = Counter(_holder(each) for each in members if each.kept)
+    return [Shortfall(cap=cap, limit=limit, remaining=limit + excess, held_by=dict(held))]
 
 
-def cap_bytes(scope: Scope, limit: int) -> list[Shortfall]:
+def cap_bytes(cap: str, limit: int, weighing: Weighing) -> list[Shortfall]:
     """Bound the bytes that stay. Trash counts too and is the first to go.
 
     What this takes is gone at once: moving it to the trash would free nothing. So the order is
     trash that is there already, then what this plan meant to put there, then the oldest items.
     """
-    everything = [*scope.members, *scope.trash]
-    _take_bytes(scope, everything, limit)
-    staying = [each for each in everything if each.holds_space]
-    excess = sum(scope.remains.values()) + sum(each.bytes for each in staying) - limit
-    name = f"max_total_size{scope.label}"
-    return _shortfall(name, limit, excess, staying, lambda each: each.bytes, scope.remains)
-
-
-def _take_bytes(scope: Scope, everything: Sequence[Decision], limit: int) -> None:
-    held = sum(scope.remains.values())
-    excess = held + sum(each.bytes for each in everything if each.holds_space) - limit
-    if excess <= 0:
-        return
     reason = f"over the cap of {format_bytes(limit)}"
-    waves = (
-        [each for each in scope.trash if each.kept and each.held is None],
-        [each for each in scope.members if not each.kept and each.undoable],
-        [each for each in scope.members if each.kept and each.holder is None],
-    )
-    for wave in waves:
-        for decision in _oldest_first(wave):
-            if excess <= 0:
-                return
-            if decision.bytes == 0 or not decision.holds_space:
-                continue  # taking it would free nothing, or it has gone with its parent
-            gone = scope.take(decision, reason, undoable=False)
-            excess -= sum(each.bytes for each in gone)
-
-
-def _oldest_first(decisions: Iterable[Decision]) -> list[Decision]:
-    by_id = sorted(decisions, key=attrgetter("item.id"))
-    by_id.sort(key=attrgetter("item.last_active_at"))
-    return by_id
-
-
-def _shortfall(
-    cap: str,
-    limit: int,
-    excess: int,
-    staying: Iterable[Decision],
-    weigh: Callable[[Decision], int],
-    remains: Mapping[str, int],
-) -> list[Shortfall]:
-    if excess <= 0:
+    most = limit + weighing.spared
+    taken: list[Taken] = []
+    for wave in list(weighing.waves()):
+        for decision in wave:
+            if weighing.bytes <= most:
+                break
+            if weighing.would_free(decision):
+                taken.append(Taken(decision, decision.action, decision.reason))
+                weighing.take(decision, reason)
+    weighing.put_back(taken, max(most, weighing.bytes))
+    if weighing.bytes <= limit:
         return []
-    held = Counter(remains)
-    for decision in staying:
-        held[decision.holder or "nothing to gain by removing it"] += weigh(decision)
-    return [Shortfall(cap=cap, limit=limit, remaining=limit + excess, held_by=dict(+held))]
+    held = {why: much for why, much in weighing.held_by().items() if much}
+    return [Shortfall(cap=cap, limit=limit, remaining=weighing.bytes, held_by=held)]
+
+
+def _waves(trash: Iterable[Decision], members: Sequence[Decision]) -> Iterator[list[Decision]]:
+    yield oldest_first(each for each in trash if each.kept and each.held is None)
+    yield oldest_first(each for each in members if not each.kept and each.undoable)
+    yield oldest_first(each for each in members if each.kept and each.holder is None)
+
+
+def _holder(decision: Decision) -> str:
+    return decision.holder or "nothing to gain by removing it"
+
+
+class Sum:
+    """Each item has its own bytes. A session and its files are one: they go whole, and the
+    session's delegates with them, even those that this cap does not cover.
+
+    `remains` has the bytes that stay whatever goes, by why they do.
+    """
+
+    spared = 0
+
+    def __init__(
+        self,
+        members: Sequence[Decision],
+        trash: Sequence[Decision],
+        remains: Mapping[str, int],
+        *,
+        covers: Callable[[Decision], bool],
+        delegates: Delegates,
+    ) -> None:
+        self._members = members
+        self._trash = trash
+        self._remains = remains
+        self._covers = covers
+        self._delegates = delegates
+        staying = sum(each.bytes for each in self._staying())
+        self.bytes = sum(remains.values()) + staying
+
+    def waves(self) -> Iterator[Iterable[Decision]]:
+        return _waves(self._trash, self._members)
+
+    def would_free(self, decision: Decision) -> bool:
+        """Not if it has no bytes, or has gone with its parent."""
+        return decision.bytes > 0 and decision.holds_space
+
+    def take(self, decision: Decision, reason: str) -> None:
+        decision.remove(reason, undoable=False)
+        followed = filter(self._covers, self._delegates.follow((decision,)))
+        self.bytes -= sum(each.bytes for each in (decision, *followed))
+
+    def put_back(self, taken: Sequence[Taken], limit: int) -> None:
+        """Never: the oldest go first, however little they free."""
+
+    def held_by(self) -> Mapping[str, int]:
+        held = Counter(self._remains)
+        for decision in self._staying():
+            held[_holder(decision)] += decision.bytes
+        return +held
+
+    def _staying(self) -> Iterator[Decision]:
+        return (each for each in (*self._members, *self._trash) if each.holds_space)
+
+
+class Shared:
+    """Checkpoints share most of what they hold, so the bytes that one frees depend on those that
+    went before it.
+
+    The oldest go until the rest fits. Then whatever fits again comes back, the newest first: so
+    putting back any that went would exceed the cap. Where checkpoints are a chain, none comes back
+    that is older than one that went.
+
+    Archives of older layouts wait for the user. They must not cost checkpoints their place, so
+    checkpoints are bounded as if the archives were not there; the shortfall names them.
+    """
+
+    def __init__(
+        self, shared: SharedBytes, trash: Sequence[Decision], members: Sequence[Decision]
+    ) -> None:
+        self._shared = shared
+        self._trash = trash
+        self._members = members
+        self._trial = shared.trial()
+
+    @property
+    def bytes(self) -> int:
+        return self._trial.bytes
+
+    @property
+    def spared(self) -> int:
+        return sum(each.item.bytes for each in self._shared.legacy if each.holds_space)
+
+    def waves(self) -> Iterator[Iterable[Decision]]:
+        return _waves(self._trash, self._members)
+
+    def would_free(self, _: Decision) -> bool:
+        """Perhaps only once others have gone, too."""
+        return True
+
+    def take(self, decision: Decision, reason: str) -> None:
+        if decision.kept:
+            self._trial.hide(decision)
+        self._trial.forget(decision)
+        decision.remove(reason, undoable=False)
+
+    def put_back(self, taken: Sequence[Taken], limit: int) -> None:
+        """One pass is enough: what did not fit next to fewer does not fit next to more."""
+        projects = self._shared.inventory.projects
+        chained = {name for name, each in projects.items() if each.chained}
+        broken: set[str] = set()
+        for each in reversed(taken):
+            project = self._shared.projects.get(each.decision, "")
+            if project in broken and each.action is Action.KEEP:
+                continue
+            final = each.decision.reason
+            self._return(each)
+            if self.bytes > limit:
+                self.take(each.decision, final)
+                broken |= {project} & chained
+
+    def _return(self, taken: Taken) -> None:
+        """What was kept is kept again; what was meant for the trash goes there."""
+        decision = taken.decision
+        decision.action, decision.reason = taken.action, taken.reason
+        decision.undoable = not decision.kept
+        self._trial.remember(decision)
+        if decision.kept:
+            self._trial.show(decision)
+
+    def held_by(self) -> Mapping[str, int]:
+        """Objects that several checkpoints hold count for the first reason."""
+        staying = [each for each in self._shared.live if each.kept]
+        held: dict[str, int] = {}
+        trial = self._shared.trial()
+        for why in sorted({each.holder or _STORE_ITSELF for each in staying}):
+            before = trial.bytes
+            for each in staying:
+                if (each.holder or _STORE_ITSELF) == why:
+                    trial.release(each)
+            held[why] = before - trial.bytes
+        held[LEGACY_WAITS] = self.spared
+        held[_STORE_ITSELF] = held.get(_STORE_ITSELF, 0) + trial.bytes - self.spared
+        return held

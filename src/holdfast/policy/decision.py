@@ -1,30 +1,32 @@
-"""A decision in the making: caps may still turn a keep into a removal."""
+"""A decision about one item while the plan is being made: a cap may still turn a keep into a
+removal, and a delegate may still follow its parent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from holdfast.model.item import Item
+from holdfast.model.item import SESSION, Item
 from holdfast.model.plan import Action, PlanItem
-from holdfast.policy.rules import Policy
 
 PINNED = "pinned"
 IN_USE = "in use"
 
-#: How many different reasons are remembered, so that equal ones are one string: a plan of 200,000
+#: How many different reasons are cached, so that equal reasons are one string. A plan for 200,000
 #: sessions has a few hundred.
 REASONS = 4_096
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Decision:
-    """What becomes of one item, and with a session of all that is a part of it.
+    """What happens to one item and, for a session, to everything that is part of it.
 
-    `held` says why nothing may take this item; `newest` that it leads its group. `bytes` are what
-    a cap gets when it goes: its own, and those of the files that go with it, `files` in number.
-    `without_end` says of a removal that a person named this session, which has no end.
+    `held` says why nothing may take this item. `newest` says what the item leads, if it is the
+    newest of its group: caps spare it. `bytes` is what a cap gains when the item goes: its own
+    bytes and those of the `files` that follow it. `without_end` marks the removal of a session that
+    has no end, which only a person may ask for.
     """
 
     item: Item
@@ -32,7 +34,7 @@ class Decision:
     reason: str
     undoable: bool = False
     held: str | None = None
-    newest: bool = False
+    newest: str | None = None
     without_end: bool = False
     files: int = 0
     bytes: int = field(init=False)
@@ -46,13 +48,13 @@ class Decision:
 
     @property
     def holds_space(self) -> bool:
-        """True while its bytes stay on the disk: kept, or about to move to the trash."""
+        """Whether its bytes stay on the disk: it is kept, or moves to the trash."""
         return self.action is Action.KEEP or self.undoable
 
     @property
     def holder(self) -> str | None:
-        """Why a cap may not take this item, or None when it may."""
-        return self.held or ("newest of its kind and source" if self.newest else None)
+        """Why a cap may not take this item, or None if it may."""
+        return self.held or self.newest
 
     def remove(self, reason: str, *, undoable: bool) -> None:
         self.action = Action.REMOVE
@@ -63,19 +65,13 @@ class Decision:
         return plan_item(self.item, self.action, self.reason, undoable=self.undoable)
 
 
-def hold(policy: Policy, item: Item, in_use: Mapping[str, str]) -> Decision | None:
-    """Pinned and living items stay, whatever the rules say, and so do those that were archived in
-    their agent; None when it is none of these."""
-    if policy.pins_item(item):
-        return Decision(item, Action.KEEP, PINNED, held=PINNED)
-    if item.archived_in and not policy.agent_archived:
-        why = f"archived in {item.archived_in}"
-        return Decision(item, Action.KEEP, why, held=why)
-    return spare_living(item, in_use)
+def kept_because(item: Item, why: str) -> Decision:
+    """The item stays, and nothing may take it."""
+    return Decision(item, Action.KEEP, why, held=why)
 
 
 def spare_living(item: Item, in_use: Mapping[str, str]) -> Decision | None:
-    """`in_use` are the sessions whose files show that they live: the evidence, by id."""
+    """Keep what lives. `in_use` has the evidence that files give, by session id."""
     alive = in_use.get(item.id) if item.alive is None else item.alive
     if alive is None:
         return None
@@ -85,6 +81,10 @@ def spare_living(item: Item, in_use: Mapping[str, str]) -> Decision | None:
 @lru_cache(REASONS)
 def in_use_because(evidence: str) -> str:
     return f"{IN_USE}: {evidence}"
+
+
+def oldest_first(decisions: Iterable[Decision]) -> list[Decision]:
+    return sorted(decisions, key=lambda each: (each.item.last_active_at, each.item.id))
 
 
 def plan_item(
@@ -111,3 +111,56 @@ def plan_item(
         owned=item.owned,
         without_end=without_end,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Along:
+    """Which delegates go with a session: those with at most `trivial_max` messages; None: all."""
+
+    trivial_max: int | None
+
+
+class Delegates:
+    """The delegates that go with their parent: small ones that nothing holds.
+
+    Being young, being the newest of its group or being kept by a rule does not save a delegate:
+    only its parent needed it. A title saves it only with `keep_titled`. Without `trivial_max`
+    every delegate goes that nothing holds. All other children stay when their parent goes; they
+    are detached from it.
+    """
+
+    def __init__(
+        self, decisions: Iterable[Decision], trivial_max: int | None, *, keep_titled: bool = False
+    ) -> None:
+        self._of: dict[str, list[Decision]] = defaultdict(list)
+        is_small = _small(trivial_max)
+        for decision in decisions:
+            item = decision.item
+            if not item.delegate or decision.held is not None or (keep_titled and item.titled):
+                continue
+            if is_small(item):
+                self._of[item.parent].append(decision)
+
+    def follow(self, gone: Iterable[Decision]) -> list[Decision]:
+        """Remove the delegates of these sessions, and in turn their delegates. Returns those that
+        would have stayed."""
+        followed: list[Decision] = []
+        if not self._of:  # the usual case, and very many sessions may go
+            return followed
+        waiting = [each for each in gone if each.item.kind == SESSION]
+        while waiting:
+            parent = waiting.pop()
+            staying = [child for child in self._of.get(parent.item.id, ()) if child.kept]
+            for child in staying:
+                reason = f"delegate of a session that goes: {parent.item.id}"
+                child.remove(reason, undoable=parent.undoable)
+            followed += staying
+            waiting += staying
+        return followed
+
+
+def _small(trivial_max: int | None) -> Callable[[Item], bool]:
+    """A session whose messages nobody counted may be substantial."""
+    if trivial_max is None:
+        return lambda _: True
+    return lambda item: item.messages is not None and item.messages <= trivial_max

@@ -1,29 +1,28 @@
-"""From decisions to a plan: what stays and goes with each session, in the order of the run.
+"""From decisions to a plan: what goes with each session, in the order in which a run takes it.
 
-The files of a stored session are not judged. They follow its decision, whoever made it.
+The files of a stored session are not judged. They follow the decision about their session.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.item import ARCHIVED_KINDS, SESSION, Item
-from holdfast.model.plan import Action, Outlook, PlanItem
-from holdfast.policy.decision import (
-    IN_USE,
-    PINNED,
-    Decision,
-    in_use_because,
-    plan_item,
-)
+from holdfast.model.plan import Action, Outlook, Plan, PlanItem, Shortfall
+from holdfast.policy.decision import IN_USE, PINNED, Decision, in_use_because, plan_item
 from holdfast.policy.rules import Files
+from holdfast.policy.shared_bytes import SharedBytes
 
 FILES_STAY = "files stay"
 ROW_STAYS = "its row stays as history"
 
 #: Less free space than this is no reason to touch a store that nothing leaves.
 WORTH_RECLAIMING = 1024 * 1024
+#: Where the checkpoint store is over its cap, this much unused space is worth giving back.
+_WORTH_OVER_CAP = 16 * 1024
 
 
 def owned_files(items: Iterable[Item]) -> list[Item]:
@@ -31,7 +30,7 @@ def owned_files(items: Iterable[Item]) -> list[Item]:
 
 
 def files_in_use(owned: Iterable[Item]) -> Mapping[str, str]:
-    """What their files say of sessions that look dead: the evidence, by session.
+    """The evidence of life that files give of sessions that look dead, by session id.
 
     Somebody works with a session whose file is open, whatever its row says.
     """
@@ -42,26 +41,51 @@ def files_in_use(owned: Iterable[Item]) -> Mapping[str, str]:
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """What a store could give back, and when that is worth a run: once it amounts to `worth` bytes,
+    or once something has left the store. With `for_good`, what moves to the trash has not left."""
+
+    items: Sequence[Item] = ()
+    reason: str = "free pages and write-ahead log"
+    worth: int = WORTH_RECLAIMING
+    for_good: bool = False
+
+
+def checkpoint_space(inventory: CheckpointInventory, *, over: bool = False) -> Space:
+    """In a store `over` its cap, a little unused space is worth giving back."""
+    worth = _WORTH_OVER_CAP if over else WORTH_RECLAIMING
+    reason = "objects that no checkpoint holds"
+    return Space(items=inventory.space, reason=reason, worth=worth, for_good=True)
+
+
 class Draft:
     """The decisions of one plan, and the files that follow them.
 
-    A file whose session is no part of the plan is none either. `leaving` is how sessions leave,
-    `remains` the bytes that stay of those that do, by their source and by why they stay.
+    A file whose session is not part of the plan is not part of it either. `leaving` is how sessions
+    leave. `remains` has the bytes that stay of sessions that go, by source and by why they stay.
+    Where items share bytes, `shared` knows what each of them frees.
     """
 
     def __init__(
         self,
         decisions: Sequence[Decision],
-        owned: Iterable[Item],
         *,
-        is_pinned: Callable[[Item], bool],
+        trash: Sequence[Decision] = (),
+        owned: Iterable[Item] = (),
+        is_pinned: Callable[[Item], bool] = lambda _: False,
         files: Files = Files.WITH,
         leaving: Action = Action.REMOVE,
+        space: Space = Space(),  # noqa: B008 - frozen
+        shared: SharedBytes | None = None,
     ) -> None:
         self.decisions = decisions
+        self.trash = trash
         self.remains: Counter[tuple[str, str]] = Counter()
         self._files = files
         self._leaving = leaving
+        self._space = space
+        self._shared = shared
         self._sessions = {each.item.id: each for each in decisions if _is_session(each)}
         self._owned = [item for item in owned if item.session in self._sessions]
         self._pinned = {item.id for item in self._owned if is_pinned(item)}
@@ -76,7 +100,7 @@ class Draft:
             self.remains[session.item.source, ROW_STAYS] += session.item.bytes
 
     def _load(self, item: Item) -> None:
-        """Add a file to its session, or to what stays of it."""
+        """Add a file to its session, or to what stays of that session."""
         session = self._sessions[item.session]
         if item.id in self._pinned:
             self.remains[session.item.source, PINNED] += item.capped_bytes
@@ -87,12 +111,12 @@ class Draft:
             session.files += 1
 
     def counts(self, decision: Decision) -> bool:
-        """Whether there is something that could go: of rows that stay, only with files."""
+        """Whether it has anything that could go. A row that stays needs files for that."""
         return self._files is not Files.ONLY or not _is_session(decision) or decision.files > 0
 
-    def outlook(self, trash: Iterable[Decision]) -> Outlook:
-        """What `plan_items` would remove. A session's files have bytes of their own in it."""
-        gone = [each.item.bytes for each in (*trash, *self.decisions) if not each.kept]
+    def outlook(self) -> Outlook:
+        """What the plan would remove. The files of a session count with their own bytes."""
+        gone = [each.item.bytes for each in (*self.trash, *self.decisions) if not each.kept]
         gone += [
             item.bytes
             for item in self._owned
@@ -100,21 +124,42 @@ class Draft:
         ]
         return Outlook(removals=len(gone), bytes=sum(gone))
 
-    def plan_items(self, trash: Iterable[Decision], space: Sequence[Item]) -> tuple[PlanItem, ...]:
+    def plan(
+        self, home: str, now: float, *, command: str, shortfalls: Iterable[Shortfall] = ()
+    ) -> Plan:
+        items = tuple(self._plan_items())
+        return Plan(
+            home=home, command=command, made_at=now, items=items, shortfalls=tuple(shortfalls)
+        )
+
+    def _plan_items(self) -> Iterator[PlanItem]:
         """Everything, in the order of the run.
 
         Trash comes first: on a full disk it makes room for the undo copies of what follows.
-        Sessions come before their files, because a file may go only when its session has gone, and
-        space is given back when everything has gone that makes some.
+        Sessions come before their files, because a file may go only after its session has gone.
+        Space is given back last, after everything that makes some.
         """
         sessions = [self._session(each) for each in self._sessions.values()]
-        some_leave = any(item.action is self._leaving for item in sessions)
-        followers = [self._file(item, self._sessions[item.session]) for item in self._owned]
-        followers.sort(key=lambda item: item.kind)
-        orphans = [each.as_plan_item() for each in self.decisions if not _is_session(each)]
-        emptied = [each.as_plan_item() for each in trash]
-        given_back = _given_back(space) if some_leave or _is_worth_it(space) else ()
-        return (*emptied, *sessions, *followers, *orphans, *given_back)
+        files = [self._file(item, self._sessions[item.session]) for item in self._owned]
+        files.sort(key=lambda item: item.kind)
+        yield from self._others(self.trash)
+        yield from sessions
+        yield from files
+        yield from self._others(each for each in self.decisions if not _is_session(each))
+        left = self._frees if self._space.for_good else any(_leaves(item) for item in sessions)
+        if left or sum(item.bytes for item in self._space.items) >= self._space.worth:
+            for item in self._space.items:
+                yield plan_item(item, Action.RECLAIM, self._space.reason)
+
+    @property
+    def _frees(self) -> bool:
+        return any(not each.holds_space for each in (*self.trash, *self.decisions))
+
+    def _others(self, decisions: Iterable[Decision]) -> Iterator[PlanItem]:
+        freed = {} if self._shared is None else self._shared.freed
+        for each in decisions:
+            item = each.as_plan_item()
+            yield replace(item, bytes=freed[each]) if each in freed else item
 
     def _session(self, decision: Decision) -> PlanItem:
         item = decision.item
@@ -158,14 +203,9 @@ class Draft:
         return FILES_STAY if self._files is Files.NONE else None
 
 
+def _leaves(item: PlanItem) -> bool:
+    return item.action is not Action.KEEP
+
+
 def _is_session(decision: Decision) -> bool:
     return decision.item.kind == SESSION
-
-
-def _is_worth_it(space: Iterable[Item]) -> bool:
-    return sum(item.bytes for item in space) >= WORTH_RECLAIMING
-
-
-def _given_back(space: Iterable[Item]) -> Iterator[PlanItem]:
-    for item in space:
-        yield plan_item(item, Action.RECLAIM, "free pages and write-ahead log")

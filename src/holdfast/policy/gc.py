@@ -10,11 +10,10 @@ from holdfast.model.inventory import Inventory
 from holdfast.model.item import SESSION, Item
 from holdfast.model.plan import Action, Plan
 from holdfast.model.units import format_count, format_duration
-from holdfast.policy.decision import REASONS, Decision, hold
-from holdfast.policy.draft import Draft, files_in_use, owned_files
-from holdfast.policy.gc_rules import GcRules
-from holdfast.policy.lineage import Delegates
-from holdfast.policy.rules import Policy
+from holdfast.policy.decision import REASONS, Decision, Delegates
+from holdfast.policy.draft import Draft, Space, files_in_use, owned_files
+from holdfast.policy.planner import hold
+from holdfast.policy.rules import GcRules, Policy
 
 
 def plan_gc(
@@ -36,15 +35,15 @@ def plan_gc(
         for item in inventory.items
         if item.kind == SESSION
     ]
-    draft = Draft(decisions, owned, is_pinned=policy.pins_item)
+    draft = Draft(
+        decisions,
+        owned=owned,
+        is_pinned=policy.pins_item,
+        space=Space(items=inventory.space),
+    )
     delegates = Delegates(decisions, rules.trivial_max, keep_titled=rules.keep_titled)
     delegates.follow(each for each in decisions if not each.kept)
-    return Plan(
-        home=inventory.home,
-        command=command,
-        made_at=now,
-        items=draft.plan_items((), inventory.space),
-    )
+    return draft.plan(inventory.home, now, command=command)
 
 
 def _decide(

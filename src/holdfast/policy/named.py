@@ -1,20 +1,50 @@
-"""A plan for sessions that somebody named. No rule is asked; only the living are safe.
+"""Plans without rules: for items that somebody named, and for sessions that were abandoned.
 
-A pin protects from rules and caps, not from a person who names the session. Neither does a missing
-end, if it is proved that nobody goes on with the session: it can be deleted by name, and nothing
-else takes it. What is removed for good is removed everywhere: in the archive and in the trash, too.
+A pin protects from rules and caps, not from a person who names the item. Neither does a missing
+end, if it is proved that nobody will go on with the session: a person can delete it by name, and
+nothing else takes it. What is removed for good is removed everywhere, in the archive and in the
+trash too. Only the living are safe.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 
+from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import ARCHIVED_KINDS, SESSION, Item
-from holdfast.model.plan import Action, Plan
-from holdfast.policy.decision import Decision, spare_living
-from holdfast.policy.draft import Draft, files_in_use, owned_files
-from holdfast.policy.lineage import Along, Delegates
+from holdfast.model.plan import Action, Plan, PlanItem
+from holdfast.policy.decision import (
+    REASONS,
+    Along,
+    Decision,
+    Delegates,
+    in_use_because,
+    plan_item,
+    spare_living,
+)
+from holdfast.policy.draft import Draft, Space, checkpoint_space, files_in_use, owned_files
+from holdfast.policy.shared_bytes import SharedBytes
+
+
+def plan_all(
+    items: Iterable[Item],
+    home: str,
+    now: float,
+    *,
+    command: str,
+    reason: str,
+    undoable: bool = False,
+) -> Plan:
+    """Remove exactly these items."""
+    decisions = (Decision(item, Action.REMOVE, reason, undoable=undoable) for item in items)
+    return Plan(
+        home=home,
+        command=command,
+        made_at=now,
+        items=tuple(each.as_plan_item() for each in decisions),
+    )
 
 
 def plan_named(
@@ -28,10 +58,10 @@ def plan_named(
     action: Action = Action.REMOVE,
     along: Along | None = None,
 ) -> Plan:
-    """Remove or archive these sessions with their files; what else was scanned is no part of it.
+    """Remove or archive these sessions with their files; nothing else is part of the plan.
 
-    With `along`, such delegates of theirs go too, if they were scanned. `ids` may name sessions
-    that only the archive has: then their bundles go.
+    With `along`, their delegates go too, as far as they were scanned. `ids` may name sessions that
+    only the archive has: then their bundles go.
     """
     named = frozenset(ids)
     owned = owned_files(inventory.items)
@@ -52,13 +82,9 @@ def plan_named(
         for item in inventory.trash
         if for_good and item.session in gone
     ]
-    draft = Draft(decisions, owned, is_pinned=lambda _: False, leaving=action)
-    return Plan(
-        home=inventory.home,
-        command=command,
-        made_at=now,
-        items=draft.plan_items(trash, inventory.space),
-    )
+    space = Space(items=inventory.space)
+    draft = Draft(decisions, trash=trash, owned=owned, leaving=action, space=space)
+    return draft.plan(inventory.home, now, command=command)
 
 
 def _left_without_end(
@@ -76,7 +102,7 @@ def _followers(
     in_use: Mapping[str, str],
     along: Along,
 ) -> list[Decision]:
-    """The delegates that go along. Those that live, or hold too much, are no part of the plan."""
+    """The delegates that go too. Those that live, or hold too much, are not part of the plan."""
     others = [
         spare_living(item, in_use) or Decision(item, Action.KEEP, "")
         for item in inventory.items
@@ -89,3 +115,64 @@ def _is_named(item: Item, named: frozenset[str]) -> bool:
     if item.kind == SESSION:
         return item.id in named
     return item.kind in ARCHIVED_KINDS and not item.owned and item.session in named
+
+
+def plan_named_checkpoints(
+    ids: Collection[str] | None,
+    inventory: CheckpointInventory,
+    now: float,
+    *,
+    command: str,
+    undoable: bool,
+    legacy: bool = False,
+) -> Plan:
+    """Remove these checkpoints; None: all of them, and those that a take has hidden. With `legacy`
+    also what older layouts left."""
+    reason = "cleared on request" if ids is None else "dropped by name"
+
+    def removed(items: Iterable[Item]) -> list[Decision]:
+        return [Decision(item, Action.REMOVE, reason, undoable=undoable) for item in items]
+
+    live = [
+        spare_living(item, {}) or Decision(item, Action.REMOVE, reason, undoable=undoable)
+        for item in inventory.checkpoints
+        if ids is None or item.id in ids
+    ]
+    rotated = removed(inventory.rotated if ids is None else ())
+    older = removed(inventory.legacy if legacy else ())
+    draft = Draft(
+        (*rotated, *live, *older),
+        shared=SharedBytes(inventory, rotated=rotated, live=live, legacy=older),
+        space=checkpoint_space(inventory),
+    )
+    return draft.plan(inventory.home, now, command=command)
+
+
+def plan_endings(inventory: Inventory, now: float, *, command: str) -> Plan:
+    """End the sessions whose process is provably gone. Sessions that have an end are not part of
+    this plan.
+
+    An open file shows that somebody still works with a session, whatever happened to its process.
+    This plan removes nothing, and no plan that removes ends anything: a session counts as active at
+    the moment it was ended, and retention begins there.
+    """
+    in_use = files_in_use(owned_files(inventory.items))
+    alive = (item for item in inventory.items if item.kind == SESSION and item.alive is not None)
+    return Plan(
+        home=inventory.home,
+        command=command,
+        made_at=now,
+        items=tuple(_ended(item, in_use) for item in alive),
+    )
+
+
+def _ended(item: Item, in_use: Mapping[str, str]) -> PlanItem:
+    if item.abandoned is None or item.id in in_use:
+        evidence = in_use.get(item.id, item.alive or "")
+        return plan_item(item, Action.KEEP, in_use_because(evidence))
+    return plan_item(item, Action.END, _abandoned_because(item.abandoned), undoable=True)
+
+
+@lru_cache(REASONS)
+def _abandoned_because(evidence: str) -> str:
+    return f"abandoned: {evidence}"

@@ -1,4 +1,4 @@
-"""A policy: what to keep, as data."""
+"""A policy: what to keep, as data. One for sessions and files, one for checkpoints, one for gc."""
 
 from __future__ import annotations
 
@@ -102,7 +102,9 @@ class Policy:
     A source with limits of its own is judged by its own rules only. `trash_age` is how long
     undo copies stay; None leaves the trash alone. With `use_trash` off, removals are final.
     A delegate with at most `trivial_max` messages goes with the session it worked for. Sessions
-    that were archived in their own agent are judged only with `agent_archived`.
+    that were archived in their own agent are judged only with `agent_archived`. `leftovers` are
+    rules for what an agent left that no session owns, by the source of the leftover. A leftover
+    whose source is not named there stays: the agent may still want it.
     """
 
     everywhere: Limits = Limits()
@@ -112,6 +114,7 @@ class Policy:
     use_trash: bool = True
     trivial_max: int = TRIVIAL_MAX
     agent_archived: bool = False
+    leftovers: Mapping[str, Rules] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.trivial_max < 0:
@@ -120,7 +123,8 @@ class Policy:
     @property
     def empty(self) -> bool:
         """True when no rule and no cap says anything, whatever the trash is set to."""
-        return self.everywhere.empty and all(limits.empty for limits in self.by_source.values())
+        every = (self.everywhere, *self.by_source.values())
+        return all(limits.empty for limits in every) and not self.leftovers
 
     @property
     def has_rules(self) -> bool:
@@ -156,6 +160,71 @@ class Policy:
             return item.pinned
         matches = _any_of(self.pins)
         return bool(matches(item.id) or matches(item.session))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GcRules:
+    """After how many idle seconds a session goes that has no messages, or at most `trivial_max`.
+
+    0 turns a rule off. Agents title sessions by themselves, so a title protects a session only with
+    `keep_titled`.
+    """
+
+    empty_after: float = DAY
+    trivial_after: float = 7 * DAY
+    trivial_max: int = TRIVIAL_MAX
+    keep_titled: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if not value >= 0:
+                raise UsageError(f"{name} cannot be {value}: it must be 0 or more.")
+
+    @property
+    def takes_trivial(self) -> bool:
+        return self.trivial_after > 0 and self.trivial_max > 0
+
+    @property
+    def empty(self) -> bool:
+        return self.empty_after == 0 and not self.takes_trivial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPolicy:
+    """What to keep of checkpoints. The rules count inside each project; without a rule, everything
+    stays that the bounds leave.
+
+    A project that nobody touched for `stale_after` seconds goes as a whole, and so does one whose
+    directory is gone, unless `keep_orphans`. The same holds for single repositories of an older
+    layout; archives of these stay until the user asks with `legacy`. `max_count` bounds each
+    project, `max_bytes` everything in the checkpoint folder except older layouts. None: no bound.
+    `trash_age` is how long undo copies stay; None leaves the trash alone. With `use_trash` off,
+    removals are final.
+    """
+
+    rules: Rules = field(default_factory=Rules)
+    stale_after: float | None = None
+    max_count: int | None = None
+    max_bytes: int | None = None
+    keep_orphans: bool = False
+    legacy: bool = False
+    trash_age: float | None = 7 * DAY
+    use_trash: bool = True
+
+    def __post_init__(self) -> None:
+        if self.rules.max_age is not None:
+            raise UsageError("A checkpoint has no age of its own: its project goes whole.")
+        for name in ("stale_after", "max_count", "max_bytes"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise UsageError(f"{name} cannot be {value}: it must be 0 or more.")
+
+    def upkeep_only(self) -> CheckpointPolicy:
+        """A policy that removes nothing but old trash, and gives space back."""
+        return CheckpointPolicy(
+            keep_orphans=True, trash_age=self.trash_age, use_trash=self.use_trash
+        )
 
 
 @lru_cache(8)

@@ -3,6 +3,8 @@ not in it."""
 
 from __future__ import annotations
 
+import os
+
 from holdfast.model.session import Session, SessionFilter, Tokens
 
 # The store folds the case of these letters and of no others.
@@ -18,19 +20,25 @@ def matches(wanted: SessionFilter, session: Session) -> bool:
 def _texts_match(wanted: SessionFilter, session: Session) -> bool:
     return (
         _among(session.id, wanted.ids)
+        and not _listed(session.id, wanted.not_ids)
+        and session.id.startswith(wanted.id_prefix or "")
         and _among(session.source, wanted.sources)
+        and not _listed(session.source, wanted.not_sources)
         and _among(session.end_reason, wanted.end_reasons)
         and _contains(session.title, wanted.title)
+        and wanted.title_is in (None, session.title)
         and _contains(session.model, wanted.model)
         and wanted.routing_key in (None, session.routing_key)
         and wanted.parent_id in (None, session.parent_id)
-        and _below(session.cwd, wanted.cwd)
+        and _among(session.relation, wanted.relations)
+        and (wanted.cwd is None or _is_below(session.cwd, os.fspath(wanted.cwd)))
     )
 
 
 def _flags_match(wanted: SessionFilter, session: Session) -> bool:
     return (
         wanted.ended in (None, session.ended)
+        and wanted.roots in (None, session.parent_id is None)
         and wanted.titled in (None, session.title is not None)
         and wanted.pinned in (None, session.pinned)
         and not wanted.agent_archived  # such a flag is in the agent's own store
@@ -42,6 +50,8 @@ def _within(wanted: SessionFilter, session: Session) -> bool:
     return (
         (wanted.active_before is None or active < wanted.active_before)
         and (wanted.active_after is None or active > wanted.active_after)
+        and (wanted.started_before is None or session.started_at < wanted.started_before)
+        and (wanted.started_after is None or session.started_at > wanted.started_after)
         and _between(session.message_count, wanted.min_messages, wanted.max_messages)
         and _between(session.bytes, wanted.min_bytes, None)
         and _between(tokens, wanted.min_tokens, wanted.max_tokens)
@@ -51,8 +61,13 @@ def _within(wanted: SessionFilter, session: Session) -> bool:
     )
 
 
-def _among(value: str | None, wanted: tuple[str, ...] | None) -> bool:
-    return wanted is None or value in wanted
+def _among(value: str | None, wanted: object) -> bool:
+    return wanted is None or _listed(value, wanted)
+
+
+def _listed(value: str | None, texts: object) -> bool:
+    """Whether a text is in a list of a filter, which keeps its lists as tuples."""
+    return isinstance(texts, tuple) and value in texts
 
 
 def _contains(value: str | None, wanted: str | None) -> bool:
@@ -61,10 +76,8 @@ def _contains(value: str | None, wanted: str | None) -> bool:
     return value is not None and wanted.translate(_LOWER) in value.translate(_LOWER)
 
 
-def _below(value: str | None, wanted: str | None) -> bool:
+def _is_below(value: str | None, wanted: str) -> bool:
     """The folder itself, and everything in it."""
-    if wanted is None:
-        return True
     folder = wanted.rstrip("/")
     return value is not None and (value == (folder or "/") or value.startswith(folder + "/"))
 

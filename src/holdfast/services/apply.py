@@ -14,7 +14,7 @@ from holdfast.model.given import instance
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Outcome, Report, Result
-from holdfast.ports import Clock, Home, Keeper, Progress
+from holdfast.ports import Clock, Doer, Home, Progress
 from holdfast.services.carry_out import carry_out
 from holdfast.services.settle import settle, settle_if_needed
 from holdfast.services.silent import Silent
@@ -23,7 +23,7 @@ from holdfast.services.silent import Silent
 def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = None) -> Report:
     """Do what the plan says. When that is nothing, only a killed run is settled."""
     instance(plan, Plan, "A plan")
-    if not hasattr(home, "keeper"):
+    if not hasattr(home, "doer"):
         raise UsageError(f"A plan is applied to a home that `open_home` opened, not to {home!r}.")
     if plan.home != str(home.root):
         raise PlanFileError(
@@ -38,8 +38,8 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
         settle(log, home, clock=clock)
         coming = _coming(home, steps)
         with log.begin(action=OperationAction.REMOVE, command=plan.command, at=clock()) as journal:
-            for keeper, items in coming:
-                keeper.prepare(items)
+            for doer, items in coming:
+                doer.prepare(items)
             return carry_out(
                 journal,
                 (
@@ -55,13 +55,13 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
             )
 
 
-def _coming(home: Home, steps: Sequence[PlanItem]) -> Sequence[tuple[Keeper, Sequence[PlanItem]]]:
-    """What each keeper is to be told. A home that lets nobody in says so before there is an
+def _coming(home: Home, steps: Sequence[PlanItem]) -> Sequence[tuple[Doer, Sequence[PlanItem]]]:
+    """What each doer is to be told. A home that lets nobody in says so before there is an
     operation that it would leave unfinished."""
     coming: dict[tuple[str, Action], list[PlanItem]] = defaultdict(list)
     for item in steps:
         coming[item.kind, item.action].append(item)
-    return [(home.keeper(kind, action), items) for (kind, action), items in coming.items()]
+    return [(home.doer(kind, action), items) for (kind, action), items in coming.items()]
 
 
 @dataclass(slots=True)
@@ -70,9 +70,9 @@ class _Removing:
 
     stayed: set[str] = field(default_factory=set)
 
-    def act(self, keeper: Keeper, batch: Sequence[Removal]) -> Sequence[Outcome]:
+    def act(self, doer: Doer, batch: Sequence[Removal]) -> Sequence[Outcome]:
         going = [each for each in batch if each.item.goes_with not in self.stayed]
-        done = iter(keeper.remove(going) if going else ())
+        done = iter(doer.do(going) if going else ())
         outcomes = [
             _stays(each) if each.item.goes_with in self.stayed else next(done) for each in batch
         ]

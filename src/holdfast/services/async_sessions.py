@@ -11,10 +11,10 @@ import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from holdfast.model.given import instance
-from holdfast.model.session import Message
+from holdfast.model.session import Message, SessionRef
 from holdfast.services.sessions import Sessions
 
 P = ParamSpec("P")
@@ -58,12 +58,23 @@ class AsyncSessions:
 
     create = _off_loop(Sessions.create)
     append = _off_loop(Sessions.append)
+    replace_messages = _off_loop(Sessions.replace_messages)
+    take_back = _off_loop(Sessions.take_back)
+    compact = _off_loop(Sessions.compact)
+    update = _off_loop(Sessions.update)
     end = _off_loop(Sessions.end)
     reopen = _off_loop(Sessions.reopen)
     rename = _off_loop(Sessions.rename)
     pin = _off_loop(Sessions.pin)
     get = _off_loop(Sessions.get)
+    resolve = _off_loop(Sessions.resolve)
     find = _off_loop(Sessions.find)
+    count = _off_loop(Sessions.count)
+    sources = _off_loop(Sessions.sources)
+    ancestors = _off_loop(Sessions.ancestors)
+    children = _off_loop(Sessions.children)
+    descendants = _off_loop(Sessions.descendants)
+    tip = _off_loop(Sessions.tip)
     search = _off_loop(Sessions.search)
     current = _off_loop(Sessions.current)
     reset = _off_loop(Sessions.reset)
@@ -72,21 +83,34 @@ class AsyncSessions:
     end_abandoned = _off_loop(Sessions.end_abandoned)
 
     async def messages(
-        self, session_id: str, *, after: int = 0, limit: int | None = None
+        self,
+        session: SessionRef,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int | None = None,
+        last: int | None = None,
+        with_replaced: bool = False,
     ) -> AsyncIterator[Message]:
-        """The messages of a session in order, fetched a page at a time."""
+        """As `Sessions.messages`, fetched a page at a time; the `last` ones all at once."""
         remaining = limit
         while remaining is None or remaining > 0:
             page = _PAGE if remaining is None else min(_PAGE, remaining)
-            read = functools.partial(_page, self.sessions, session_id, after, page)
-            found = await asyncio.get_running_loop().run_in_executor(self._worker, read)
+            found = await self._list(
+                session,
+                after=after,
+                before=before,
+                limit=page if last is None else limit,
+                last=last,
+                with_replaced=with_replaced,
+            )
             for message in found:
                 yield message
-            if len(found) < page:
+            if len(found) < page or last is not None:
                 return
             after = found[-1].number or after
             remaining = None if remaining is None else remaining - len(found)
 
-
-def _page(sessions: Sessions, session_id: str, after: int, limit: int) -> list[Message]:
-    return list(sessions.messages(session_id, after=after, limit=limit))
+    @_off_loop
+    def _list(sessions: Sessions, *args: Any, **wanted: Any) -> list[Message]:  # noqa: N805 - it is wrapped
+        return list(sessions.messages(*args, **wanted))

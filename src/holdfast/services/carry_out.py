@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from holdfast.model.operation import Removal
 from holdfast.model.report import Outcome, Report
-from holdfast.ports import Clock, Home, Journal, Keeper, Progress
+from holdfast.ports import Clock, Doer, Home, Journal, Progress
 
 #: Small enough that a stop is quick and a kill leaves little to settle, large enough that the
 #: flushes a batch costs do not matter.
 BATCH = 1_000
 _BATCH_BYTES = 64 * 1024 * 1024
 
-Act = Callable[[Keeper, Sequence[Removal]], Sequence[Outcome]]
+Act = Callable[[Doer, Sequence[Removal]], Sequence[Outcome]]
 
 
 def carry_out(
@@ -36,7 +36,7 @@ def carry_out(
             stopped = "stopped by the user"
             break
         journal.intend(batch)
-        done = act(keeper_of(home, batch), batch)
+        done = act(doer_of(home, batch), batch)
         journal.record(batch, done)
         outcomes += done
         progress.step(label, len(outcomes), total)
@@ -45,7 +45,7 @@ def carry_out(
 
 
 def batches(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
-    """Cut into batches of one kind and action each, because those have one keeper."""
+    """Cut into batches of one kind and action each, because those have one doer."""
     for _, alike in itertools.groupby(
         removals, key=lambda each: (each.item.kind, each.item.action)
     ):
@@ -61,5 +61,5 @@ def batches(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
             yield tuple(batch)
 
 
-def keeper_of(home: Home, batch: Sequence[Removal]) -> Keeper:
-    return home.keeper(batch[0].item.kind, batch[0].item.action)
+def doer_of(home: Home, batch: Sequence[Removal]) -> Doer:
+    return home.doer(batch[0].item.kind, batch[0].item.action)

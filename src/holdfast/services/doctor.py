@@ -67,7 +67,7 @@ def mend(home: Home, found: Diagnosis, *, clock: Clock, progress: Progress) -> R
         settled = settle(log, home, clock=clock)
         left = home.archive.leftovers()
         if left:
-            home.keeper(ARCHIVED).prepare(())
+            home.doer(ARCHIVED).prepare(())
             taken = len(left) - len(home.archive.leftovers())
             step = f"took {format_count(taken, 'file')} of earlier versions into the archive"
             done.append(Repair(steps=(step,)))

@@ -19,14 +19,13 @@ from holdfast.model.event import Event
 from holdfast.model.item import ARCHIVED
 from holdfast.model.maintenance import MaintenanceResult, Marker, Skipped, Step, StepResult
 from holdfast.model.plan import Shortfall
-from holdfast.model.report import Report
 from holdfast.model.session import SessionFilter
 from holdfast.model.units import format_count
-from holdfast.policy.headroom import CapUse, cap_uses
+from holdfast.policy.cap_use import CapUse, cap_uses
 from holdfast.policy.rules import DAY, Policy
 from holdfast.policy.schedule import is_due, next_due
 from holdfast.ports import Clock, Home, MaintenanceGate, Notifier, Progress
-from holdfast.services.apply import apply
+from holdfast.services.bounds import bound, bound_checkpoints
 from holdfast.services.events import (
     cap_events,
     failure_events,
@@ -35,14 +34,10 @@ from holdfast.services.events import (
     shortfall_events,
 )
 from holdfast.services.notify import fresh, remember, tell
-from holdfast.services.prune_checkpoints import bound_checkpoints
 from holdfast.services.settle import settle_if_needed
 from holdfast.services.silent import Silent
-from holdfast.services.upkeep import COMMAND, checkpoint_policy, plan_step, steps_of
+from holdfast.services.upkeep import COMMAND, StepPlan, checkpoint_policy, plan_step, steps_of
 
-#: How often to plan anew when a size cap was not reached: what a session takes is an estimate
-#: until its pages are given back.
-ROUNDS = 3
 _INTERNAL = "internal"
 _log = logging.getLogger("holdfast")
 
@@ -201,7 +196,7 @@ class _Run:
         note = f"settled: operation {', '.join(left)}" if left else ""
         if self.home.archive.leftovers():
             with self.home.log.writing(COMMAND):
-                self.home.keeper(ARCHIVED).prepare(())
+                self.home.doer(ARCHIVED).prepare(())
         return StepResult(step=Step.SETTLE, note=note)
 
     def _forget(self) -> StepResult:
@@ -215,30 +210,23 @@ class _Run:
         return StepResult(step=Step.LOG, note=f"dropped: {format_count(dropped, 'operation')}")
 
     def _carry_out(self, step: Step) -> StepResult:
-        """Plan and apply; again while a size cap is exceeded and something more can go."""
         if step is Step.CHECKPOINTS:
             return self._bound_checkpoints()
-        caps = self._policy_of(step)
-        reports: list[Report] = []
-        while True:
-            made = plan_step(
-                step, self.home, self.settings, now=self.clock(), progress=self.progress
-            )
-            over = any(use.exceeded for use in cap_uses(caps, made.inventory) if use.in_bytes)
-            if reports and not (over and made.plan.removals):
-                break
-            if step is Step.AUTO_ARCHIVE and made.plan.removals:
-                self.home.archive.check()  # one clear error, not one for each session
-            reports.append(apply(made.plan, self.home, clock=self.clock, progress=self.progress))
-            last = len(reports) == ROUNDS or not _has_size_cap(caps)
-            if last or self.progress.stop_requested():
-                break
+        reports, made = bound(
+            self.home, partial(self._planned, step), clock=self.clock, progress=self.progress
+        )
         return StepResult(
             step=step,
-            reports=tuple(report for report in reports if report.operation is not None),
+            reports=tuple(reports),
             shortfalls=made.plan.shortfalls,
             note=made.note,
         )
+
+    def _planned(self, step: Step) -> StepPlan:
+        made = plan_step(step, self.home, self.settings, now=self.clock(), progress=self.progress)
+        if step is Step.AUTO_ARCHIVE and made.plan.removals:
+            self.home.archive.check()  # one clear error, not one for each session
+        return made
 
     def _bound_checkpoints(self) -> StepResult:
         reports, made = bound_checkpoints(
@@ -249,12 +237,6 @@ class _Run:
             progress=self.progress,
         )
         return StepResult(step=Step.CHECKPOINTS, reports=tuple(reports), shortfalls=made.shortfalls)
-
-    def _policy_of(self, step: Step) -> Policy:
-        """The one whose caps a step has to reach."""
-        if step is Step.ARCHIVE:
-            return self.settings.archive_policy()
-        return self.settings.policy() if step is Step.PRUNE else Policy()
 
     def _look(self, steps: list[StepResult]) -> list[Event]:
         """How things stand after the run. What cannot be seen is one more step that failed."""
@@ -329,11 +311,6 @@ def _still_over(uses: Iterable[CapUse], unreached: Sequence[Shortfall]) -> list[
 
 def _has_cap(policy: Policy) -> bool:
     return any(not limits.caps.empty for limits in (policy.everywhere, *policy.by_source.values()))
-
-
-def _has_size_cap(policy: Policy) -> bool:
-    every = (policy.everywhere, *policy.by_source.values())
-    return any(limits.caps.max_bytes is not None for limits in every)
 
 
 def _guarded(step: Step, work: Callable[[], StepResult]) -> StepResult:

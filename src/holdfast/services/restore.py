@@ -57,7 +57,7 @@ def restore(
                     Removal(operation=journal.operation, number=number, item=_item(each))
                     for number, each in enumerate(sessions)
                 ),
-                lambda keeper, batch: keeper.bring_back(batch),
+                lambda doer, batch: doer.undo(batch),
                 home,
                 total=len(sessions),
                 label="restoring",

@@ -11,7 +11,7 @@ from holdfast.model.item import PROJECT, UNKNOWN_SOURCE
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.ports import CheckpointStore, Clock, Home, Keeper, Progress
+from holdfast.ports import CheckpointStore, Clock, Doer, Home, Progress
 from holdfast.services.carry_out import carry_out
 from holdfast.services.settle import settle
 from holdfast.services.silent import Silent
@@ -101,8 +101,8 @@ class _Performing:
         self._shown = shown
         self._done: Rollback | HoldfastError | None = None
 
-    def act(self, _: Keeper, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """As the keeper does it; what was written and deleted has no place in an outcome."""
+    def act(self, _: Doer, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        """As the doer does it; what was written and deleted has no place in an outcome."""
         outcomes = []
         for removal in batch:
             outcome, self._done = perform(

@@ -1,4 +1,4 @@
-"""Sessions as an agent uses them: created, appended to, reset, held, ended.
+"""Sessions as an agent writes them: created, appended to, reset, held, ended.
 
 The store keeps; the policies decide about limits; this puts them together. Everything that
 belongs together happens in one transaction of the store.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeAlias
 
 from holdfast.errors import HoldfastError, SessionExistsError, UsageError
 from holdfast.model import given
@@ -22,20 +22,26 @@ from holdfast.model.alert import Alert
 from holdfast.model.ids import new_cron_id, new_id
 from holdfast.model.lease import Holder
 from holdfast.model.places import StrPath, without_tilde
-from holdfast.model.search import Search
 from holdfast.model.session import (
+    COMPACTED,
+    TAKEN_BACK,
+    UNCHANGED,
+    Addition,
     EndReason,
-    Hit,
     Json,
     Message,
     Relation,
     Session,
-    SessionFilter,
-    SessionOrder,
+    SessionChange,
+    SessionRef,
+    Tokens,
+    Unchanged,
+    id_of,
 )
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript, is_idle
 from holdfast.policy.limits import alerts, is_over
 from holdfast.ports import Clock, Processes, SessionFiles, SessionStore
+from holdfast.services.session_reader import SessionReader, check_known
 from holdfast.services.transcript_lines import transcript_line
 
 _log = logging.getLogger("holdfast")
@@ -44,6 +50,13 @@ _LONGEST_KEY = 512
 _LONGEST_SOURCE = 64
 #: An id is a second and 24 bits of chance: where thousands begin at once, two may meet.
 _TRIES = 8
+#: In a line of a transcript: how many of the messages before it the lines after it replace.
+REPLACES = "holdfast_replaces"
+
+#: A message, or a mapping with the names of its fields.
+MessageLike: TypeAlias = Message | Mapping[str, Any]
+_MESSAGE_FIELDS = frozenset(each.name for each in fields(Message))
+_TOKEN_FIELDS = frozenset(each.name for each in fields(Tokens))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +69,7 @@ class Appended:
     continued_as: Session | None = None
 
 
-class Sessions:
+class Sessions(SessionReader):
     """The session store an agent embeds. Safe to share between threads."""
 
     def __init__(
@@ -70,7 +83,7 @@ class Sessions:
         random_hex: Callable[[], str],
         on_alert: Callable[[Alert], None] | None = None,
     ) -> None:
-        self._store = store
+        super().__init__(store)
         self._files = files
         self._processes = processes
         self._options = options
@@ -116,7 +129,7 @@ class Sessions:
         title: str | None = None,
         cwd: StrPath | None = None,
         model: str | None = None,
-        parent_id: str | None = None,
+        parent_id: SessionRef | None = None,
         relation: Relation | str | None = None,
         routing_key: str | None = None,
         extra: Mapping[str, Json] | None = None,
@@ -130,8 +143,6 @@ class Sessions:
         for what, value in texts.items():
             if value is not None:
                 given.instance(value, str, what)
-        if parent_id is not None:
-            given.text(parent_id, "The id of a parent")
         if extra is not None:
             given.mapping(extra, "The extra fields of a session")
         new = Session(
@@ -142,8 +153,8 @@ class Sessions:
             title=title,
             cwd=None if folder is None else without_tilde(folder),
             model=model,
-            parent_id=parent_id,
-            relation=None if relation is None else _relation(relation),
+            parent_id=None if parent_id is None else id_of(parent_id, "The id of a parent"),
+            relation=None if relation is None else Relation.of(relation),
             routing_key=None if routing_key is None else _checked_key(routing_key),
             extra=extra or {},
         )
@@ -152,37 +163,71 @@ class Sessions:
             self._hold_anew(created.id, now)
         return created
 
-    def append(self, session_id: str, *messages: Message) -> Appended:
+    def append(self, session: SessionRef, *messages: MessageLike) -> Appended:
         """Store messages in order; they are durable when this returns.
 
         A session that passes a limit is ended and goes on as a new one, which takes over its
         routing key: see `continued_as`.
         """
-        given.text(session_id, "A session id")
-        for message in messages:
-            given.instance(message, Message, "A message")
+        session_id, made = id_of(session), [_message(each) for each in messages]
         now = self._clock()
         # No transaction around these: the store prepares messages before it takes its lock, and
         # what a kill in between leaves undone, the next append does.
         self._hold(session_id, now)
-        added = self._store.append(session_id, messages, now=now)
-        self._write_transcript(added.after, messages, now)
-        raised = alerts(self._options.limits, added.before, added.after)
-        for alert in raised:
-            self._tell(alert)
-        if not is_over(self._options.limits, added.after):
-            return Appended(session=added.after, numbers=added.numbers, alerts=raised)
-        continued = self._continue_full(session_id, now)
-        return Appended(
-            session=self._store.get(session_id),
-            numbers=added.numbers,
-            alerts=raised,
-            continued_as=continued,
+        added = self._store.append(session_id, made, now=now)
+        self._write_transcript(added.after, made, now)
+        return self._within_limits(added, now)
+
+    def replace_messages(
+        self, session: SessionRef, messages: Iterable[MessageLike], *, after: int = 0
+    ) -> Appended:
+        """Let messages take the place of all that follow the one numbered `after`: a turn that is
+        tried again, or a conversation that was edited.
+
+        Nothing is lost. A message that is stored already, with its number and unchanged, stays. One
+        that is not among the given messages is taken back: it is kept as history, and what it used
+        stays counted. All of it happens at once, or nothing.
+        """
+        return self._replace(session, messages, after, TAKEN_BACK)
+
+    def take_back(self, session: SessionRef, from_number: int) -> Appended:
+        """Take back the message with this number and all that follow it, as an undo of a turn."""
+        first = given.whole(from_number, "The number of a message")
+        return self._replace(session, (), max(0, first - 1), TAKEN_BACK)
+
+    def compact(
+        self, session: SessionRef, messages: Iterable[MessageLike], *, after: int = 0
+    ) -> Appended:
+        """Go on with fewer messages: a summary, and those of the present ones that stay, as
+        `messages` gives them.
+
+        The others are kept as history. They were said: they still count, and a search finds them.
+        """
+        return self._replace(session, messages, after, COMPACTED)
+
+    def update(
+        self,
+        session: SessionRef,
+        *,
+        model: str | Unchanged | None = UNCHANGED,
+        cwd: StrPath | Unchanged | None = UNCHANGED,
+        extra: Mapping[str, Json] | Unchanged = UNCHANGED,
+    ) -> Session:
+        """Change the model, the folder or the extra fields of a session; None clears the first two.
+        `extra` takes the place of all that the host had stored there."""
+        for what, value in (("A model", model), ("A folder", cwd)):
+            if not isinstance(value, Unchanged | os.PathLike) and value is not None:
+                given.instance(value, str, what)
+        if not isinstance(extra, Unchanged):
+            given.mapping(extra, "The extra fields of a session")
+        folder = cwd if isinstance(cwd, Unchanged) or cwd is None else without_tilde(cwd)
+        return self._store.update(
+            id_of(session), SessionChange(model=model, cwd=folder, extra=extra)
         )
 
-    def end(self, session_id: str, reason: str = EndReason.ENDED) -> Session:
+    def end(self, session: SessionRef, reason: str = EndReason.ENDED) -> Session:
         """End a session; the first end is the one that counts."""
-        given.text(session_id, "A session id")
+        session_id = id_of(session)
         if not given.instance(reason, str, "The reason of an end"):
             raise UsageError("A session ends for a reason; it cannot be empty.")
         with self._store.transaction():
@@ -190,73 +235,20 @@ class Sessions:
             self._release(session_id)
         return ended
 
-    def reopen(self, session_id: str) -> Session:
-        given.text(session_id, "A session id")
-        now = self._clock()
+    def reopen(self, session: SessionRef) -> Session:
+        session_id, now = id_of(session), self._clock()
         with self._store.transaction():
             reopened = self._store.reopen(session_id, at=now)
             self._hold_anew(session_id, now)
         return reopened
 
-    def rename(self, session_id: str, title: str | None) -> Session:
+    def rename(self, session: SessionRef, title: str | None) -> Session:
         if title is not None:
             given.instance(title, str, "A title")
-        return self._store.rename(given.text(session_id, "A session id"), title)
+        return self._store.rename(id_of(session), title)
 
-    def pin(self, session_id: str, pinned: bool = True) -> Session:
-        return self._store.pin(given.text(session_id, "A session id"), pinned)
-
-    def get(self, session_id: str) -> Session:
-        return self._store.get(given.text(session_id, "A session id"))
-
-    def find(
-        self,
-        wanted: SessionFilter | None = None,
-        *,
-        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> Sequence[Session]:
-        return self._store.find(
-            _filter(wanted),
-            order_by=order_by,
-            limit=None if limit is None else given.whole(limit, "A limit"),
-            offset=given.whole(offset, "An offset"),
-        )
-
-    def messages(
-        self, session_id: str, *, after: int = 0, limit: int | None = None
-    ) -> Iterator[Message]:
-        return self._store.messages(
-            given.text(session_id, "A session id"),
-            after=given.whole(after, "The number of a message"),
-            limit=None if limit is None else given.whole(limit, "A limit"),
-        )
-
-    def search(
-        self,
-        text: str,
-        *,
-        wanted: SessionFilter | None = None,
-        roles: tuple[str, ...] | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        limit: int = 20,
-        offset: int = 0,
-        substring: bool = False,
-    ) -> Sequence[Hit]:
-        return self._store.search(
-            Search(
-                text=given.instance(text, str, "A query"),
-                wanted=_filter(wanted),
-                roles=roles,
-                since=since,
-                until=until,
-                limit=given.whole(limit, "A limit"),
-                offset=given.whole(offset, "An offset"),
-                substring=substring,
-            )
-        )
+    def pin(self, session: SessionRef, pinned: bool = True) -> Session:
+        return self._store.pin(id_of(session), pinned)
 
     def current(self, routing_key: str, *, source: str) -> Session:
         """The session that a routing key leads to; a new one when there is none, when it has
@@ -285,21 +277,21 @@ class Sessions:
         self._clear_files(self._store.get(found.id))
         return fresh
 
-    def dump_request(self, session_id: str, request: Mapping[str, Json]) -> Path:
+    def dump_request(self, session: SessionRef, request: Mapping[str, Json]) -> Path:
         """Keep a request for debugging, as a file that belongs to the session."""
-        self.get(session_id)
+        session_id = self.get(session).id
         stamp = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%d_%H%M%S_%f")
         return self._files.dump_request(session_id, stamp, request)
 
-    def delivered(self, session_id: str) -> Session:
+    def delivered(self, session: SessionRef) -> Session:
         """Say that the result of a session, of a cron job as a rule, has reached its reader.
 
         The session ends; where `remove_after_delivery` is set it leaves the store as well, with
         its files, and can be brought back with `undo` until the trash is emptied.
         """
-        ended = self.end(session_id, EndReason.DELIVERED)
+        ended = self.end(session, EndReason.DELIVERED)
         if self._options.remove_after_delivery and not ended.pinned:
-            with _harmless(f"removing session {session_id} after delivery"):
+            with _harmless(f"removing session {ended.id} after delivery"):
                 self._files.remove_whole(ended, "delivered")
         return ended
 
@@ -312,6 +304,37 @@ class Sessions:
         if not self._options.abandoned_after:
             return []
         return [self._store.get(each) for each in self._files.end_abandoned()]
+
+    def _replace(
+        self, session: SessionRef, messages: Iterable[MessageLike], after: int, mark: str
+    ) -> Appended:
+        session_id, made = id_of(session), [_message(each) for each in messages]
+        after = given.whole(after, "The number of a message")
+        now = self._clock()
+        self._hold(session_id, now)
+        added = self._store.replace(session_id, made, after=after, mark=mark, now=now)
+        written = made[added.kept :]
+        if added.replaced:
+            # A transcript only grows: it says how many of its messages the next lines replace.
+            note = Message("holdfast", extra={TAKEN_BACK: True, REPLACES: added.replaced})
+            written = [note, *written]
+        self._write_transcript(added.after, written, now)
+        return self._within_limits(added, now)
+
+    def _within_limits(self, added: Addition, now: float) -> Appended:
+        """Say which limits were passed, and go on in a new session when it has to be."""
+        raised = alerts(self._options.limits, added.before, added.after)
+        for alert in raised:
+            self._tell(alert)
+        if not is_over(self._options.limits, added.after):
+            return Appended(session=added.after, numbers=added.numbers, alerts=raised)
+        continued = self._continue_full(added.after.id, now)
+        return Appended(
+            session=self._store.get(added.after.id),
+            numbers=added.numbers,
+            alerts=raised,
+            continued_as=continued,
+        )
 
     def _stored(self, new: Session) -> Session:
         """Store a session whose id is made up: if that is taken, under another."""
@@ -355,10 +378,8 @@ class Sessions:
             if not full.ended:
                 fresh = self._continue(full, EndReason.LIMIT, now)
             else:
-                wanted = SessionFilter(parent_id=session_id)
-                found = self._store.find(wanted, order_by=SessionOrder.STARTED)
-                follows = [each for each in found if each.relation is Relation.CONTINUATION]
-                return follows[0] if follows else None
+                follows = self.children(session_id, relation=(Relation.CONTINUATION,))
+                return follows[-1] if follows else None
         self._clear_files(self._store.get(session_id))
         return fresh
 
@@ -417,12 +438,22 @@ def _harmless(doing: str) -> Iterator[None]:
         _log.error("%s failed: %s", doing, error.message)
 
 
-def _filter(wanted: SessionFilter | None) -> SessionFilter:
-    """The filter, its folder as sessions have it."""
-    if wanted is None:
-        return SessionFilter()
-    checked = given.instance(wanted, SessionFilter, "A filter")
-    return checked if checked.cwd is None else replace(checked, cwd=without_tilde(checked.cwd))
+def _message(value: MessageLike) -> Message:
+    """A message as a host has it; raises `UsageError` for a name that no message has."""
+    if isinstance(value, Message):
+        return value
+    if not isinstance(value, Mapping):
+        raise UsageError(f"A message must be a Message or a dict, not {given.shown(value)}.")
+    for name in value:
+        check_known(name, _MESSAGE_FIELDS, "A message")
+    if "role" not in value:
+        raise UsageError(f"A message needs a role: {given.shown(dict(value))}.")
+    tokens = value.get("tokens")
+    if not isinstance(tokens, Mapping):
+        return Message(**value)
+    for name in tokens:
+        check_known(name, _TOKEN_FIELDS, "A count of tokens")
+    return Message(**{**value, "tokens": Tokens(**tokens)})
 
 
 def _checked_source(source: str) -> str:
@@ -443,11 +474,3 @@ def _checked_key(key: str) -> str:
     ):
         raise UsageError(f"A routing key has 1 to {_LONGEST_KEY} printable characters.")
     return key
-
-
-def _relation(text: Relation | str) -> Relation:
-    try:
-        return Relation(text)
-    except ValueError:
-        known = ", ".join(Relation)
-        raise UsageError(f"{text!r} is no relation; there are {known}.") from None

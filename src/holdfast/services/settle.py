@@ -9,7 +9,7 @@ from holdfast.errors import UNREADABLE, BusyError, in_words
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.report import Outcome, Result
 from holdfast.ports import Clock, Home, LogWriter
-from holdfast.services.carry_out import batches, keeper_of
+from holdfast.services.carry_out import batches, doer_of
 
 INTERRUPTED = "interrupted; settled by a later run"
 
@@ -34,8 +34,8 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
         returning = unfinished.action is not OperationAction.REMOVE
         with unfinished.resume() as journal:
             for batch in batches(unfinished.pending):
-                keeper = keeper_of(home, batch)
-                act = keeper.bring_back if returning else keeper.settle
+                doer = doer_of(home, batch)
+                act = doer.undo if returning else doer.settle
                 journal.record(batch, _settled(act, batch))
             journal.finish(at=clock(), stopped=INTERRUPTED)
         settled.append(unfinished.operation)

@@ -18,9 +18,8 @@ from holdfast.model.session import Session, SessionFilter, SessionOrder
 from holdfast.model.session_file import SessionFile
 from holdfast.model.stats import Share, StoreStats
 from holdfast.policy.costs import costs
-from holdfast.policy.gc_rules import GcRules
 from holdfast.policy.prices import Prices
-from holdfast.policy.rules import Policy
+from holdfast.policy.rules import GcRules, Policy
 from holdfast.ports import Home, Progress, SessionStore
 from holdfast.services.checkpoint_count import CheckpointCount, count_checkpoints
 from holdfast.services.large_files import largest_files

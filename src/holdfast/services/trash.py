@@ -8,7 +8,7 @@ from dataclasses import replace
 from holdfast.errors import UsageError
 from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, SPACE, UNKNOWN_SOURCE
 from holdfast.model.plan import Action, Plan, PlanItem
-from holdfast.policy.retention import plan_all
+from holdfast.policy.named import plan_all
 from holdfast.ports import Home
 
 

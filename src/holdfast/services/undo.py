@@ -19,7 +19,7 @@ from holdfast.model.operation import (
 from holdfast.model.plan import Action
 from holdfast.model.report import Report
 from holdfast.ports import Clock, Home, Progress
-from holdfast.services.carry_out import batches, carry_out, keeper_of
+from holdfast.services.carry_out import batches, carry_out, doer_of
 from holdfast.services.settle import settle
 from holdfast.services.silent import Silent
 
@@ -65,14 +65,14 @@ def _undo(
         settle(writer, home, clock=clock)
         target, removals = preview(home, operation_id)
         for batch in batches(removals):
-            keeper_of(home, batch)  # a home that lets nobody in says so before anything is written
+            doer_of(home, batch)  # a home that lets nobody in says so before anything is written
         with writer.begin(
             action=OperationAction.UNDO, command=f"undo {target.id}", at=clock(), undoes=target.id
         ) as journal:
             report = carry_out(
                 journal,
                 removals,
-                lambda keeper, batch: keeper.bring_back(batch),
+                lambda doer, batch: doer.undo(batch),
                 home,
                 total=len(removals),
                 label="bringing back",

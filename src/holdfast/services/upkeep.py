@@ -3,40 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from holdfast.config import Settings
-from holdfast.config.key import SESSIONS
-from holdfast.config.keys_lifecycle import ABANDONED_HOURS
 from holdfast.errors import HoldfastError
 from holdfast.model.inventory import Inventory
 from holdfast.model.maintenance import Step
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
-from holdfast.policy.checkpoint_rules import CheckpointPolicy
-from holdfast.policy.retention import plan, plan_upkeep
-from holdfast.policy.rules import Files
-from holdfast.policy.waiting import with_waiting
+from holdfast.policy.cap_use import cap_uses, with_waiting
+from holdfast.policy.planner import plan, plan_upkeep
+from holdfast.policy.rules import CheckpointPolicy, Files, Policy
 from holdfast.ports import Archive, Home, Progress
-from holdfast.services.endings import plan_home_endings
-from holdfast.services.gc import plan_home_gc
-from holdfast.services.prune import archive_inventory
-from holdfast.services.prune_checkpoints import plan_prune_checkpoints
+from holdfast.services.plans import (
+    archive_inventory,
+    plan_home_endings,
+    plan_home_gc,
+    plan_prune_checkpoints,
+)
 
 COMMAND = "maintain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
-    """The plan of one step, and the inventory that it was made from. `if_archived` is the plan as
-    it is when nothing waits for the archive any more, where that makes a difference."""
+    """The plan of one step, and the inventory that it was made from. `caps` is the policy whose
+    caps the step has to reach. `if_archived` is the plan as it is once nothing waits for the
+    archive any more, where that makes a difference."""
 
     step: Step
     plan: Plan
     inventory: Inventory
     note: str = ""
+    caps: Policy = field(default_factory=Policy)
     if_archived: Plan | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether a cap on bytes was exceeded when the plan was made."""
+        return any(use.exceeded for use in cap_uses(self.caps, self.inventory) if use.in_bytes)
 
 
 def steps_of(settings: Settings, home: Home) -> tuple[Step, ...]:
@@ -62,7 +68,9 @@ def _ends_abandoned(settings: Settings, home: Home) -> bool:
     that is down is not dead."""
     if home.root == home.state:
         return settings.sessions.abandoned_hours > 0
-    return settings.sessions.abandoned_hours > 0 and settings.is_in_file(SESSIONS, ABANDONED_HOURS)
+    return settings.sessions.abandoned_hours > 0 and settings.is_in_file(
+        "sessions", "abandoned_hours"
+    )
 
 
 def plan_step(
@@ -146,7 +154,9 @@ def _plan_prune(home: Home, settings: Settings, now: float, progress: Progress |
     left = _without_archived(inventory, settings, now)
     made = plan(policy, left, now, command=COMMAND)
     waiting = with_waiting(made, policy, inventory, left)
-    return StepPlan(step=Step.PRUNE, plan=waiting, inventory=inventory, if_archived=made)
+    return StepPlan(
+        step=Step.PRUNE, plan=waiting, inventory=inventory, caps=policy, if_archived=made
+    )
 
 
 def _plan_upkeep(
@@ -193,12 +203,11 @@ def _plan_gc(home: Home, settings: Settings, now: float, progress: Progress | No
 
 def _plan_archive(home: Home, settings: Settings, now: float, _: Progress | None) -> StepPlan:
     """What has been in the archive for too long goes to the trash; what is too much, at once."""
-    inventory = archive_inventory(home, now)
-    made = plan(settings.archive_policy(), inventory, now, command=COMMAND)
+    inventory, policy = archive_inventory(home, now), settings.archive_policy()
+    made = plan(policy, inventory, now, command=COMMAND)
     unreached = tuple(replace(each, cap=f"{each.cap} of the archive") for each in made.shortfalls)
-    return StepPlan(
-        step=Step.ARCHIVE, plan=replace(made, shortfalls=unreached), inventory=inventory
-    )
+    made = replace(made, shortfalls=unreached)
+    return StepPlan(step=Step.ARCHIVE, plan=made, inventory=inventory, caps=policy)
 
 
 def _plan_ends(home: Home, _: Settings, now: float, progress: Progress | None) -> StepPlan:

@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
     from holdfast.homes.hermes.checkpoints_import import Imported
-    from holdfast.stores.shadowgit.store import ShadowGitStore
+    from holdfast.stores.checkpoints.store import ShadowGitStore
 
 _HERMES = "hermes"
 _USUAL = ".hermes"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +61,7 @@ def command(
         raise UsageError("--all-projects is every project; it does not go with a directory.")
     workdir = None if all_projects else resolved(directory)
     store = store_of(invocation)
-    everything = [] if store is None else [*store.list(workdir), *_older(store, workdir)]
+    everything = [] if store is None else store.list(workdir)
     found = [each for each in everything if session in (None, each.session)][:limit]
     if invocation.json:
         from holdfast.cli.output import print_json
@@ -82,16 +81,6 @@ def command(
 
         show_list(found, invocation.now, places=all_projects)
     return 0
-
-
-def _older(store: CheckpointStore, workdir: Path | None) -> Sequence[Checkpoint]:
-    """Those of an older layout that nobody brought into the store yet."""
-    known = {(each.workdir, each.time) for each in store.list(workdir)}
-    return [
-        replace(each, reason=f"{each.reason} (older layout)")
-        for each in store.older(workdir)
-        if (each.workdir, each.time) not in known
-    ]
 
 
 def _say_none(

@@ -15,8 +15,7 @@ from holdfast.errors import UsageError
 from holdfast.model.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from holdfast.policy.checkpoint_rules import CheckpointPolicy
-    from holdfast.policy.rules import Rules
+    from holdfast.policy.rules import CheckpointPolicy, Rules
 
 _COUNT = click.IntRange(min=1)
 _DAY = 86_400.0
@@ -84,7 +83,7 @@ def command(
     Archives of an older layout wait for you: they go with --legacy, or with `clear-legacy`, and
     never by age or size.
     """
-    from holdfast.services.prune_checkpoints import plan_prune_checkpoints
+    from holdfast.services.plans import plan_prune_checkpoints
 
     home, settings = invocation.open_home()
     base = replace(settings.checkpoint_policy(use_trash=not skip_trash), legacy=legacy)

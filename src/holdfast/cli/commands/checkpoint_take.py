@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.checkpoint_options import (
-    create_store,
+    create_writer,
     directory_argument,
     hash_option,
     in_directory,
@@ -67,7 +67,7 @@ def command(
     reason, session_id, turn_name = (
         stored_text(text, flag).strip() for flag, text in texts.items()
     )
-    store = create_store(invocation, hash_all=hash_all)
+    store = create_writer(invocation, hash_all=hash_all)
     taking = store.take(
         workdir,
         reason=reason,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.checkpoint_options import create_store, resolved
+from holdfast.cli.checkpoint_options import create_writer, resolved
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.errors import HoldfastError
@@ -41,11 +41,11 @@ def command(invocation: Invocation, /, directory: str, *, settle: str | None) ->
     directory. Ctrl-C ends it; what changed until then is taken first.
     """
     from holdfast.services.watch import watch
-    from holdfast.stores.shadowgit.watching import following
+    from holdfast.stores.checkpoints.watch import following
 
     workdir = resolved(directory)
     pace = _pace(settle)
-    store = create_store(invocation)
+    store = create_writer(invocation)
     first = store.take(workdir, reason="watch: the first look", now=invocation.now)
     if first.id is None:
         raise HoldfastError(f"It cannot be watched. {first.reason}.")

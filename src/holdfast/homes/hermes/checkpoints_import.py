@@ -14,18 +14,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import DamageError, HoldfastError, UsageError
+from holdfast.errors import DamageError, GitFailedError, HoldfastError, UsageError
 from holdfast.homes.hermes.repository import listing
-from holdfast.homes.hermes.repository.adopting import bring_in, size_limit
+from holdfast.homes.hermes.repository.adoption import bring_in, size_limit
 from holdfast.homes.hermes.repository.chains import Chains
 from holdfast.homes.hermes.repository.layout import FOLDER, HermesLayout
 from holdfast.model.checkpoint import Checkpoint, Sight, origin_parts
 from holdfast.ports import Progress
-from holdfast.stores.shadowgit import projects
-from holdfast.stores.shadowgit.git import GitFailedError
-from holdfast.stores.shadowgit.legacy import repositories
-from holdfast.stores.shadowgit.repository import project_lock, project_of, used
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints import projects
+from holdfast.stores.checkpoints.older_layout import repositories
+from holdfast.stores.checkpoints.repository import project_lock, project_of, used
+from holdfast.stores.checkpoints.store import ShadowGitStore
 
 _TICK, _DIGITS = 0.001, 3
 

@@ -12,27 +12,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.homes.checkpoint_scan import CheckpointFolder, legacy_items, older_projects
-from holdfast.homes.hermes.repository import listing, reclaiming, verifying
+from holdfast.homes.hermes.repository import listing, reclaim, verify
 from holdfast.homes.hermes.repository.chains import Chains
-from holdfast.homes.hermes.repository.changing import changing
-from holdfast.homes.hermes.repository.items import items, marks
-from holdfast.homes.hermes.repository.known import doubt
-from holdfast.homes.hermes.repository.layout import REFS, HermesLayout
-from holdfast.homes.hermes.repository.notes import Notes, read_notes, write_notes
+from holdfast.homes.hermes.repository.doubts import doubt
+from holdfast.homes.hermes.repository.layout import (
+    REFS,
+    HermesLayout,
+    read_record,
+    read_records,
+    unreadable,
+)
+from holdfast.homes.hermes.repository.locks import changing
+from holdfast.homes.hermes.repository.notes import Notes, items, marks, read_notes, write_notes
 from holdfast.homes.hermes.repository.quarantine import Quarantine
-from holdfast.homes.hermes.repository.records import read_record, read_records
-from holdfast.homes.hermes.repository.references import unreadable
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.inventory import Problem
 from holdfast.model.item import CHECKPOINT_SPACE, SPACE, Item
 from holdfast.model.operation import LogView
 from holdfast.model.verification import Verification
 from holdfast.ports import Clock
-from holdfast.stores.shadowgit import legacy
-from holdfast.stores.shadowgit.object_files import allocated_below
-from holdfast.stores.shadowgit.projects import whereabouts
-from holdfast.stores.shadowgit.sizes import Measured, measure
-from holdfast.stores.shadowgit.store import ShadowGitStore
+from holdfast.stores.checkpoints import older_layout
+from holdfast.stores.checkpoints.projects import whereabouts
+from holdfast.stores.checkpoints.sizes import Measured, measure
+from holdfast.stores.checkpoints.store import ShadowGitStore
+from holdfast.stores.files import allocated_below
 
 _HOLDER = "checkpoints prune"
 _OURS = "Holdfast"
@@ -69,7 +72,7 @@ class HermesCheckpointFolder:
 
     def scan(self, now: float) -> CheckpointInventory:
         own = self._own.scan(now)
-        single = legacy.singles(self._layout.shape)
+        single = older_layout.singles(self._layout.shape)
         copies = Counter(each.project for each in self._store.list() if each.origin is not None)
         beside = replace(
             own,
@@ -101,9 +104,7 @@ class HermesCheckpointFolder:
         """Bring both stores into their smallest form without dropping anything."""
         freed = self._own.pack()
         if self._layout.exists() and doubt(self._layout) is None:
-            done = reclaiming.reclaim(
-                self._layout, now=self._clock(), holder=_HOLDER, thorough=True
-            )
+            done = reclaim.reclaim(self._layout, now=self._clock(), holder=_HOLDER, thorough=True)
             freed += done.freed
         return freed
 
@@ -111,7 +112,7 @@ class HermesCheckpointFolder:
         return self._own.tidy()
 
     def verify(self) -> Verification:
-        theirs, ours = verifying.verify(self._layout), self._own.verify()
+        theirs, ours = verify.verify(self._layout), self._own.verify()
         return Verification(
             checkpoints=theirs.checkpoints + ours.checkpoints,
             problems=(*theirs.problems, *ours.problems),

@@ -9,17 +9,15 @@ checkpoints/         its checkpoints
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast.errors import StorageError, UsageError
+from holdfast.errors import StorageError
 from holdfast.homes import artifact_scan
-from holdfast.homes.abandoned_keeper import AbandonedKeeper
-from holdfast.homes.archive import HomeArchive
 from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.artifact_scan import Life
-from holdfast.homes.artifacts import ArtifactKeeper
 from holdfast.homes.hermes import file_names, signs
-from holdfast.homes.hermes.checkpoints import HermesCheckpoints
 from holdfast.homes.hermes.checkup import HermesCheckup
 from holdfast.homes.hermes.engine import HermesEngine
 from holdfast.homes.hermes.log import HermesLog
@@ -30,31 +28,24 @@ from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.homes.hermes.state_db.space import is_search_due
 from holdfast.homes.home_bytes import Places, beside_checkpoints, counted, trash_of
 from holdfast.homes.options import USUAL, HomeOptions, archive_folder
-from holdfast.homes.rollback_keeper import RollbackKeeper
-from holdfast.homes.session_keeper import SessionKeeper, bundles
-from holdfast.homes.space_keeper import SpaceKeeper
-from holdfast.homes.space_keepers import SpaceKeepers
-from holdfast.homes.trash_keeper import TrashKeeper
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.ids import check_foreign_id
 from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.item import (
     CHECKPOINT,
     CHECKPOINT_KINDS,
-    CHECKPOINT_SPACE,
     PROJECT,
-    REQUEST_DUMP,
-    SESSION,
-    SPACE,
-    TRANSCRIPT,
-    TRASH,
     Item,
 )
 from holdfast.model.plan import Action
 from holdfast.model.session import SessionFilter
-from holdfast.ports import CheckpointStore, CheckpointUpkeep, Clock, Keeper, Progress
+from holdfast.ports import Archive, CheckpointStore, CheckpointUpkeep, Clock, Doer, Progress
 from holdfast.stores.sqlite.survey import Owner
 from holdfast.stores.trash_folder import TrashFolder
+
+if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
+    from holdfast.homes.doers import HomeDoers
+    from holdfast.homes.hermes.checkpoints import HermesCheckpoints
 
 
 class HermesHome:
@@ -72,39 +63,46 @@ class HermesHome:
         self._trash = trash = TrashFolder(self.state / "trash")
         self.log = HermesLog(self.state / "operations", trash.root, self._finish_search)
         self._files = Life(idle=options.idle, owners=self._owners, parse=file_names.parse)
-        files = ArtifactKeeper(root, trash, clock, self._files)
-        archive = HomeArchive(
-            SessionFolder(root, file_names.parse, file_names.stems),
-            files,
-            self.state,
-            options.archive,
-            self._rows,
-            clock,
-            check_foreign_id,
-        )
-        self.archive = archive.reader
+        self._archive_options = options.archive
         self._archive_folder = archive_folder(self.state, options.archive)
-        self._checkpoints = HermesCheckpoints(
-            root, self.state, trash, self.log.read, clock, options.checkpoint_bytes
-        )
-        self._keepers = {**self._make_keepers(trash, files), **archive.keepers}
+        self._checkpoint_bytes = options.checkpoint_bytes
 
-    def _make_keepers(
-        self, trash: TrashFolder, files: ArtifactKeeper
-    ) -> Mapping[tuple[str, Action], Keeper]:
-        space = SpaceKeeper(self._engine, lambda name: bundles(trash, name))
-        return {
-            (SESSION, Action.REMOVE): SessionKeeper(self._engine, trash),
-            (SESSION, Action.END): AbandonedKeeper(self._engine, self._clock),
-            (SPACE, Action.RECLAIM): SpaceKeepers(
-                {signs.DATABASE: space, CHECKPOINT_SPACE: self._checkpoints.space}
-            ),
-            (PROJECT, Action.ROLL_BACK): RollbackKeeper(self._checkpoints.store, self._clock),
-            **self._checkpoints.keepers,
-            (TRANSCRIPT, Action.REMOVE): files,
-            (REQUEST_DUMP, Action.REMOVE): files,
-            (TRASH, Action.REMOVE): TrashKeeper(lambda: self.log.read().trash, self.keeper),
-        }
+    @cached_property
+    def _checkpoints(self) -> HermesCheckpoints:
+        from holdfast.homes.hermes.checkpoints import HermesCheckpoints
+
+        return HermesCheckpoints(
+            self.root, self.state, self._trash, self.log.read, self._clock, self._checkpoint_bytes
+        )
+
+    @cached_property
+    def _doers(self) -> HomeDoers:
+        from holdfast.homes.doers import HomeDoers, HomeParts
+
+        return HomeDoers(
+            HomeParts(
+                root=self.root,
+                state=self.state,
+                clock=self._clock,
+                log=self.log,
+                trash=self._trash,
+                database=signs.DATABASE,
+                engine=self._engine,
+                rows=self._rows,
+                life=self._files,
+                files=SessionFolder(self.root, file_names.parse, file_names.stems),
+                archive=self._archive_options,
+                checkpoints=self._checkpoints.keepers,
+                checkpoint_space=self._checkpoints.space,
+                checkpoint_store=self.checkpoint_store,
+                check_id=check_foreign_id,
+            )
+        )
+
+    @property
+    def archive(self) -> Archive:
+        """The sessions that left the store for the archive."""
+        return self._doers.archive.reader
 
     def checkup(self) -> HermesCheckup:
         """For who wants to know whether all is well."""
@@ -116,7 +114,7 @@ class HermesHome:
         store = self.session_store()
         return None if store is None else store.database.schema.release
 
-    def keeper(self, kind: str, action: Action = Action.REMOVE) -> Keeper:
+    def doer(self, kind: str, action: Action = Action.REMOVE) -> Doer:
         """Raises `SchemaError` for a home that may only be read."""
         # Checkpoints know their own format, and need no database.
         engine = None if kind in (*CHECKPOINT_KINDS, PROJECT) else self._engine()
@@ -124,12 +122,7 @@ class HermesHome:
             engine.database.check_writable()
         if kind == CHECKPOINT:
             self._checkpoints.check_writable()
-        try:
-            return self._keepers[kind, action]
-        except KeyError:
-            raise UsageError(
-                f"{self.root} has nothing of kind {kind!r} to {action.value}."
-            ) from None
+        return self._doers.doer(kind, action)
 
     def scan(
         self,
@@ -161,10 +154,10 @@ class HermesHome:
         )
 
     def has_checkpoints(self) -> bool:
-        return self._checkpoints.exists()
+        return any((folder / signs.CHECKPOINTS).is_dir() for folder in (self.root, self.state))
 
     def checkpoint_store(self, how: Capturing | None = None) -> CheckpointStore | None:
-        return self._checkpoints.store(how)
+        return self._checkpoints.store(how) if self.has_checkpoints() else None
 
     @property
     def checkpoint_upkeep(self) -> CheckpointUpkeep:

@@ -180,31 +180,22 @@ class SessionArchive:
         )
         return _entry(file, written[0], *measured[0])
 
-    def drop(self, files: Iterable[str], operation: str) -> int:
-        """Remove bundles for good, the reference before the data. Returns the bytes freed."""
+    def drop(self, files: Iterable[str], operation: str, *, forget: bool = True) -> int:
+        """Delete bundles, the reference before the data. Returns the bytes freed. With `forget`
+        the catalogue keeps nothing about them."""
         gone = tuple(files)
         with storage_errors(f"remove from the archive {self.place}"):
             self.catalogue.drop(gone, operation)
             there = [blob for file in gone if (blob := self.find(file)) is not None]
             self.blobs.delete(blob.name for blob in there)
-            if gone:
+            if gone and forget:
                 self.catalogue.forget_gone()
         return sum(blob.allocated for blob in there)
 
     # --- Its trash --------------------------------------------------------------------------------
 
-    def to_trash(self, removal: Removal) -> int:
-        """Move a bundle into the trash of an operation; the bytes that it takes there.
-
-        Copy, then delete: after a kill in between, the bundle is in both places, and a second call
-        finishes the move.
-        """
-        self.copy_to_trash(removal)
-        self.catalogue.drop([removal.item.id], removal.operation)  # the reference before the data
-        self.blobs.delete([removal.item.id])
-        return self.in_trash(removal) or 0
-
     def copy_to_trash(self, removal: Removal) -> None:
+        """Copy a bundle into the trash of an operation; fine if a killed run did so already."""
         try:
             self.blobs.copy(removal.item.id, _in_trash(removal))
         except FileExistsError:

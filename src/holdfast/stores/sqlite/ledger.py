@@ -71,15 +71,15 @@ def day(timestamp: float) -> str:
 
 def book(db: sqlite3.Connection, session: Session, messages: Iterable[Message], now: float) -> None:
     """Add what new messages of a session used. Most appends are one message, or one day's."""
-    used: dict[str, Usage] = {}
+    used: dict[Key, Usage] = {}
     for message in messages:
         usage = _usage(message)
         if usage is not None:
             on = day(now if message.timestamp is None else message.timestamp)
-            used[on] = used[on].plus(usage) if on in used else usage
-    model = session.model or ""
-    for on, usage in used.items():
-        add(db, (on, session.source, model), usage)
+            key = on, session.source, _model(message, session.model or "")
+            used[key] = used[key].plus(usage) if key in used else usage
+    for key, usage in used.items():
+        add(db, key, usage)
 
 
 def take_off(db: sqlite3.Connection, session: int) -> None:
@@ -155,9 +155,9 @@ def stored(db: sqlite3.Connection, only: int | None = None) -> Iterator[tuple[in
         packed = form & content.FIELDS_ARE_PACKED
         message = totals.readable(number, role, timestamp, packed, None, fields)
         usage = None if message is None else _usage(message)
-        if usage is not None:
+        if message is not None and usage is not None:
             on = day(started_at if number <= (to or 0) else timestamp)
-            yield session, (on, source, model), usage
+            yield session, (on, source, _model(message, model)), usage
     for session, source, each in guarded_rows.all_booked(db, only):
         yield session, (each.day, source, each.model), each.usage
 
@@ -168,6 +168,11 @@ def _usage(message: Message) -> Usage | None:
     if tokens.input or tokens.output or tokens.cached or message.cost:
         return Usage(tokens=tokens, cost=message.cost or 0.0, unpriced=message.unpriced)
     return None
+
+
+def _model(message: Message, of_session: str) -> str:
+    """The model that was used: the session may have another one since."""
+    return of_session if message.model is None else message.model
 
 
 def add(db: sqlite3.Connection, key: Key, usage: Usage) -> None:

@@ -70,22 +70,23 @@ def look(
     between this look and what is done then."""
     rows = db.execute(
         f"""
-        SELECT s.number, s.id, s.message_count, {LAST_ACTIVE}, s.ended_at, s.title, s.pinned,
-               s.bytes
+        SELECT s.number, s.id, s.message_count, {LAST_ACTIVE}, s.ended_at, s.pinned, s.bytes,
+               s.title, s.cwd, s.model
         FROM sessions s WHERE s.id {_AMONG}
         """,  # noqa: S608 - our own text
         (json.dumps(ids),),
     ).fetchall()
     leases = leases_by_session(db, f"session {_AMONG}", json.dumps([row[0] for row in rows]))
     found = {}
-    for number, name, messages, active, ended_at, title, pinned, size in rows:
+    for number, name, messages, active, ended_at, pinned, size, *texts in rows:
+        title, cwd, model = texts
         lives = life.judge(
             ended=ended_at is not None, idle=now - active, leases=leases.get(number, ())
         )
         found[name] = Found(
             id=name,
             number=number,
-            version=session_version(messages, active, ended_at, title, pinned),
+            version=session_version(messages, active, ended_at, pinned, (title, cwd, model)),
             messages=messages,
             bytes=size,
             alive=lives.alive,

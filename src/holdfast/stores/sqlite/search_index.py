@@ -40,6 +40,7 @@ _ROWS_OF_OLD = 8_000
 _SMALL = 25_000
 
 _OF_SESSIONS = "session IN (SELECT value FROM json_each(?))"
+_OF_NUMBERS = "number IN (SELECT value FROM json_each(?))"
 
 
 def catch_up(db: sqlite3.Connection, newest: int, *, batch: int = BATCH) -> None:
@@ -76,28 +77,46 @@ def catch_up_some(db: sqlite3.Connection) -> bool:
 def forget(db: sqlite3.Connection, sessions: Sequence[int]) -> None:
     """Take the messages of sessions out of the index. In the transaction that deletes them, and
     before it does: the index needs their text to find their words."""
-    gone = db.execute(
-        f"""
-        INSERT INTO message_index (message_index, rowid, text)
-        SELECT 'delete', number, search_text(form, body, fields) FROM messages
-        WHERE {_OF_SESSIONS} AND number <= ?
-        """,  # noqa: S608 - our own text
-        (json.dumps(sessions), indexed(db)),
-    ).rowcount
-    if gone > 0:
-        count_garbage(db, gone)
+    _forget(db, _OF_SESSIONS, sessions)
+
+
+def forget_messages(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
+    """The same for messages, before they are deleted or changed."""
+    _forget(db, _OF_NUMBERS, numbers)
 
 
 def remember(db: sqlite3.Connection, sessions: Sequence[int]) -> None:
     """Index the messages of sessions that came back, as far as the index has got; to the others
     it will come."""
+    _remember(db, _OF_SESSIONS, sessions)
+
+
+def remember_messages(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
+    """The same for messages that were changed."""
+    _remember(db, _OF_NUMBERS, numbers)
+
+
+def _forget(db: sqlite3.Connection, condition: str, chosen: Sequence[int]) -> None:
+    gone = db.execute(
+        f"""
+        INSERT INTO message_index (message_index, rowid, text)
+        SELECT 'delete', number, search_text(form, body, fields) FROM messages
+        WHERE {condition} AND number <= ?
+        """,  # noqa: S608 - our own text
+        (json.dumps(chosen), indexed(db)),
+    ).rowcount
+    if gone > 0:
+        count_garbage(db, gone)
+
+
+def _remember(db: sqlite3.Connection, condition: str, chosen: Sequence[int]) -> None:
     db.execute(
         f"""
         INSERT INTO message_index (rowid, text)
         SELECT number, search_text(form, body, fields) FROM messages
-        WHERE {_OF_SESSIONS} AND number <= ? ORDER BY number
+        WHERE {condition} AND number <= ? ORDER BY number
         """,  # noqa: S608 - our own text
-        (json.dumps(sessions), indexed(db)),
+        (json.dumps(chosen), indexed(db)),
     )
 
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from holdfast.errors import UsageError
-from holdfast.model.session import Relation, Session, SessionFilter, SessionOrder, Tokens
+from holdfast.model.session import (
+    Relation,
+    Session,
+    SessionFilter,
+    SessionOrder,
+    Tokens,
+    id_of,
+)
 from holdfast.policy.prices import Price, Prices
 from holdfast.stores.sqlite import guarded_rows
 from holdfast.stores.sqlite.content import load_extra, storable
@@ -90,10 +98,13 @@ def order(by: SessionOrder, cost: str | None = None) -> str:
     return f"{column} DESC, s.number DESC"
 
 
-def where(wanted: SessionFilter, agent_archived: str = "0") -> tuple[str, list[Any]]:
+def where(
+    wanted: SessionFilter, *, agent_archived: str = "0", parent: str = "s.parent"
+) -> tuple[str, list[Any]]:
     """A condition and its parameters; true for all when nothing is set. `agent_archived` is what
-    says that a session was archived in its agent: in a store of ours nothing does."""
-    parts = [*_texts(wanted), *_flags(wanted), *_bounds(wanted)]
+    says that a session was archived in its agent: in a store of ours nothing does. `parent` is
+    NULL where a session has none."""
+    parts = [*_texts(wanted), *_flags(wanted, parent), *_bounds(wanted)]
     if wanted.agent_archived is not None:
         parts.append((f"{agent_archived} = ?", [int(wanted.agent_archived)]))
     condition = " AND ".join(condition for condition, _ in parts) or "1"
@@ -114,32 +125,48 @@ def _is_for_open(wanted: SessionFilter) -> bool:
 
 _Part = tuple[str, Sequence[Any]]
 _Number = TypeVar("_Number", int, float)
-_LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1
 
 
 def _texts(wanted: SessionFilter) -> Iterator[_Part]:
-    among = "IN (SELECT value FROM json_each(?))"  # one variable for a list of any length
-    for column, values in (
-        ("s.id", wanted.ids),
-        ("s.source", wanted.sources),
-        ("s.end_reason", wanted.end_reasons),
+    among = "(SELECT value FROM json_each(?))"  # one variable for a list of any length
+    for part, values in (
+        ("s.id IN", wanted.ids),
+        ("s.id NOT IN", wanted.not_ids),
+        ("s.source IN", wanted.sources),
+        ("s.source NOT IN", wanted.not_sources),
+        ("s.end_reason IN", wanted.end_reasons),
+        ("s.relation IN", wanted.relations),
     ):
         if values is not None:
-            yield f"{column} {among}", [json.dumps(values)]
+            yield f"{part} {among}", [json.dumps(values)]
+    if wanted.id_prefix is not None:
+        prefix = storable(wanted.id_prefix) or ""
+        # The first part has an index.
+        yield "(s.id >= ? AND substr(s.id, 1, ?) = ?)", [prefix, len(prefix), prefix]
     for column, text in (("s.title", wanted.title), ("s.model", wanted.model)):
         if text is not None:
             yield f"instr(lower({column}), lower(?)) > 0", [storable(text)]
-    for column, text in (("r.key", wanted.routing_key), ("p.id", wanted.parent_id)):
-        if text is not None:
-            yield f"{column} = ?", [storable(text)]
+    for column, exact in (
+        ("s.title", wanted.title_is),
+        ("r.key", wanted.routing_key),
+        ("p.id", None if wanted.parent_id is None else id_of(wanted.parent_id)),
+    ):
+        if exact is not None:
+            yield f"{column} = ?", [storable(exact)]
     if wanted.cwd is not None:
-        folder = (storable(wanted.cwd) or "").rstrip("/")
+        folder = (storable(os.fspath(wanted.cwd)) or "").rstrip("/")
         below = folder + "/"
         yield "(s.cwd = ? OR substr(s.cwd, 1, ?) = ?)", [folder or "/", len(below), below]
 
 
-def _flags(wanted: SessionFilter) -> Iterator[_Part]:
-    for column, flag in (("s.ended_at", wanted.ended), ("s.title", wanted.titled)):
+def _flags(wanted: SessionFilter, parent: str) -> Iterator[_Part]:
+    has_parent = None if wanted.roots is None else not wanted.roots
+    for column, flag in (
+        ("s.ended_at", wanted.ended),
+        ("s.title", wanted.titled),
+        (parent, has_parent),
+    ):
         if flag is not None:
             yield f"{column} IS {'NOT ' if flag else ''}NULL", []
     if wanted.pinned is not None:
@@ -153,6 +180,8 @@ def _bounds(wanted: SessionFilter) -> Iterator[_Part]:
         yield condition, [wanted.active_before] * 2
     for condition, bound in (
         (f"{LAST_ACTIVE} > ?", wanted.active_after),
+        ("s.started_at < ?", wanted.started_before),
+        ("s.started_at > ?", wanted.started_after),
         ("s.message_count >= ?", wanted.min_messages),
         ("s.message_count <= ?", wanted.max_messages),
         ("s.bytes >= ?", wanted.min_bytes),
@@ -179,4 +208,4 @@ def page(limit: int | None, offset: int) -> tuple[int, int]:
 def within_64_bits(bound: _Number) -> _Number:
     """SQLite takes no larger number. All that is stored lies between these, so that a bound beyond
     them says the same as one of them."""
-    return max(-_LARGEST, min(bound, _LARGEST))
+    return max(-LARGEST, min(bound, LARGEST))

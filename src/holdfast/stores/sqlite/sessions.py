@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from holdfast.errors import (
     HoldfastError,
@@ -21,11 +25,15 @@ from holdfast.model.item import Item
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.search import Search
 from holdfast.model.session import (
+    OWN_FIELDS,
+    TAKEN_BACK,
+    UNCHANGED,
     Addition,
     Hit,
     Message,
     Relation,
     Session,
+    SessionChange,
     SessionFilter,
     SessionOrder,
 )
@@ -33,17 +41,18 @@ from holdfast.model.stats import Share, StoreStats
 from holdfast.model.usage import UsageEntry, UsageTotals
 from holdfast.policy.prices import Prices
 from holdfast.stores.sqlite import (
-    appending,
     content,
     leases,
     ledger,
     search_index,
     survey,
 )
+from holdfast.stores.sqlite import messages as message_rows
 from holdfast.stores.sqlite.content import storable
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.session_rows import (
     COLUMNS,
+    LARGEST,
     TABLES,
     order,
     page,
@@ -54,7 +63,6 @@ from holdfast.stores.sqlite.session_rows import (
     within_64_bits,
 )
 
-_PAGE = 500
 _ONE = f"SELECT s.number, {COLUMNS} FROM {TABLES} WHERE s.id = ?"  # noqa: S608 - our own names
 
 
@@ -133,23 +141,84 @@ class SqliteSessionStore:
         Without `book`, what they used is in the ledger already: they were here before.
         """
         # Everything slow comes first: other writers wait for what is done with the lock.
-        rows = [(appending.checked(message), content.encode(message)) for message in messages]
+        rows = [(message_rows.checked(message), content.encode(message)) for message in messages]
         with self.database.write() as db:
-            number, before = self._numbered(db, session_id)
-            if before.ended:
-                raise SessionEndedError(
-                    f"Session {session_id} has ended.", hint="Reopen it before adding to it."
-                )
+            number, before = self._open(db, session_id)
             numbers = tuple(
-                appending.insert(db, number, message, row, now) for message, row in rows
+                message_rows.insert(db, number, message, row, now) for message, row in rows
             )
-            after = appending.with_totals(before, rows, now)
-            appending.update_totals(db, number, after)
-            if book and appending.used(before, after):
+            after = message_rows.with_totals(before, rows, now)
+            message_rows.update_totals(db, number, after)
+            if book and message_rows.used(before, after):
                 ledger.book(db, before, messages, now)
             if numbers:
                 search_index.catch_up(db, numbers[-1])
             return Addition(numbers=numbers, before=before, after=after)
+
+    def replace(
+        self, session_id: str, messages: Sequence[Message], *, after: int, mark: str, now: float
+    ) -> Addition:
+        """Let messages take the place of all that follow the one with this number.
+
+        Nothing is deleted: what is not among the new ones is marked under this name in its extra
+        fields and stays, with what it used. Ledger and budgets know of it as before.
+        """
+        rows = [(message_rows.checked(each), content.encode(each)) for each in messages]
+        with self.database.write() as db:
+            number, before = self._open(db, session_id)
+            stored = message_rows.current(db, number, within_64_bits(after))
+            change = message_rows.replacement(db, number, stored, rows)
+            if not change.rest and not change.dropped:
+                kept = tuple(stored)[: change.kept]
+                return Addition(numbers=kept, before=before, after=before, kept=change.kept)
+            grown = message_rows.mark(db, change.dropped.values(), mark, True)
+            numbers = [*stored][: change.kept]
+            for each in change.rest:
+                if isinstance(each, int):
+                    numbers.append(message_rows.move(db, each))
+                else:
+                    numbers.append(message_rows.insert(db, number, *each, now))
+            summed = message_rows.with_totals(before, change.new, now)
+            unsaid = len(change.dropped) if mark == TAKEN_BACK else 0
+            after_all = replace(
+                summed,
+                message_count=summed.message_count - unsaid,
+                bytes=summed.bytes + grown,
+                last_active_at=message_rows.later(before.last_active_at, now),
+            )
+            message_rows.update_totals(db, number, after_all)
+            if message_rows.used(before, after_all):
+                ledger.book(db, before, [message for message, _ in change.new], now)
+            if change.rest:
+                search_index.catch_up(db, numbers[-1])
+            return Addition(
+                numbers=tuple(numbers),
+                before=before,
+                after=after_all,
+                kept=change.kept,
+                replaced=change.replaced,
+            )
+
+    def update(self, session_id: str, change: SessionChange) -> Session:
+        """Change the model, the folder or the extra fields of a session."""
+        with self.database.write() as db:
+            number, before = self._numbered(db, session_id)
+            values: dict[str, object] = {}
+            if change.model is not UNCHANGED and storable(change.model) != before.model:
+                grown = message_rows.mark_model(db, number, before.model)
+                values |= {"model": storable(change.model), "bytes": before.bytes + grown}
+            if change.cwd is not UNCHANGED:
+                values["cwd"] = storable(change.cwd)
+            if change.extra is not UNCHANGED:
+                own = {k: v for k, v in before.extra.items() if k.startswith(OWN_FIELDS)}
+                values["extra"] = content.dump_extra(own | dict(change.extra))
+            if values:
+                names = ", ".join(f"{name} = ?" for name in values)
+                db.execute(
+                    f"UPDATE sessions SET {names} WHERE number = ?",  # noqa: S608 - our own names
+                    [*values.values(), number],
+                )
+            return self.get(session_id)
 
     def end(self, session_id: str, reason: str, *, at: float) -> Session:
         """End a session. One that has ended keeps its first end."""
@@ -289,28 +358,31 @@ class SqliteSessionStore:
             return [name for (name,) in rows]
 
     def messages(
-        self, session_id: str, *, after: int = 0, limit: int | None = None
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
     ) -> Iterator[Message]:
-        """The messages of a session in order, read page by page so that no reader blocks a
-        checkpoint for long."""
-        number, _, _ = self._numbers(session_id)
-        remaining = limit
-        while remaining is None or remaining > 0:
-            most = _PAGE if remaining is None else min(_PAGE, remaining)
+        session, _, _ = self._numbers(session_id)
+
+        def read(after: int, before: int, most: int) -> Sequence[Any]:
             with self.database.read() as db:
-                rows = db.execute(
-                    """
-                    SELECT number, role, timestamp, form, body, fields FROM messages
-                    WHERE session = ? AND number > ? ORDER BY number LIMIT ?
-                    """,
-                    (number, within_64_bits(after), most),
-                ).fetchall()
-            for row in rows:
-                yield content.decode(*row)
-            if len(rows) < most:
-                return
-            after = rows[-1][0]
-            remaining = None if remaining is None else remaining - len(rows)
+                return message_rows.page(
+                    db, session, after, before, most, newest_first=newest_first
+                )
+
+        rows = message_rows.paged(
+            read,
+            itemgetter(0),
+            after=within_64_bits(after),
+            before=within_64_bits(LARGEST if before is None else before),
+            limit=limit,
+            newest_first=newest_first,
+        )
+        return itertools.starmap(content.decode, rows)
 
     def search(self, asked: Search) -> Sequence[Hit]:
         found: Sequence[Hit] = _late("search").search(self.database, asked)
@@ -388,6 +460,14 @@ class SqliteSessionStore:
         if row is None:
             raise self._unknown(session_id)
         return row[0], session(row[1:])
+
+    def _open(self, db: sqlite3.Connection, session_id: str) -> tuple[int, Session]:
+        number, found = self._numbered(db, session_id)
+        if found.ended:
+            raise SessionEndedError(
+                f"Session {session_id} has ended.", hint="Reopen it before adding to it."
+            )
+        return number, found
 
     def _unknown(self, session_id: str) -> UnknownSessionError:
         with self.database.read() as db:

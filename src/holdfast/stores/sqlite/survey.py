@@ -58,7 +58,7 @@ def sessions(
         rows = db.execute(
             f"""
             SELECT s.number, s.id, s.source, s.bytes, {LAST_ACTIVE}, s.message_count,
-                   s.ended_at, s.title, s.pinned, p.id, s.relation
+                   s.ended_at, s.title, s.cwd, s.model, s.pinned, p.id, s.relation
             FROM {_with_parents(wanted)} WHERE {condition}
             """,  # noqa: S608 - no user text
             parameters,
@@ -130,7 +130,8 @@ def _item(
     now: float,
     life: LifeSigns,
 ) -> Item:
-    number, name, source, size, active, messages, ended, title, pinned, parent, relation = row
+    number, name, source, size, active, messages, ended, *texts, pinned, parent, relation = row
+    title, cwd, model = texts
     lives = _DEAD
     if ended is None or number in leases:  # most have ended, and nobody holds them
         lives = life.judge(
@@ -143,7 +144,7 @@ def _item(
         session=name,
         bytes=round((size + _ROW_WEIGHT) * share),
         last_active_at=active,
-        version=session_version(messages, active, ended, title, pinned),
+        version=session_version(messages, active, ended, pinned, (title, cwd, model)),
         pinned=bool(pinned),
         alive=lives.alive,
         abandoned=lives.abandoned,

@@ -149,7 +149,7 @@ def _walk(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
         if message is None:
             db.execute("INSERT INTO temp.unreadable (number) VALUES (?)", (row[0],))
             continue
-        counts = [*_counts(message), _size(*row[3:])]
+        counts = [*_counts(message), size(*row[3:])]
         known = sums.get(session)
         sums[session] = counts if known is None else [a + b for a, b in zip(known, counts)]  # noqa: B905 - equal lengths
         if len(sums) >= _MOST_IN_MEMORY:
@@ -180,7 +180,7 @@ def _each(tokens: Tokens) -> tuple[int, int, int]:
     return tokens.input + 0, tokens.output + 0, tokens.cached + 0
 
 
-def _size(form: int, body: content.Stored, fields: content.Stored) -> int:
+def size(form: int, body: content.Stored, fields: content.Stored) -> int:
     return _plain_size(body, form & content.BODY_IS_PACKED) + _plain_size(
         fields, form & content.FIELDS_ARE_PACKED
     )

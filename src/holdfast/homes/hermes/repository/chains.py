@@ -1,19 +1,133 @@
-"""Every chain of the store as it is at one moment, with what our trash holds."""
+"""Chains of checkpoints: each is a commit whose parent is the checkpoint before.
+
+A chain ends where git's file `shallow` says so: a commit listed there counts as having no parent,
+for every git and so for Hermes. So the oldest checkpoints of a project can go while the others keep
+their ids, and while Hermes takes the next one: the reference that Hermes moves is not touched.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from holdfast.homes.hermes.repository.commits import Link, walk
-from holdfast.homes.hermes.repository.cuts import read_cuts
-from holdfast.homes.hermes.repository.layout import HermesLayout, opened
-from holdfast.homes.hermes.repository.references import tips_of
-from holdfast.stores.shadowgit.dropping import Ref, all_refs
-from holdfast.stores.shadowgit.loose_object import LooseObjects
-from holdfast.stores.shadowgit.trees import Trees
+from holdfast.errors import BusyError, DamageError
+from holdfast.homes.hermes.repository.layout import HermesLayout, opened, tips_of
+from holdfast.homes.hermes.repository.locks import GitLock
+from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
+from holdfast.stores.files import read_file, storage_errors
+from holdfast.stores.git.commits import parse_commit, with_parent
+from holdfast.stores.git.object import Kind, LooseObjects
+from holdfast.stores.git.refs import is_id
+from holdfast.stores.git.trees import Trees
+
+_CUTS = "shallow"
+_PAUSE = 0.05
+_TRIES = 100
+_USUAL_FILE = 0o644
 
 _TIME_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One commit of a chain. `parent` is "" for the first; `time` is that of its author, which is
+    the one that Hermes shows; `raw` is the commit itself."""
+
+    id: str
+    parent: str
+    tree: str
+    time: float
+    reason: str
+    raw: bytes
+
+
+def read_link(trees: Trees, commit: str) -> Link:
+    """Read a commit; raises `DamageError` when it is missing, damaged or none of Hermes's."""
+    return parse_link(commit, trees.raw(bytes.fromhex(commit), Kind.COMMIT))
+
+
+def parse_link(commit: str, raw: bytes) -> Link:
+    """What a commit says; raises `DamageError` for one that is none of Hermes's."""
+    found = parse_commit(commit, raw)
+    if found.authored is None:
+        raise DamageError(f"The commit {commit} is not a checkpoint: it has no time.")
+    return Link(
+        id=commit,
+        parent=found.parents[0] if found.parents else "",
+        tree=found.tree,
+        time=found.authored,
+        reason=found.message.strip().partition("\n")[0],
+        raw=raw,
+    )
+
+
+def write_after(trees: Trees, link: Link, parent: str) -> Link:
+    """The same checkpoint with another one before it, "" for none: all but its id stays.
+
+    The same two give the same commit, so whoever puts things back gets the old ids back.
+    """
+    text = with_parent(link.id, link.raw, parent)
+    return read_link(trees, trees.put(Kind.COMMIT, text).hex())
+
+
+def walk(trees: Trees, tip: str, cuts: Collection[str]) -> tuple[Link, ...]:
+    """A chain, the newest first, to its end or to where it was cut.
+
+    What cannot be read ends it: `verify` names that, and the newer ones can still be used.
+    """
+    found: list[Link] = []
+    seen: set[str] = set()
+    while tip and tip not in seen:
+        seen.add(tip)
+        try:
+            link = read_link(trees, tip)
+        except DamageError:
+            break
+        found.append(link)
+        tip = "" if link.id in cuts else link.parent
+    return tuple(found)
+
+
+def read_cuts(store: Path) -> frozenset[str]:
+    """The commits that count as having no parent."""
+    try:
+        text = read_file(store / _CUTS).decode("ascii", "replace")
+    except FileNotFoundError:
+        return frozenset()
+    return frozenset(line for line in text.split() if is_id(line))
+
+
+def write_cuts(store: Path, cuts: Collection[str]) -> None:
+    """Replace them all, at one stroke, under git's own lock."""
+    if frozenset(cuts) == read_cuts(store):
+        return
+    path = store / _CUTS
+    data = "".join(f"{cut}\n" for cut in sorted(cuts)).encode("ascii")
+    lock = GitLock(path)
+    with storage_errors(f"write {path}"):
+        for _ in range(_TRIES):
+            with lock.holding(data, _USUAL_FILE) as held:
+                if held:
+                    # git believes its list of parents before it looks here, where it has one.
+                    forget_graph(store)
+                    if cuts:
+                        lock.commit()
+                    else:
+                        path.unlink(missing_ok=True)
+                    return
+            time.sleep(_PAUSE)
+    raise BusyError(f"git has locked {path}.", hint="Wait until it is done, then try again.")
+
+
+def forget_graph(store: Path) -> None:
+    """Remove git's list of commits and their parents, which must not name what is gone. `git gc`
+    makes it anew."""
+    info = store / "objects" / "info"
+    (info / "commit-graph").unlink(missing_ok=True)
+    shutil.rmtree(info / "commit-graphs", ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,29 +1,44 @@
-"""Where Hermes keeps checkpoints, and where our own notes about them are.
+"""Where Hermes keeps checkpoints, records and references, and where Holdfast keeps notes on them.
 
 checkpoints/store/                     a bare git repository that Hermes made
-checkpoints/store/refs/hermes/<hash>   the newest checkpoint of a project, after its older ones
-checkpoints/store/indexes/<hash>       the project's index, which Hermes fills anew each time
+checkpoints/store/refs/hermes/<hash>   the newest checkpoint of a project; its parents are older
+checkpoints/store/indexes/<hash>       the project's index, which Hermes rebuilds each time
 checkpoints/store/projects/<hash>.json its directory, and when it was first and last used
-checkpoints/store/shallow              where a chain ends though its last commit has a parent
-checkpoints/legacy-<time>/<hash>/      an older layout: a repository for each directory
+checkpoints/store/shallow              where a chain ends although its last commit has a parent
+checkpoints/legacy-<time>/<hash>/      an older layout: one repository per directory
 
-Nothing of ours is written there but references under `refs/holdfast-trash/` and the file `shallow`,
-which git and so Hermes understand.
+Holdfast writes only references under `refs/holdfast-trash/` and the file `shallow` there, which git
+and therefore Hermes understand.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import math
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.stores.shadowgit.git import Git
-from holdfast.stores.shadowgit.objects import Objects
-from holdfast.stores.shadowgit.repository import Layout
+from holdfast.errors import DamageError
+from holdfast.stores.checkpoints.repository import Layout
+from holdfast.stores.files import read_file, storage_errors, sync_dir
+from holdfast.stores.git.objects import Objects
+from holdfast.stores.git.program import Git
+from holdfast.stores.git.refs import each_ref
 
 FOLDER = "checkpoints"
 REFS = "refs/hermes/"
 #: What tells the projects of Hermes from those that Holdfast takes checkpoints of by itself.
 PROJECT_PREFIX = "hermes-"
+
+#: The name of a project's reference, record and index.
+PROJECT = re.compile(r"[0-9a-f]{16}")
+
+#: Locks, half-written files, and what file systems and desktops leave.
+PASSING = re.compile(r"\..*|.*\.(?:lock|new|tmp)|tmp_.*|.*~|Thumbs\.db")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,3 +75,135 @@ class HermesLayout:
 def opened(layout: HermesLayout) -> Objects:
     """The repository's objects, in process."""
     return Objects(layout.store / "objects")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HermesRecord:
+    """A project as Hermes's file says it. `text` is all of it: there may be more than we know."""
+
+    workdir: str
+    created_at: float
+    last_touch: float
+    text: str = ""
+
+
+def read_records(layout: HermesLayout) -> Mapping[str, HermesRecord]:
+    """Every record that can be read, by project."""
+    try:
+        names = sorted(path.stem for path in layout.records.iterdir() if path.suffix == ".json")
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    found = {name: read_record(layout, name) for name in names if PROJECT.fullmatch(name)}
+    return {name: record for name, record in found.items() if record is not None}
+
+
+def read_record(layout: HermesLayout, project: str) -> HermesRecord | None:
+    """The record; None when there is none that can be read."""
+    try:
+        return parse_record(read_file(layout.records / f"{project}.json"))
+    except OSError:
+        return None
+
+
+def parse_record(data: bytes) -> HermesRecord | None:
+    """What such a file says; None for one that is damaged, or that names no directory."""
+    try:
+        text = data.decode("utf-8")
+        said = json.loads(text)
+        times = [float(said.get(key) or 0.0) for key in ("created_at", "last_touch")]
+        workdir = said["workdir"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        return None
+    usable = isinstance(workdir, str) and workdir and "\0" not in workdir
+    if not usable or not all(map(math.isfinite, times)):
+        return None
+    return HermesRecord(workdir=workdir, created_at=times[0], last_touch=times[1], text=text)
+
+
+def bring_back_record(layout: HermesLayout, project: str, record: HermesRecord) -> None:
+    """Write a record as Hermes had it, unless there is one: it knows better by now."""
+    path = layout.records / f"{project}.json"
+    if path.exists():
+        return
+    known = {
+        "workdir": record.workdir,
+        "created_at": record.created_at,
+        "last_touch": record.last_touch,
+    }
+    with storage_errors(f"write {path}"):
+        layout.records.mkdir(exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        temporary.write_bytes((record.text or json.dumps(known)).encode("utf-8", "surrogateescape"))
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+        temporary.unlink()
+        sync_dir(layout.records)
+
+
+def remove_record(layout: HermesLayout, project: str, known: HermesRecord | None) -> None:
+    """The record of a project without a checkpoint, unless Hermes wrote it since it was noted."""
+    if known is not None and read_record(layout, project) == known:
+        path = layout.records / f"{project}.json"
+        with storage_errors(f"remove {path}"):
+            path.unlink(missing_ok=True)
+
+
+def forget_indexes(layout: HermesLayout, tips: Collection[str], *, before: float) -> None:
+    """Remove the indexes of projects without a checkpoint, before what they name is removed: Hermes
+    would trust them. One that was touched lately belongs to a first checkpoint under way."""
+    with (
+        storage_errors(f"clear {layout.indexes}"),
+        contextlib.suppress(FileNotFoundError, NotADirectoryError),
+    ):
+        for path in layout.indexes.iterdir():
+            if PROJECT.fullmatch(path.name) and path.name not in tips:
+                with contextlib.suppress(FileNotFoundError):
+                    if path.stat().st_mtime <= before:
+                        path.unlink()
+
+
+def tips_of(layout: HermesLayout) -> Iterator[tuple[str, str]]:
+    """Each project with its newest checkpoint; those that git cannot read are left out."""
+    for ref, commit in each_ref(layout.git(), REFS):
+        project = ref.removeprefix(REFS)
+        if PROJECT.fullmatch(project):
+            yield project, commit
+
+
+def unreadable(layout: HermesLayout) -> list[str]:
+    """Projects whose reference is there and leads nowhere."""
+    with storage_errors(f"read the references of {layout.store}"):
+        there = {name for name in named(layout.store) if PROJECT.fullmatch(name)}
+    # Asked afterwards: what Hermes removes meanwhile is in neither, what it adds is no damage.
+    lost = there - dict(tips_of(layout)).keys()
+    with storage_errors(f"read the references of {layout.store}"):
+        return sorted(lost & set(named(layout.store)))
+
+
+def check_readable(layout: HermesLayout) -> None:
+    """Raise `DamageError` when one cannot be read: what it led to would count as unneeded."""
+    lost = unreadable(layout)
+    if lost:
+        raise DamageError(
+            f"The reference {REFS}{lost[0]} in {layout.store} cannot be read; nothing is given back"
+            " while it is damaged, because what it led to is not known.",
+            hint="`holdfast checkpoints verify` names all damage.",
+        )
+
+
+def named(store: Path) -> Iterator[str]:
+    """The names below `refs/hermes/`, without asking git: it keeps quiet about those that it cannot
+    read, and may not understand the store at all."""
+    folder = store / REFS
+    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        name = str(path.relative_to(folder))
+        if not path.is_dir() and not PASSING.fullmatch(path.name):
+            yield name
+    try:
+        lines = read_file(store / "packed-refs").decode("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        name = line.partition(" ")[2]
+        if name.startswith(REFS) and not line.startswith("#"):
+            yield name.removeprefix(REFS)

@@ -1,4 +1,4 @@
-"""The checkpoints and projects of Hermes as values."""
+"""The checkpoints and projects of Hermes as values, and which one an id means."""
 
 from __future__ import annotations
 
@@ -6,21 +6,29 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
-from holdfast.homes.hermes.repository.chains import Chains
-from holdfast.homes.hermes.repository.commits import Link
-from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, REFS, HermesLayout
+from holdfast.errors import GitFailedError, UnknownCheckpointError
+from holdfast.homes.hermes.repository.chains import Chains, Link
+from holdfast.homes.hermes.repository.layout import (
+    PROJECT_PREFIX,
+    REFS,
+    HermesLayout,
+    HermesRecord,
+    read_records,
+)
 from holdfast.homes.hermes.repository.notes import Notes, all_notes
-from holdfast.homes.hermes.repository.records import HermesRecord, read_records
 from holdfast.model.checkpoint import Checkpoint, Project, ProjectState
-from holdfast.stores.shadowgit.git import Git, GitFailedError
-from holdfast.stores.shadowgit.legacy import LegacyRepository, LegacyShelf
-from holdfast.stores.shadowgit.projects import ProjectRecord, state_of
+from holdfast.stores.checkpoints.older_layout import LegacyRepository, LegacyShelf
+from holdfast.stores.checkpoints.projects import ProjectRecord, state_of
+from holdfast.stores.git.program import Git
 
 _STATISTICS = re.compile(r"(\d+) (file|insertion|deletion)")
 _UNKNOWN = "(directory not known)"
 #: How many gits to ask side by side: there may be a thousand older repositories.
 _AT_ONCE = 4
+
+_SHOWN = 5
 
 
 def checkpoints(
@@ -146,3 +154,39 @@ def _parsed(text: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
         numbers = {word: int(number) for number, word in _STATISTICS.findall(rest)}
         counted = tuple(numbers.get(word, 0) for word in ("file", "insertion", "deletion"))
         yield commit.strip(), (counted[0], counted[1], counted[2])
+
+
+def meant(prefix: str, found: Sequence[Checkpoint], here: Path | None) -> Checkpoint:
+    """Of those whose id begins so, the one. Raises `UnknownCheckpointError` when it is none or
+    several, and when it is of several directories, in none of which the user is: worktrees of
+    which Hermes took the same in the same second have one checkpoint between them."""
+    ids = sorted({each.id for each in found})
+    if not ids:
+        raise UnknownCheckpointError(
+            f"No checkpoint has an id that begins with {prefix!r}.",
+            hint="`holdfast checkpoints list` shows the ids. When Hermes drops old ones, those that"
+            " stay get new ids.",
+        )
+    if len(ids) > 1:
+        more = len(ids) - _SHOWN
+        raise UnknownCheckpointError(
+            f"{len(ids)} checkpoints have ids that begin with {prefix!r}:"
+            f" {', '.join(each[:12] for each in ids[:_SHOWN])}"
+            f"{f' and {more} more' if more > 0 else ''}.",
+            hint="Give more digits of the one you mean.",
+        )
+    return found[0] if len(found) == 1 else _in_place(found, here)
+
+
+def _in_place(found: Sequence[Checkpoint], here: Path | None) -> Checkpoint:
+    places = sorted({each.workdir for each in found})
+    around = [place for place in places if here is not None and here.is_relative_to(place)]
+    wanted = places if len(places) == 1 else around
+    if not wanted:
+        raise UnknownCheckpointError(
+            f"Checkpoint {found[0].id[:12]} is of {len(places)} directories:"
+            f" {', '.join(places[:_SHOWN])}.",
+            hint="Change into the one that you mean, then try again.",
+        )
+    innermost = max(wanted, key=len)
+    return next(each for each in found if each.workdir == innermost)

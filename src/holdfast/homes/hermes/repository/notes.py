@@ -1,25 +1,42 @@
-"""Our own notes on the projects of Hermes, beside its files and never in them.
+"""Holdfast's own notes on Hermes's projects, kept outside of Hermes's files.
 
-Which disk a project lies on, so that one that is not mounted is not taken for a deleted one; its
-record, for when it comes back; pins and names; and what was once before a commit that we wrote.
+They hold which disk a project is on, so that an unmounted one is not taken for a deleted one; the
+project's record, for when it comes back; pins and names; and the original parent of a commit that
+Holdfast rewrote.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.homes.hermes.repository.commits import Link
-from holdfast.homes.hermes.repository.layout import HermesLayout
-from holdfast.homes.hermes.repository.records import PROJECT, HermesRecord
+from holdfast.errors import UnknownCheckpointError
+from holdfast.homes.hermes.repository.chains import Chains, Link
+from holdfast.homes.hermes.repository.layout import (
+    PROJECT,
+    PROJECT_PREFIX,
+    HermesLayout,
+    HermesRecord,
+    read_record,
+)
+from holdfast.homes.hermes.repository.locks import changing
+from holdfast.model.checkpoint import Checkpoint
+from holdfast.model.checkpoint_inventory import root_of
+from holdfast.model.item import CHECKPOINT, Item
+from holdfast.model.weights import Weights
 from holdfast.stores.files import make_private_dir, read_file, storage_errors
 from holdfast.stores.files import replace as replace_file
 
 _FORMAT = 1
+
+_HOLDER = "checkpoints"
+
+#: Hermes tells times by the second; the order of a chain is finer.
+_TICK = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +88,11 @@ class Notes:
 def read_notes(layout: HermesLayout, project: str) -> Notes:
     """What is noted; nothing, when it cannot be read."""
     with contextlib.suppress(OSError):
-        return parse(read_file(_path(layout, project)))
+        return parse_notes(read_file(_path(layout, project)))
     return Notes()
 
 
-def parse(data: bytes) -> Notes:
+def parse_notes(data: bytes) -> Notes:
     """What a file of ours says; nothing, when it is damaged."""
     try:
         return _from_json(json.loads(data))
@@ -156,3 +173,74 @@ def _from_json(data: Mapping[str, Any]) -> Notes:
 
 def _path(layout: HermesLayout, project: str) -> Path:
     return layout.notes / f"{project}.json"
+
+
+def pin(layout: HermesLayout, checkpoint: Checkpoint, pinned: bool) -> Checkpoint:
+    _change(layout, checkpoint, pinned=pinned, name=checkpoint.name)
+    return replace(checkpoint, pinned=pinned)
+
+
+def rename(layout: HermesLayout, checkpoint: Checkpoint, name: str | None) -> Checkpoint:
+    _change(layout, checkpoint, pinned=checkpoint.pinned, name=name)
+    return replace(checkpoint, name=name)
+
+
+def _change(
+    layout: HermesLayout, checkpoint: Checkpoint, *, pinned: bool, name: str | None
+) -> None:
+    project = checkpoint.project.removeprefix(PROJECT_PREFIX)
+    with changing(layout, holder=_HOLDER):
+        chain = Chains.look(layout).of(project)
+        link = next((each for each in chain if each.id == checkpoint.id), None)
+        if link is None:
+            raise UnknownCheckpointError(
+                f"There is no checkpoint {checkpoint.id} any more.",
+                hint="Hermes may have given it another id; see `holdfast checkpoints list`.",
+            )
+        notes = read_notes(layout, project)
+        marks = dict(notes.marks_of(chain))
+        marks[link.id] = Mark(tree=link.tree, reason=link.reason, pinned=pinned, name=name)
+        kept = {key: mark for key, mark in marks.items() if mark.pinned or mark.name}
+        write_notes(layout, project, replace(notes, marks=kept))
+
+
+def marks(layout: HermesLayout, chains: Chains) -> Mapping[str, Mark]:
+    """Pins and names, by the ids that checkpoints have now."""
+    found: dict[str, Mark] = {}
+    for project in chains.tips:
+        found |= read_notes(layout, project).marks_of(chains.of(project))
+    return found
+
+
+def items(layout: HermesLayout, chains: Chains, weights: Weights) -> Iterator[Item]:
+    """Every checkpoint. Inside a project, none is as old as another: the chain has an order."""
+    what_if = weights.what_if()
+    marked = marks(layout, chains)
+    for project in chains.tips:
+        chain = chains.of(project)
+        last = float("-inf")
+        for link in reversed(chain):
+            last = max(link.time, last + _TICK)
+            mark = marked.get(link.id)
+            yield Item(
+                kind=CHECKPOINT,
+                id=link.id,
+                source=f"{PROJECT_PREFIX}{project}",
+                bytes=what_if.alone(root_of(link.id)),
+                last_active_at=last,
+                version=version_of(layout, project, link, mark, is_tip=link is chain[0]),
+                pinned=mark is not None and mark.pinned,
+            )
+
+
+def version_of(
+    layout: HermesLayout, project: str, link: Link, mark: Mark | None, *, is_tip: bool
+) -> str:
+    """Its id, whether somebody keeps it; of the newest also when the project was last used: it goes
+    only with its whole project, and only while that is as it was judged."""
+    kept = "+kept" if mark is not None and (mark.pinned or mark.name) else ""
+    if not is_tip:
+        return f"{link.id}{kept}"
+    record = read_record(layout, project)
+    touched = "" if record is None else f"{record.last_touch:.3f}"
+    return f"{link.id}@{touched}{kept}"

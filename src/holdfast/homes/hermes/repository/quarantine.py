@@ -1,22 +1,95 @@
-"""Files of the store on their way out: moved aside, looked at once more, and only then removed.
+"""Object files on their way out: moved aside, checked once more, and only then removed.
 
-Hermes may count upon an object in the very moment in which it goes: then git touched its file
-before it was moved, which can be seen, or does not find it any more and writes it again. So what
-was touched comes back, and nothing else is missed.
+git touches an object's file, or its pack, when somebody stores an object that is already there. So
+Hermes may start to rely on an object in the very moment in which it is moved: either git touched
+the file before, which shows, or git does not find it and writes it again. Whatever was touched
+comes back.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from holdfast.homes.hermes.repository.object_ages import LooseFile, PackFile
-from holdfast.stores.files import PRIVATE_DIR, storage_errors
+from holdfast.stores.files import PRIVATE_DIR, entries_of, read_file, storage_errors
+from holdfast.stores.git.object_files import Loose, ObjectFiles
+from holdfast.stores.git.program import Git
 
-_NAME = "holdfast-reclaim"
+_FAN = re.compile(r"[0-9a-f]{2}")
+_TEMPORARY = re.compile(r"\.?tmp[-_].*")
+_LOCK = re.compile(r".*\.lock")
+
+_FOLDER = "holdfast-reclaim"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackFile:
+    """A pack. `stem` is its path without an ending: several files belong to it."""
+
+    stem: Path
+    touched: float
+    size: int
+
+    @property
+    def files(self) -> list[Path]:
+        """Its index first: without that nobody finds the pack."""
+        found = sorted(self.stem.parent.glob(f"{self.stem.name}.*"))
+        return sorted(found, key=lambda path: path.suffix != ".idx")
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether somebody marked it to stay."""
+        return self.stem.with_suffix(".keep").exists()
+
+    def objects(self, git: Git) -> set[bytes]:
+        index = read_file(self.stem.with_suffix(".idx"))
+        lines = git.run("show-index", stdin=index).output.splitlines()
+        return {bytes.fromhex(line.split()[1].decode("ascii")) for line in lines}
+
+
+def pack_files(files: ObjectFiles) -> list[PackFile]:
+    found = []
+    for path in files.packs:
+        with contextlib.suppress(FileNotFoundError):
+            status = path.lstat()
+            stem = path.with_suffix("")
+            found.append(PackFile(stem=stem, touched=status.st_mtime, size=status.st_size))
+    return found
+
+
+def abandoned_files(store: Path, *, before: float) -> list[Path]:
+    """What killed processes left: half-written files, and locks, with which no git would touch a
+    project any more. Hermes kills a git that is slow. What was touched lately may be in use."""
+    objects = store / "objects"
+    written = (objects, objects / "pack", *_fans(objects))
+    locked = (store, store / "indexes", *_folders(store / "refs"))
+    return [
+        Path(file.path)
+        for folders, pattern in ((written, _TEMPORARY), (locked, _LOCK))
+        for folder in folders
+        for file in entries_of(folder)
+        if pattern.fullmatch(file.name) and _is_older(file, before)
+    ]
+
+
+def _is_older(file: os.DirEntry[str], before: float) -> bool:
+    try:
+        return file.stat(follow_symlinks=False).st_mtime <= before
+    except FileNotFoundError:
+        return False
+
+
+def _folders(top: Path) -> list[Path]:
+    return [Path(folder) for folder, _, _ in os.walk(top)]
+
+
+def _fans(objects: Path) -> list[Path]:
+    return [Path(each.path) for each in entries_of(objects) if _FAN.fullmatch(each.name)]
 
 
 class Quarantine:
@@ -24,8 +97,8 @@ class Quarantine:
 
     def __init__(self, store: Path) -> None:
         self._objects = store / "objects"
-        self._folder = store / _NAME
-        self._loose: list[LooseFile] = []
+        self._folder = store / _FOLDER
+        self._loose: list[Loose] = []
         self._packs: list[tuple[PackFile, list[Path]]] = []
 
     @classmethod
@@ -42,7 +115,7 @@ class Quarantine:
         """Whether a killed run left something in it."""
         return self._folder.is_dir()
 
-    def move_loose(self, file: LooseFile) -> None:
+    def move_loose(self, file: Loose) -> None:
         with contextlib.suppress(FileNotFoundError):
             self._move(file.path)
             self._loose.append(file)

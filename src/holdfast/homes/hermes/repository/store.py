@@ -1,9 +1,9 @@
-"""The checkpoints of a Hermes home: those of Hermes, and beside them those that Holdfast takes.
+"""The checkpoints of a Hermes home: those of Hermes, and those that Holdfast takes.
 
-Hermes's own are read where they are. To be compared with the working tree or restored, one is
-brought into Holdfast's store in the same home, which knows more: whole permissions, empty
-directories, files of nested repositories. There the safety checkpoint of a restore lies as well, so
-that it can be undone exactly; Hermes's chain, which Hermes itself moves, is left alone.
+Hermes's own are read where they are. To compare one with the working tree or to restore it, it is
+brought into Holdfast's store in the same home, which records more: full permissions, empty
+directories, files of nested repositories. The safety checkpoint of a restore is there as well, so
+the restore can be undone exactly. Hermes's chain, which Hermes itself moves, is left alone.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import DamageError, UnknownCheckpointError, UsageError
-from holdfast.homes.hermes.repository import adopting, listing, marking
+from holdfast.homes.hermes.repository import adoption, listing, notes
 from holdfast.homes.hermes.repository.chains import Chains
-from holdfast.homes.hermes.repository.choosing import meant
 from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout
+from holdfast.homes.hermes.repository.listing import meant
 from holdfast.model.checkpoint import (
     Captured,
     Change,
@@ -32,15 +32,15 @@ from holdfast.model.checkpoint import (
     Taking,
 )
 from holdfast.model.places import StrPath, real
-from holdfast.stores.shadowgit.beside import Beside, path_text
-from holdfast.stores.shadowgit.git_object import Kind
-from holdfast.stores.shadowgit.legacy import opened_at, repositories
-from holdfast.stores.shadowgit.listing import check_prefix
-from holdfast.stores.shadowgit.repository import project_of
-from holdfast.stores.shadowgit.store import ShadowGitStore
-from holdfast.stores.shadowgit.trees import FILE, LINK, PROGRAM, Trees
+from holdfast.stores.checkpoints.adoption import OLDER
+from holdfast.stores.checkpoints.content import Beside
+from holdfast.stores.checkpoints.finder import check_prefix
+from holdfast.stores.checkpoints.older_layout import opened_at, repositories
+from holdfast.stores.checkpoints.repository import project_of
+from holdfast.stores.checkpoints.store import ShadowGitStore
+from holdfast.stores.git.object import Kind
+from holdfast.stores.git.trees import FILE, LINK, PROGRAM, Trees, path_text
 
-_OLDER = " (older layout)"
 _OLDER_PREFIX = "older-"
 _KNOWN = (FILE, PROGRAM, LINK)
 
@@ -67,14 +67,6 @@ class HermesCheckpointStore:
         ]
         return sorted(found, key=lambda each: -each.time)
 
-    def older(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
-        """`list` has them already."""
-        return ()
-
-    def adopt_older(self, prefix: str) -> tuple[Checkpoint, Checkpoint] | None:
-        """`get` finds them, and `ready` brings one in."""
-        return None
-
     def get(self, prefix: str) -> Checkpoint:
         check_prefix(prefix)
         own = [each for each in self._own.list() if each.id.startswith(prefix)]
@@ -98,8 +90,8 @@ class HermesCheckpointStore:
                 f"Nothing says which directory checkpoint {checkpoint.id} is about.",
                 hint=f"git can read it: `git --git-dir {repository} show {checkpoint.id}`.",
             )
-        limit = adopting.size_limit(self._layout.folder.parent)
-        reason = checkpoint.reason.removesuffix(_OLDER)
+        limit = adoption.size_limit(self._layout.folder.parent)
+        reason = checkpoint.reason.removesuffix(OLDER)
         plain = replace(
             checkpoint,
             reason=reason,
@@ -111,7 +103,7 @@ class HermesCheckpointStore:
         self._own.prepare()
         with self._own.reading():  # what a look finds is held by nothing else
             present = self._own.look(workdir) if workdir.is_dir() else None
-            return adopting.bring_in(self._own.layout, repository, plain, present, limit=limit)
+            return adoption.bring_in(self._own.layout, repository, plain, present, limit=limit)
 
     def reading(self) -> AbstractContextManager[None]:
         return self._own.reading()
@@ -148,13 +140,13 @@ class HermesCheckpointStore:
 
     def pin(self, checkpoint: Checkpoint, pinned: bool) -> Checkpoint:
         if checkpoint.project.startswith(PROJECT_PREFIX):
-            return marking.pin(self._layout, checkpoint, pinned)
+            return notes.pin(self._layout, checkpoint, pinned)
         self._refuse_older(checkpoint)
         return self._own.pin(checkpoint, pinned)
 
     def rename(self, checkpoint: Checkpoint, name: str | None) -> Checkpoint:
         if checkpoint.project.startswith(PROJECT_PREFIX):
-            return marking.rename(self._layout, checkpoint, name)
+            return notes.rename(self._layout, checkpoint, name)
         self._refuse_older(checkpoint)
         return self._own.rename(checkpoint, name)
 
@@ -244,7 +236,7 @@ class HermesCheckpointStore:
         if repository is None:
             return ()
         try:
-            return adopting.nested(Trees(opened_at(repository)), checkpoint.tree)
+            return adoption.nested(Trees(opened_at(repository)), checkpoint.tree)
         except DamageError:
             return ()  # `verify` names it; whoever only looks at the rest goes on
 
@@ -252,7 +244,7 @@ class HermesCheckpointStore:
         wanted = None if workdir is None else str(real(workdir))
         some = [each for each in repositories(self._layout.shape) if wanted in (None, each.workdir)]
         return [
-            replace(each, project=f"{_OLDER_PREFIX}{each.project}", reason=f"{each.reason}{_OLDER}")
+            replace(each, project=f"{_OLDER_PREFIX}{each.project}", reason=f"{each.reason}{OLDER}")
             for each in listing.older(some)
         ]
 

@@ -16,6 +16,7 @@ from holdfast.errors import DamageError, SchemaError
 from holdfast.homes.hermes.state_db import schema as schemas
 from holdfast.homes.hermes.state_db.openers import others_have_open
 from holdfast.homes.hermes.state_db.schema import Schema
+from holdfast.homes.hermes.state_db.values import relation_of
 from holdfast.stores.sqlite.database import BUSY_SECONDS, Database
 from holdfast.stores.sqlite.gate import Gate
 
@@ -34,6 +35,7 @@ class HermesDatabase(Database):
             self._look(db)
 
     def _configure(self, connection: sqlite3.Connection) -> None:
+        connection.create_function("relation_of", 4, relation_of, deterministic=True)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = FULL")
         # Many builds of SQLite overwrite each page that is freed, which costs twenty times what

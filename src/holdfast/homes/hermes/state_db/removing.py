@@ -38,19 +38,20 @@ def look(
     between this look and what is done then."""
     rows = db.execute(
         f"""
-        SELECT s.number, s.id, s.message_count, s.last_active_at, s.ended_at, s.title,
-               s.agent_archived
+        SELECT s.number, s.id, s.message_count, s.last_active_at, s.ended_at,
+               s.agent_archived, s.title, s.cwd, s.model
         FROM {sessions_table(schema)} WHERE s.id {_AMONG}
         """,  # noqa: S608 - our own text
         (json.dumps(ids),),
     )
     found = {}
-    for number, name, messages, active, ended_at, title, archived in rows:
+    for number, name, messages, active, ended_at, archived, *texts in rows:
+        title, cwd, model = texts
         lives = signs.judge(name, ended=ended_at is not None, idle=now - active)
         found[name] = Found(
             id=name,
             number=number,
-            version=session_version(messages, active, ended_at, title, archived),
+            version=session_version(messages, active, ended_at, archived, (title, cwd, model)),
             messages=messages,
             bytes=messages,  # a weight among others
             alive=lives.alive,

@@ -38,7 +38,7 @@ def sessions_table(schema: Schema) -> str:
 
 def where(wanted: SessionFilter) -> tuple[str, list[Any]]:
     """A condition on the sessions `s`, and its parameters."""
-    return session_rows.where(wanted, "s.agent_archived")
+    return session_rows.where(wanted, agent_archived="s.agent_archived", parent="s.parent_id")
 
 
 def message_bytes(schema: Schema) -> str:
@@ -84,18 +84,22 @@ def _columns(schema: Schema) -> Mapping[str, str]:
         "cached": _counted(schema, "cache_read_tokens"),
     }
     unpriced = f"coalesce({costs[0]}, {costs[1]}) IS NULL"
+    reason = _PARENT_REASON.format(_optional(schema, "end_reason", "q."))
+    source = f"coalesce({_optional(schema, 'source')}, '{UNKNOWN_SOURCE}')"
+    config = _optional(schema, "model_config")
     said = _LATEST_SAID if schema.has("messages", "timestamp") else "h.started_at"
     ended = _optional(schema, "ended_at")
     return {
         "number": "h.rowid",
         "id": "h.id",
-        "source": f"coalesce({_optional(schema, 'source')}, '{UNKNOWN_SOURCE}')",
+        "source": source,
         "parent_id": "h.parent_session_id",
-        "parent_reason": _PARENT_REASON.format(_optional(schema, "end_reason", "q.")),
+        # A function of ours, see database.py.
+        "relation": f"relation_of(h.parent_session_id, {source}, {config}, {reason})",
         "title": _optional(schema, "title"),
         "cwd": _optional(schema, "cwd"),
         "model": _optional(schema, "model"),
-        "model_config": _optional(schema, "model_config"),
+        "model_config": config,
         "started_at": "h.started_at",
         "last_said_at": said,
         "last_active_at": f"max({said}, coalesce({ended}, h.started_at))",

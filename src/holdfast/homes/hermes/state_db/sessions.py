@@ -15,18 +15,26 @@ from typing import NoReturn
 from holdfast.errors import UnknownSessionError, UsageError
 from holdfast.homes.hermes.state_db import search, statistics, survey, titles, values
 from holdfast.homes.hermes.state_db.database import HermesDatabase
-from holdfast.homes.hermes.state_db.rows import dicts, sessions_table, where
+from holdfast.homes.hermes.state_db.rows import Row, dicts, sessions_table, where
 from holdfast.homes.hermes.state_db.usage import UsageLedger
 from holdfast.model.ids import named
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.search import Search
-from holdfast.model.session import Addition, Hit, Message, Session, SessionFilter, SessionOrder
+from holdfast.model.session import (
+    Addition,
+    Hit,
+    Message,
+    Session,
+    SessionChange,
+    SessionFilter,
+    SessionOrder,
+)
 from holdfast.model.stats import Share, StoreStats
 from holdfast.model.usage import UsageEntry
 from holdfast.policy.prices import Prices
-from holdfast.stores.sqlite.session_rows import order, page, set_prices, within_64_bits
+from holdfast.stores.sqlite.messages import paged
+from holdfast.stores.sqlite.session_rows import LARGEST, order, page, set_prices, within_64_bits
 
-_PAGE = 500
 _LONGEST_ID = 300
 _MOST_NAMED = 10
 
@@ -145,27 +153,37 @@ class HermesSessionStore:
         return list(found)[len(dict.fromkeys(ids)) :]
 
     def messages(
-        self, session_id: str, *, after: int = 0, limit: int | None = None
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
     ) -> Iterator[Message]:
-        """All messages of a session in order. Those that were taken back say so."""
-        remaining = limit
         self._need(session_id)
-        while remaining is None or remaining > 0:
-            most = _PAGE if remaining is None else min(_PAGE, remaining)
+        order = "DESC" if newest_first else "ASC"
+
+        def read(after: int, before: int, most: int) -> Sequence[Row]:
             with self.database.read() as db:
-                rows = dicts(
+                return dicts(
                     db.execute(
                         # By session: by number SQLite would go through all of them.
-                        "SELECT * FROM messages WHERE session_id = ? AND +id > ? "
-                        "ORDER BY +id LIMIT ?",
-                        (session_id, within_64_bits(after), most),
+                        "SELECT * FROM messages WHERE session_id = ? AND +id > ? AND +id < ? "  # noqa: S608 - our own text
+                        f"ORDER BY +id {order} LIMIT ?",
+                        (session_id, after, before, most),
                     )
                 )
-            yield from map(values.message, rows)
-            if len(rows) < most:
-                return
-            after = rows[-1]["id"]
-            remaining = None if remaining is None else remaining - len(rows)
+
+        rows = paged(
+            read,
+            lambda row: int(row["id"]),
+            after=within_64_bits(after),
+            before=within_64_bits(LARGEST if before is None else before),
+            limit=limit,
+            newest_first=newest_first,
+        )
+        return map(values.message, rows)
 
     def search(self, asked: Search) -> Sequence[Hit]:
         with self.database.read() as db:
@@ -225,6 +243,14 @@ class HermesSessionStore:
 
     def append(self, session_id: str, messages: Sequence[Message], *, now: float) -> Addition:
         _refuse(f"append to {session_id}")
+
+    def replace(
+        self, session_id: str, messages: Sequence[Message], *, after: int, mark: str, now: float
+    ) -> Addition:
+        _refuse(f"replace messages of {session_id}")
+
+    def update(self, session_id: str, change: SessionChange) -> Session:
+        _refuse(f"change {session_id}")
 
     def end(self, session_id: str, reason: str, *, at: float) -> Session:
         _refuse(f"end {session_id}")

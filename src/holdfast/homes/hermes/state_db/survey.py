@@ -10,7 +10,7 @@ from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.life import Signs
 from holdfast.homes.hermes.state_db.rows import Row, dicts, message_bytes, sessions_table, where
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.homes.hermes.state_db.values import delegated_by, relation_of
+from holdfast.homes.hermes.state_db.values import delegated_by
 from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.stats import Share
@@ -22,7 +22,7 @@ _LONGEST_PLAIN = 96
 _AGENT = "Hermes"
 _WANTED = """
     s.id, s.source, s.last_active_at, s.message_count, s.stored_count, s.ended_at, s.title,
-    s.parent_id, s.parent_reason, s.agent_archived, s.model_config
+    s.parent_id, s.relation, s.agent_archived, s.model_config, s.cwd, s.model
 """
 
 
@@ -127,7 +127,11 @@ def _item(row: Row, size: int, share: float, now: float, signs: Signs) -> Item:
         bytes=round((size + _ROW_WEIGHT) * share),
         last_active_at=active,
         version=session_version(
-            row["message_count"], active, ended, row["title"], row["agent_archived"]
+            row["message_count"],
+            active,
+            ended,
+            row["agent_archived"],
+            (row["title"], row["cwd"], row["model"]),
         ),
         alive=lives.alive,
         abandoned=lives.abandoned,
@@ -136,5 +140,5 @@ def _item(row: Row, size: int, share: float, now: float, signs: Signs) -> Item:
         titled=row["title"] is not None,
         archived_in=_AGENT if row["agent_archived"] else "",
         parent=master or row["parent_id"] or "",
-        delegate=master is not None or relation_of(row) is Relation.DELEGATE,
+        delegate=master is not None or row["relation"] == Relation.DELEGATE,
     )

@@ -68,7 +68,7 @@ def session(row: Row, raw: Row, *, whole: bool = False) -> Session:
         id=row["id"],
         source=row["source"],
         parent_id=row["parent_id"],
-        relation=relation_of(row),
+        relation=Relation(row["relation"]) if row["relation"] else None,
         title=row["title"],
         cwd=row["cwd"],
         model=row["model"],
@@ -139,16 +139,19 @@ def from_json(value: Json) -> Any:
     return value
 
 
-def relation_of(row: Row) -> Relation | None:
-    """How a session came from its parent, as far as Hermes says."""
-    if row["parent_id"] is None:
+def relation_of(
+    parent_id: str | None, source: str, model_config: Any, parent_reason: str | None
+) -> str | None:
+    """How a session came from its parent, as far as Hermes says. SQL calls it."""
+    if parent_id is None:
         return None
-    if delegated_by(row["model_config"]) or row["source"] == _DELEGATE_SOURCE:
-        return Relation.DELEGATE
-    config = loaded(row["model_config"])
+    if delegated_by(model_config) or source == _DELEGATE_SOURCE:
+        return Relation.DELEGATE.value
+    config = loaded(model_config)
     if isinstance(config, dict) and config.get("_branched_from"):
-        return Relation.BRANCH
-    return Relation.CONTINUATION if row["parent_reason"] == _COMPRESSED else Relation.BRANCH
+        return Relation.BRANCH.value
+    follows = parent_reason == _COMPRESSED
+    return Relation.CONTINUATION.value if follows else Relation.BRANCH.value
 
 
 def delegated_by(model_config: Any) -> str | None:

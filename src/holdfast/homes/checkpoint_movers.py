@@ -1,0 +1,277 @@
+"""How checkpoints leave their store and come back, and archives of older checkpoint repositories.
+
+Dropping a checkpoint changes a reference and nothing else: what it holds stays until space is
+reclaimed. A batch is one transaction of git's, so a kill leaves each checkpoint in one place, and
+its place in the trash follows from the operation and its number.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import GitFailedError, UsageError
+from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
+from holdfast.model.operation import Removal
+from holdfast.model.plan import PlanItem
+from holdfast.spine.keeper import one_by_one
+from holdfast.spine.outcomes import (
+    ALREADY_GONE,
+    CHANGED,
+    COPY_MISSING,
+    NO_CHECKPOINT_STORE,
+    PLACE_TAKEN,
+    TRASH_TAKEN,
+)
+from holdfast.stores.checkpoints.checkpoint_commit import Move, Ref, all_refs, move
+from holdfast.stores.checkpoints.older_layout import version_at
+from holdfast.stores.checkpoints.projects import read_record
+from holdfast.stores.checkpoints.reclaim import unlock
+from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name, used
+from holdfast.stores.checkpoints.sizes import CUT_SHORT, in_use, version_of
+from holdfast.stores.files import allocated_below, make_private_dir, sync_dir
+from holdfast.stores.trash_folder import TrashFolder
+
+#: How often to look when references are changed between the look and the change, before nobody
+#: else may.
+_ATTEMPTS = 4
+#: What git says of a lock that somebody has, or had when it was killed.
+_LOCKED = ".lock': File exists"
+
+_Step = tuple[Sequence[Move], Moved]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refs:
+    """Every reference as it is now, by where it is."""
+
+    shown: Mapping[str, Sequence[Ref]]
+    rotated: Mapping[str, Sequence[Ref]]
+    trash: Mapping[tuple[str, int], Ref]
+
+    @classmethod
+    def look(cls, layout: Layout) -> _Refs:
+        refs = all_refs(layout)
+        return cls(
+            shown=_by_checkpoint(ref for ref in refs if not ref.operation),
+            rotated=_by_checkpoint(ref for ref in refs if ref.rotated),
+            trash={
+                (ref.operation, ref.number): ref
+                for ref in refs
+                if ref.operation and not ref.rotated
+            },
+        )
+
+    def of(self, removal: Removal) -> Sequence[Ref]:
+        """The references that show a checkpoint. Rotated ones count while there is no other: what
+        has a copy in the trash left by that."""
+        shown = self.shown.get(removal.item.id)
+        hidden = None if self.copy(removal) else self.rotated.get(removal.item.id)
+        return [ref for ref in shown or hidden or () if ref.project == removal.item.source]
+
+    def copy(self, removal: Removal) -> Ref | None:
+        """Its undo copy. What else has taken that place is none."""
+        ref = self.trash.get((removal.operation, removal.number))
+        return ref if ref is not None and ref.checkpoint == removal.item.id else None
+
+    def has_taken(self, removal: Removal) -> bool:
+        return (removal.operation, removal.number) in self.trash
+
+
+class CheckpointMover:
+    """Moves checkpoints of a store into the trash and back."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """References need nothing."""
+
+    def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
+        if not self._layout.exists():
+            return [unseen(NO_CHECKPOINT_STORE)] * len(batch)
+        with used(self._layout):
+            refs = _Refs.look(self._layout)
+            return [self._seen(refs, each) for each in batch]
+
+    def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        """The transaction that drops a reference makes the copy."""
+        return [Moved()] * len(batch)
+
+    def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return self._in_one_step(batch, self._drop)
+
+    def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return self._in_one_step(batch, _put_back)
+
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        if not self._layout.exists():
+            return [failed(NO_CHECKPOINT_STORE)] * len(batch)
+        return self._in_one_step(batch, _discard)
+
+    def _seen(self, refs: _Refs, removal: Removal) -> Presence:
+        there, copy = refs.of(removal), refs.copy(removal)
+        rotated = bool(there) and there[0].rotated
+        return Presence(
+            here=bool(there),
+            copied=copy is not None,
+            obstacle=self._obstacle(removal.item) if there and not rotated else "",
+            taken=copy is None and removal.item.undoable and refs.has_taken(removal),
+            damage=COPY_MISSING if rotated else "",  # nobody can list it
+            bytes=0 if copy is None else removal.item.bytes,
+        )
+
+    def _drop(self, refs: _Refs, removal: Removal) -> _Step:
+        seen = self._seen(refs, removal)
+        if not seen.here:
+            return (), stayed(ALREADY_GONE)
+        if seen.obstacle:
+            return (), stayed(seen.obstacle)
+        if seen.taken or seen.copied:
+            return (), failed(TRASH_TAKEN)
+        there = refs.of(removal)
+        gone = [Move(old=ref, new=None) for ref in there]
+        if not removal.item.undoable:
+            return gone, Moved()
+        copy = there[0].hidden(removal.operation, removal.number)
+        return [Move(old=None, new=copy), *gone], Moved(copied=True, bytes=removal.item.bytes)
+
+    def _obstacle(self, item: PlanItem) -> str:
+        record = read_record(self._layout, item.source)
+        if version_of(item.id, record) != item.version:
+            return CHANGED
+        return f"in use: {CUT_SHORT}" if item.id in in_use(self._layout, item.source) else ""
+
+    def _in_one_step(
+        self, batch: Sequence[Removal], step: Callable[[_Refs, Removal], _Step]
+    ) -> Sequence[Moved]:
+        """Look, and change everything at once. Somebody may take a checkpoint meanwhile, which
+        moves the references of older ones: then nothing was changed, and it is looked at again."""
+        for _ in range(_ATTEMPTS):
+            try:
+                with used(self._layout):
+                    return self._at_once(batch, step)
+            except GitFailedError as error:
+                if _LOCKED in error.said:
+                    unlock(self._layout, holder="checkpoints")
+        # Whoever takes one checkpoint after the other would come first every time.
+        with alone(self._layout, holder="checkpoints"):
+            return self._at_once(batch, step)
+
+    def _at_once(
+        self, batch: Sequence[Removal], step: Callable[[_Refs, Removal], _Step]
+    ) -> Sequence[Moved]:
+        refs = _Refs.look(self._layout)
+        steps = [step(refs, removal) for removal in batch]
+        move(self._layout, [each for moves, _ in steps for each in moves])
+        return [moved for _, moved in steps]
+
+
+def _put_back(refs: _Refs, removal: Removal) -> _Step:
+    copy = refs.copy(removal)
+    if copy is None:
+        return (), damaged(COPY_MISSING)
+    shown = [] if refs.of(removal) else [Move(old=None, new=copy.shown())]
+    return [*shown, Move(old=copy, new=None)], Moved()
+
+
+def _discard(refs: _Refs, removal: Removal) -> _Step:
+    copy = refs.copy(removal)
+    if copy is None:
+        return (), Moved()
+    # Its bytes come back when space is reclaimed, and are counted there.
+    return [Move(old=copy, new=None)], Moved(copied=True)
+
+
+def _by_checkpoint(refs: Iterable[Ref]) -> Mapping[str, Sequence[Ref]]:
+    found: dict[str, list[Ref]] = defaultdict(list)
+    for ref in refs:
+        found[ref.checkpoint].append(ref)
+    return found
+
+
+class LegacyMover:
+    """Moves folders `legacy-<timestamp>` of a checkpoint folder, and single older repositories: one
+    rename into the trash, and one back. `protects` says why one must stay."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        trash: TrashFolder,
+        protects: Callable[[PlanItem], str | None] = lambda _: None,
+    ) -> None:
+        self._layout = layout
+        self._trash = trash
+        self._protects = protects
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """Folders need nothing."""
+
+    def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
+        return one_by_one(batch, self._look, unseen)
+
+    def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        """A rename keeps the copy."""
+        return [Moved()] * len(batch)
+
+    def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return one_by_one(batch, self._drop, failed)
+
+    def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return one_by_one(batch, self._put_back, failed)
+
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return one_by_one(batch, self._discard, failed)
+
+    def _look(self, removal: Removal) -> Presence:
+        place, copy = self._places(removal)
+        if copy.exists():
+            # One rename moves it: whatever is in its place came later.
+            here = place.exists()
+            return Presence(here=here, ours=False, copied=True, bytes=allocated_below(copy))
+        if not place.is_dir() or place.is_symlink():
+            return Presence(here=False, bytes=removal.item.bytes)
+        return Presence(here=True, obstacle=self._obstacle(removal, place))
+
+    def _obstacle(self, removal: Removal, place: Path) -> str:
+        changed = version_at(place) != removal.item.version
+        return self._protects(removal.item) or (CHANGED if changed else "")
+
+    def _drop(self, removal: Removal) -> Moved:
+        place, copy = self._places(removal)
+        obstacle = self._obstacle(removal, place)
+        if obstacle:
+            return stayed(obstacle)
+        make_private_dir(copy.parent)
+        place.rename(copy)
+        sync_dir(copy.parent)
+        sync_dir(place.parent)
+        return Moved(copied=True, bytes=allocated_below(copy))
+
+    def _put_back(self, removal: Removal) -> Moved:
+        place, copy = self._places(removal)
+        if place.exists():
+            return failed(PLACE_TAKEN)
+        copy.rename(place)
+        sync_dir(place.parent)
+        self._trash.drop_if_empty(removal.operation)
+        return Moved()
+
+    def _discard(self, removal: Removal) -> Moved:
+        _, copy = self._places(removal)
+        if not copy.exists():
+            return Moved()
+        freed = allocated_below(copy)
+        shutil.rmtree(copy)
+        self._trash.drop_if_empty(removal.operation)
+        return Moved(copied=True, bytes=freed)
+
+    def _places(self, removal: Removal) -> tuple[Path, Path]:
+        """Where it is, and where its copy goes. A saved plan is a file that anybody may have
+        written: only such names are ours."""
+        if not is_older_name(removal.item.id):
+            raise UsageError("not the name of an archive of older checkpoints")
+        return self._layout.folder / removal.item.id, self._trash.path(removal)

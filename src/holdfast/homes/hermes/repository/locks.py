@@ -1,0 +1,184 @@
+"""Locks on Hermes's checkpoint store: who may change it, and when.
+
+`GitLock` is git's own lock on a file: a second file that ends with `.lock` and then takes its
+place. It is created with its whole content and under a second name, so a lock that a killed run of
+Holdfast left can be told from one that git holds, and is removed by the next run.
+
+`gc_lock` is `gc.pid`, by which `git gc` keeps a second `git gc` out. It is the one lock that a
+running Hermes respects: Hermes starts `git gc` now and then, and that ends at once while the lock
+is held. The lock of a dead process does not count; git checks that as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.errors import BusyError, StorageError
+from holdfast.homes.hermes.repository.doubts import check_known
+from holdfast.homes.hermes.repository.layout import HermesLayout
+from holdfast.homes.hermes.repository.quarantine import Quarantine
+from holdfast.stores import lock, processes
+from holdfast.stores.files import (
+    PRIVATE_FILE,
+    make_private_dir,
+    read_file,
+    storage_errors,
+    sync_dir,
+    write_all,
+)
+
+_OURS = "holdfast-"
+#: git holds such a lock for an instant; one that is older was left by a killed process.
+_STALE = 60.0
+
+_GC_LOCK = "gc.pid"
+_PAUSE = 0.05
+#: git itself takes no notice of one that is older.
+_FORGOTTEN = 12 * 3_600.0
+#: The digits of a process's number; a longer one is no number of a process.
+_LONGEST = 9
+
+_WAIT = 30.0
+
+
+class GitLock:
+    """The lock on `path`, for whoever is the only one of ours here."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._guard = path.with_name(f"{path.name}.lock")
+        self._mine = path.with_name(f"{_OURS}{path.name}")
+
+    @contextlib.contextmanager
+    def holding(self, data: bytes, mode: int) -> Iterator[bool]:
+        """Take it, with what the file is to contain. False when somebody else has it."""
+        self._clear()
+        self._write(data, mode)
+        try:
+            os.link(self._mine, self._guard)
+        except FileExistsError:
+            self._remove_stale()
+            self._mine.unlink()
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            self._clear()
+
+    def _write(self, data: bytes, mode: int) -> None:
+        fd = os.open(self._mine, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            write_all(fd, data)
+            os.fsync(fd)
+        except BaseException:
+            self._mine.unlink()
+            raise
+        finally:
+            os.close(fd)
+
+    def commit(self) -> None:
+        """The lock becomes the file."""
+        self._guard.replace(self._path)
+        sync_dir(self._path.parent)
+
+    def _clear(self) -> None:
+        """What a killed run left, or this one: the lock first, while its other name tells."""
+        with contextlib.suppress(FileNotFoundError):
+            if self._mine.samefile(self._guard):
+                self._guard.unlink()
+        self._mine.unlink(missing_ok=True)
+
+    def _remove_stale(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            age = time.time() - self._guard.stat().st_mtime  # noqa: TID251 - the age of a lock
+            if age > _STALE:
+                self._guard.unlink()
+
+
+@contextlib.contextmanager
+def gc_lock(store: Path, *, wait: float) -> Iterator[None]:
+    """Keep every `git gc` out of a store, or raise `BusyError` after `wait` seconds."""
+    path = store / _GC_LOCK
+    deadline = time.monotonic() + wait
+    with storage_errors(f"lock {store}"):
+        while (busy := _try(path)) is not None:
+            if time.monotonic() >= deadline:
+                raise BusyError(
+                    f"`git gc` is running on {store}: {busy}.",
+                    hint="Wait until it is done, then try again.",
+                )
+            time.sleep(_PAUSE)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _try(path: Path) -> str | None:
+    """Take the lock, or say who has it."""
+    lock = GitLock(path)
+    with lock.holding(f"{os.getpid()} {socket.gethostname()}".encode(), PRIVATE_FILE) as held:
+        if not held:
+            return "it is about to begin"
+        holder = _holder(path)
+        if holder is None:
+            lock.commit()
+        return holder
+
+
+def _holder(path: Path) -> str | None:
+    """Who has the lock; None when that is nobody who lives."""
+    try:
+        words = read_file(path).decode("utf-8", "replace").split()
+        age = time.time() - path.stat().st_mtime  # noqa: TID251 - the age of a lock of git's
+    except FileNotFoundError:
+        return None
+    if len(words) != len(("process", "host")) or not words[0].isdecimal() or age > _FORGOTTEN:
+        return None
+    if len(words[0]) > _LONGEST:
+        return None
+    process, host = int(words[0]), words[1]
+    if host == socket.gethostname() and not processes.exists(process):
+        return None
+    return f"process {process} on {host}"
+
+
+@contextlib.contextmanager
+def changing(layout: HermesLayout, *, holder: str) -> Iterator[None]:
+    """One process of ours at a time changes the store, and no `git gc` removes objects meanwhile.
+
+    Hermes knows no lock, so whatever is done under this one must be safe beside a Hermes that
+    takes a checkpoint.
+    """
+    _check_owner(layout)
+    check_known(layout)
+    with storage_errors(f"make {layout.notes}"):
+        make_private_dir(layout.notes)
+    with (
+        lock.exclusive(
+            layout.notes / "lock",
+            holder=holder,
+            wait=_WAIT,
+            doing="changing the checkpoints in",
+            place=layout.folder,
+        ),
+        gc_lock(layout.store, wait=_WAIT),
+    ):
+        Quarantine(layout.store).bring_back_all()  # of a killed run: nobody looked at it again
+        yield
+
+
+def _check_owner(layout: HermesLayout) -> None:
+    with storage_errors(f"open the checkpoint store {layout.store}"):
+        owner = layout.store.stat().st_uid
+    if owner != os.geteuid():
+        raise StorageError(
+            f"The checkpoint store {layout.store} belongs to user {owner}, not to you.",
+            hint="Run this as its owner: files of two owners would lock Hermes out.",
+        )

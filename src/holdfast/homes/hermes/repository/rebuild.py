@@ -1,0 +1,166 @@
+"""Change which checkpoints a project has, and rewrite as few of the others as possible.
+
+When the oldest go, no commit is rewritten: the chain is cut, and ids, times and reasons stay. When
+one leaves the middle or returns to it, the newer commits are rewritten with another parent: times,
+reasons and trees stay, ids change, and the reference moves.
+
+Order of writing: references that hold what leaves, then new commits, then cuts and references, and
+last what nothing needs any more. Killed in between, every chain is whole, old or new.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.errors import DamageError
+from holdfast.homes.hermes.repository.chains import Chains, Link, read_link, write_after, write_cuts
+from holdfast.homes.hermes.repository.layout import (
+    REFS,
+    HermesLayout,
+    bring_back_record,
+    remove_record,
+)
+from holdfast.homes.hermes.repository.notes import read_notes, write_notes
+from holdfast.stores.checkpoints.checkpoint_commit import Move, Ref, move
+from holdfast.stores.git.refs import RefUpdate, update_refs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The checkpoints that a project is to have, the oldest first. None: it goes."""
+
+    project: str
+    staying: tuple[Link, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rebuilt:
+    project: str
+    links: tuple[Link, ...]
+    renewed: tuple[tuple[Link, Link], ...]
+
+    @property
+    def tip(self) -> str:
+        return self.links[-1].id if self.links else ""
+
+
+def moves_tip(chains: Chains, wanted: Wanted) -> bool:
+    """Whether the reference of the project has to move for this."""
+    if wanted.staying and _cut_elsewhere(chains, wanted):
+        return True
+    before = ""
+    for link in wanted.staying:
+        if before and link.parent != before:
+            return True
+        before = link.id
+    return before != chains.tips.get(wanted.project, "")
+
+
+def rebuild(
+    chains: Chains,
+    wanted: Sequence[Wanted],
+    *,
+    hide: Iterable[Ref] = (),
+    show: Iterable[Ref] = (),
+) -> None:
+    """Make it so. References in `hide` are made first, those in `show` go last.
+
+    For whoever has the lock, and who settles the rest then. Raises `GitFailedError` when Hermes
+    moved a reference meanwhile: look again.
+    """
+    layout = chains.layout
+    known = {ref.path for ref in chains.trash}
+    move(layout.shape, [Move(old=None, new=ref) for ref in hide if ref.path not in known])
+    rebuilt = [_rebuilt(chains, each) for each in wanted]
+    write_cuts(layout.store, _cuts(chains.cuts, rebuilt))
+    for each in rebuilt:
+        if each.renewed:
+            notes = read_notes(layout, each.project)
+            staying = {link.id for link in each.links}
+            write_notes(layout, each.project, notes.renewed(each.renewed, staying))
+    _move_tips(layout, chains.tips, rebuilt)
+    move(layout.shape, [Move(old=ref, new=None) for ref in show])
+
+
+def settle(layout: HermesLayout, projects: Collection[str]) -> None:
+    """What follows from the references: records of projects, and cuts that something needs."""
+    chains = Chains.look(layout)
+    for project in projects:
+        record = read_notes(layout, project).record
+        if project not in chains.tips:
+            remove_record(layout, project, record)
+        elif record is not None:
+            bring_back_record(layout, project, record)
+    write_cuts(layout.store, _needed_cuts(chains))
+
+
+def cut_off_what_is_gone(layout: HermesLayout) -> None:
+    """End chains where the next checkpoint is missing. It is lost already, and git refuses to pack
+    or list what leads to it: two Hermes that collect garbage at once leave such stores.
+
+    For whoever has the lock: nobody else removes objects meanwhile.
+    """
+    chains = Chains.look(layout)
+    ends = [chain[-1] for project in chains.tips if (chain := chains.of(project))]
+    gone = {
+        link.id
+        for link in ends
+        if link.parent and bytes.fromhex(link.parent) not in chains.trees.objects
+    }
+    write_cuts(layout.store, chains.cuts | gone)
+
+
+def _rebuilt(chains: Chains, wanted: Wanted) -> _Rebuilt:
+    links: list[Link] = []
+    renewed: list[tuple[Link, Link]] = []
+    for link in wanted.staying:
+        new = link
+        if links and link.parent != links[-1].id:
+            new = write_after(chains.trees, link, links[-1].id)
+        elif not links and _cut_elsewhere(chains, wanted):
+            new = write_after(chains.trees, link, "")
+        if new.id != link.id:
+            renewed.append((link, new))
+        links.append(new)
+    return _Rebuilt(project=wanted.project, links=tuple(links), renewed=tuple(renewed))
+
+
+def _cut_elsewhere(chains: Chains, wanted: Wanted) -> bool:
+    """Whether to cut this chain would cut another project's, which has the same commit: that of a
+    second worktree, taken in the same second."""
+    first = wanted.staying[0]
+    if not first.parent or first.id in chains.cuts:
+        return False
+    return any(link.id == first.id for project, link in chains.all() if project != wanted.project)
+
+
+def _cuts(cuts: Collection[str], rebuilt: Iterable[_Rebuilt]) -> set[str]:
+    """A chain ends where it is to end, and nowhere above that."""
+    found = set(cuts)
+    for each in rebuilt:
+        found -= {link.id for link in each.links[1:]}
+        found |= {link.id for link in each.links[:1] if link.parent}
+    return found
+
+
+def _needed_cuts(chains: Chains) -> set[str]:
+    """Ends of chains; and what is in the trash alone, without the one before it."""
+    shown = {link.id for _, link in chains.all()}
+    hidden = {ref.checkpoint for ref in chains.trash} - shown
+    found = {cut for cut in chains.cuts if cut in shown}
+    for commit in hidden:
+        with contextlib.suppress(DamageError):
+            parent = read_link(chains.trees, commit).parent
+            if parent and parent not in shown and parent not in hidden:
+                found.add(commit)
+    return found
+
+
+def _move_tips(layout: HermesLayout, tips: Mapping[str, str], rebuilt: Iterable[_Rebuilt]) -> None:
+    moved = [
+        RefUpdate(name=f"{REFS}{each.project}", old=tips.get(each.project, ""), new=each.tip)
+        for each in rebuilt
+    ]
+    update_refs(layout.git(), [each for each in moved if each.old != each.new])

@@ -1,0 +1,317 @@
+"""Give back the space of objects that nothing needs, next to a Hermes that may be writing.
+
+Hermes writes objects first and their reference last, and takes no lock. So an object that was
+written or touched in the last minutes counts as needed, with everything that it leads to, and so
+does everything in an index. Hermes kills a git that is slow, so whatever it is about to refer to is
+younger than that. Folders are never removed: git does that, and makes writers next to it fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from holdfast.errors import DamageError, GitFailedError
+from holdfast.homes.hermes.repository.chains import forget_graph
+from holdfast.homes.hermes.repository.layout import (
+    HermesLayout,
+    check_readable,
+    forget_indexes,
+    opened,
+    tips_of,
+)
+from holdfast.homes.hermes.repository.locks import changing
+from holdfast.homes.hermes.repository.quarantine import (
+    PackFile,
+    Quarantine,
+    abandoned_files,
+    pack_files,
+)
+from holdfast.homes.hermes.repository.rebuild import cut_off_what_is_gone
+from holdfast.stores.checkpoints.reclaim import Reclaimed
+from holdfast.stores.files import allocated_below, storage_errors
+from holdfast.stores.git.commits import parse_commit
+from holdfast.stores.git.index_file import index_objects
+from holdfast.stores.git.object import Kind
+from holdfast.stores.git.object_files import Loose, object_files
+from holdfast.stores.git.program import PACKING_CONFIG
+from holdfast.stores.git.trees import TREE_ENTRY
+
+_GITLINK = b"160000"
+
+#: What was touched within so many seconds may be about to be referred to.
+GRACE = 600.0
+
+#: Packs are worth making anew for so many bytes that nobody needs, single objects, or packs.
+_LEAST_UNNEEDED = 16 * 1024
+_MANY_LOOSE = 256
+_MANY_PACKS = 8
+#: Left free on the disk after packs were made anew.
+_MARGIN = 16 * 1024 * 1024
+_NO_ROOM = "too little room on the disk to pack again; only single objects were given back"
+_WAITING = "Hermes used the store in the last ten minutes; the rest comes back with a later run"
+_CAME_BETWEEN = "Hermes took a checkpoint meanwhile; the space comes back with the next run"
+
+
+def held(layout: HermesLayout) -> set[bytes]:
+    """Everything that references and indexes lead to. Raises `GitFailedError` when part of that
+    is missing: a store with damage is no place to remove anything."""
+    arguments = ("rev-list", "--objects", "--no-object-names", "--all", "--reflog")
+    said = layout.git().run(*arguments)
+    found = {bytes.fromhex(line.decode("ascii")) for line in said.output.split()}
+    found.update(indexed(layout))
+    return found
+
+
+def closure(layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]) -> set[bytes]:
+    """What these lead to, themselves included, without what is known. What is missing is left out:
+    whoever is writing it has not come that far, or never will."""
+    return {oid for oid, is_there in _walk(layout, starts, known) if is_there}
+
+
+def missing_below(layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]) -> bool:
+    """Whether something that these lead to is not there."""
+    return any(not is_there for _, is_there in _walk(layout, starts, known))
+
+
+def _walk(
+    layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]
+) -> Iterator[tuple[bytes, bool]]:
+    """Each object that these lead to, and whether it can be read."""
+    objects = opened(layout)
+    met: set[bytes] = set()
+    waiting = list(starts)
+    while waiting:
+        oid = waiting.pop()
+        if oid in met or oid in known:
+            continue
+        met.add(oid)
+        try:
+            kind, data = objects.read(oid)
+        except DamageError:
+            yield oid, False
+            continue
+        yield oid, True
+        waiting.extend(_below(kind, data))
+
+
+def _below(kind: Kind, data: bytes) -> Iterator[bytes]:
+    """The tree of a commit, the entries of a tree. Parents are held by references, or cut off."""
+    if kind == Kind.COMMIT:
+        with contextlib.suppress(DamageError):
+            yield bytes.fromhex(parse_commit("", data).tree)
+    elif kind == Kind.TREE:
+        for mode, _, oid in TREE_ENTRY.findall(data):
+            if mode != _GITLINK:
+                yield oid
+
+
+def indexed(layout: HermesLayout) -> Iterator[bytes]:
+    """Everything that an index names; of nested repositories that is a commit which is not here."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for path in layout.indexes.iterdir():
+            # A damaged one, or one that is being replaced, is made anew by Hermes.
+            with contextlib.suppress(DamageError, OSError):
+                yield from index_objects(path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Survey:
+    """What is there, and what is needed. `young` is the time after which a file is too young;
+    `waiting` says whether some are needed for nothing else than that."""
+
+    loose: dict[bytes, Loose]
+    packs: Sequence[PackFile]
+    in_packs: dict[str, set[bytes]]
+    needed: set[bytes]
+    young: float
+    waiting: bool
+
+    @property
+    def unneeded(self) -> set[bytes]:
+        """Objects of packs that nobody needs."""
+        return set().union(*self.in_packs.values()) - self.needed
+
+    def going(self) -> list[Loose]:
+        return [
+            file
+            for oid, file in self.loose.items()
+            if oid not in self.needed and file.touched <= self.young
+        ]
+
+
+def reclaim(layout: HermesLayout, *, now: float, holder: str, thorough: bool = False) -> Reclaimed:
+    """Remove what nothing needs and nobody touched lately; the freed bytes are the disk's.
+
+    With `thorough`, packs are made anew whenever that can free anything.
+    """
+    before = allocated_below(layout.folder)
+    with changing(layout, holder=holder):
+        leaving = Quarantine.empty(layout.store)
+        try:
+            note = _reclaim(layout, leaving, now, thorough=thorough)
+        except BaseException:
+            leaving.bring_back_all()
+            raise
+        leaving.remove()
+    return Reclaimed(freed=max(0, before - allocated_below(layout.folder)), note=note)
+
+
+def _reclaim(layout: HermesLayout, leaving: Quarantine, now: float, *, thorough: bool) -> str:
+    check_readable(layout)
+    cut_off_what_is_gone(layout)
+    with storage_errors(f"clear {layout.store}"):
+        for path in abandoned_files(layout.store, before=now - GRACE):
+            path.unlink(missing_ok=True)
+    forget_indexes(layout, dict(tips_of(layout)), before=now - GRACE)
+    seen = _look(layout, now - GRACE)
+    packed, note = _pack_again(layout, seen, thorough=thorough)
+    note = note or (_WAITING if seen.waiting else "")
+    with storage_errors(f"give back space of {layout.store}"):
+        forget_graph(layout.store)
+        # What Hermes touches from here on is seen, or written again.
+        for file in seen.going():
+            leaving.move_loose(file)
+        for pack in packed.leaving:
+            leaving.move_pack(pack)
+        if _is_missed(layout, seen):
+            leaving.bring_back_all()
+            return _CAME_BETWEEN
+        if leaving.bring_back_touched():
+            note = note or _CAME_BETWEEN
+        for oid in seen.loose.keys() & packed.objects:
+            seen.loose[oid].path.unlink(missing_ok=True)
+    return note
+
+
+def _look(layout: HermesLayout, young: float) -> _Survey:
+    objects = layout.store / "objects"
+    files = object_files(objects)
+    loose, packs = files.loose, pack_files(files)
+    known = held(layout)
+    fresh = (oid for oid, file in loose.items() if file.touched > young)
+    waiting = closure(layout, fresh, known)
+    git = layout.git()
+    return _Survey(
+        loose=loose,
+        packs=packs,
+        in_packs={str(pack.stem): pack.objects(git) for pack in packs},
+        needed=known | waiting,
+        young=young,
+        waiting=bool(waiting),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Packed:
+    """`objects` are in packs that stay; `leaving` are packs of which everything needed is there."""
+
+    objects: Collection[bytes] = ()
+    leaving: Sequence[PackFile] = ()
+
+
+def _pack_again(layout: HermesLayout, seen: _Survey, *, thorough: bool) -> tuple[_Packed, str]:
+    """Make packs of what is needed, and of what is too young to go."""
+    if not _is_worth(layout, seen, thorough=thorough):
+        return _Packed(), ""
+    loose = sum(file.size for file in seen.loose.values())
+    wanted = sum(pack.size for pack in seen.packs) + loose + _MARGIN
+    if shutil.disk_usage(layout.store).free < wanted:
+        return _Packed(), _NO_ROOM
+    # Objects of a pack have one time together: of one that was touched lately, all stay.
+    spared: set[bytes] = set()
+    for pack in seen.packs:
+        if pack.touched > seen.young:
+            spared |= seen.in_packs[str(pack.stem)] - seen.needed
+    try:
+        made = _make_packs(layout, seen, spared)
+    except GitFailedError as error:
+        if not error.disk_full:
+            raise
+        return _Packed(), _NO_ROOM
+    new = {str(pack.stem): pack.objects(layout.git()) for pack in made}
+    for pack in made:
+        _date(pack, seen, new[str(pack.stem)])
+    old = [pack for pack in seen.packs if str(pack.stem) not in new and not pack.is_kept]
+    there = set().union(*new.values())
+    _check(layout, seen, old, there | spared)
+    with storage_errors(f"clear {layout.store}"):
+        # It would name packs that are gone; git does without.
+        (layout.store / "objects" / "pack" / "multi-pack-index").unlink(missing_ok=True)
+    return _Packed(objects=there, leaving=old), _WAITING if spared else ""
+
+
+def _is_worth(layout: HermesLayout, seen: _Survey, *, thorough: bool) -> bool:
+    if len(seen.loose) >= _MANY_LOOSE or len(seen.packs) >= _MANY_PACKS:
+        return True
+    unneeded = seen.unneeded
+    if thorough:
+        return bool(seen.loose or unneeded)
+    text = "".join(f"{oid.hex()}\n" for oid in unneeded).encode("ascii")
+    said = layout.git().run("cat-file", "--batch-check=%(objectsize:disk)", stdin=text)
+    sizes = (int(line) for line in said.output.split() if line.isdigit())
+    return sum(sizes) >= _LEAST_UNNEEDED
+
+
+def _make_packs(layout: HermesLayout, seen: _Survey, spared: set[bytes]) -> list[PackFile]:
+    """One of everything that references lead to, with good deltas; one of what else must stay."""
+    folder = layout.store / "objects" / "pack"
+    usual = ("--delta-base-offset", "--non-empty", "-q", str(folder / "pack"))
+    git = layout.git()
+    said = git.run("pack-objects", "--all", "--reflog", *usual, config=PACKING_CONFIG)
+    names = said.output.decode("ascii").split()
+    first = _named(layout, names)
+    have = set().union(*(pack.objects(git) for pack in first))
+    in_packs = set().union(*seen.in_packs.values())
+    rest = ((seen.needed & in_packs) | spared) - have
+    if rest:
+        text = "".join(f"{oid.hex()}\n" for oid in sorted(rest))
+        said = git.run("pack-objects", *usual, stdin=text.encode("ascii"), config=PACKING_CONFIG)
+        names += said.output.decode("ascii").split()
+    return _named(layout, names)
+
+
+def _date(pack: PackFile, seen: _Survey, objects: Collection[bytes]) -> None:
+    """A new pack is as old as the youngest of what it was made of, or what is dropped next would
+    count as just written."""
+    times = [file.touched for oid, file in seen.loose.items() if oid in objects]
+    times += [
+        each.touched
+        for each in seen.packs
+        if each.stem != pack.stem and not seen.in_packs[str(each.stem)].isdisjoint(objects)
+    ]
+    if times:
+        with storage_errors(f"date {pack.stem}"):
+            os.utime(pack.stem.with_suffix(".pack"), (max(times), max(times)))
+
+
+def _named(layout: HermesLayout, names: Collection[str]) -> list[PackFile]:
+    wanted = {f"pack-{name}" for name in names}
+    return [
+        each
+        for each in pack_files(object_files(layout.store / "objects"))
+        if each.stem.name in wanted
+    ]
+
+
+def _check(
+    layout: HermesLayout, seen: _Survey, old: Sequence[PackFile], there: Collection[bytes]
+) -> None:
+    """Before any pack goes: everything in it that is needed is in one that stays."""
+    for pack in old:
+        lost = (seen.in_packs[str(pack.stem)] & seen.needed) - set(there) - seen.loose.keys()
+        if lost:
+            raise DamageError(
+                f"A new pack of {layout.store} lacks {len(lost):,} objects; nothing was removed.",
+                hint="Run `holdfast checkpoints verify`.",
+            )
+
+
+def _is_missed(layout: HermesLayout, seen: _Survey) -> bool:
+    """Whether something that came since we looked leads to what was moved aside."""
+    now = object_files(layout.store / "objects").loose
+    came = [*(now.keys() - seen.loose.keys()), *indexed(layout)]
+    return missing_below(layout, came, seen.needed)

@@ -1,0 +1,158 @@
+"""Doers for the session store: it ends what was abandoned, and gives back what it does not use.
+
+Ending makes no undo copy: the end is all that changes, and the log says how the session was before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from sqlite3 import Connection
+from sqlite3 import Error as SqliteError
+
+from holdfast.errors import BusyError, HoldfastError
+from holdfast.homes.session_engine import Engines, SessionEngine
+from holdfast.model.operation import Removal
+from holdfast.model.plan import PlanItem
+from holdfast.model.report import Outcome, Result
+from holdfast.model.session import EndReason
+from holdfast.ports import Clock
+from holdfast.spine.outcomes import ALREADY_GONE, NO_SESSION_STORE, NOT_REACHED
+from holdfast.stores.sqlite import space
+from holdfast.stores.sqlite.removing import End, Found
+
+_Step = Callable[[SessionEngine, Connection, Sequence[Removal]], Sequence[Outcome]]
+
+
+class EndAbandoned:
+    """Ends abandoned sessions, at the moment at which it does so."""
+
+    def __init__(self, engine: Engines, clock: Clock) -> None:
+        self._engine = engine
+        self._clock = clock
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """Ending needs nothing."""
+
+    def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._in_one_transaction(batch, self._end)
+
+    def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._in_one_transaction(batch, self._settle)
+
+    def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._in_one_transaction(batch, self._reopen)
+
+    def _end(
+        self, store: SessionEngine, db: Connection, batch: Sequence[Removal]
+    ) -> Sequence[Outcome]:
+        # Judged again inside the transaction: a session may have come back to life, or to an end.
+        names = _ids(batch)
+        found, ends = store.look(db, names), store.ends(db, names)
+        outcomes = [_judged(each, found, ends) for each in batch]
+        going = [ends[each.id].number for each in outcomes if each.result is Result.ENDED]
+        store.set_end(db, going, self._clock(), EndReason.ABANDONED.value)
+        return outcomes
+
+    def _settle(
+        self, store: SessionEngine, db: Connection, batch: Sequence[Removal]
+    ) -> Sequence[Outcome]:
+        """The rows say how far a killed run came: what has our end was ended by it."""
+        ends = store.ends(db, _ids(batch))
+        return [
+            each.end(Result.ENDED)
+            if _is_ours(each, ends.get(each.item.id))
+            else each.end(Result.SKIPPED, NOT_REACHED)
+            for each in batch
+        ]
+
+    def _reopen(
+        self, store: SessionEngine, db: Connection, batch: Sequence[Removal]
+    ) -> Sequence[Outcome]:
+        ends = store.ends(db, _ids(batch))
+        ours = [each for each in batch if _is_ours(each, ends.get(each.item.id))]
+        store.set_end(db, [ends[each.item.id].number for each in ours], None, None)
+        return [_reopened(each, ends.get(each.item.id)) for each in batch]
+
+    def _in_one_transaction(self, batch: Sequence[Removal], step: _Step) -> Sequence[Outcome]:
+        store = self._engine()
+        if store is None:
+            return [each.end(Result.FAILED, NO_SESSION_STORE) for each in batch]
+        try:
+            with store.database.write() as db:
+                return step(store, db, batch)
+        except BusyError:
+            raise  # each batch to come would wait as long
+        except HoldfastError as error:
+            return [each.end(Result.FAILED, error.message) for each in batch]
+        except SqliteError as error:
+            return [each.end(Result.FAILED, str(error)) for each in batch]
+
+
+def _judged(removal: Removal, found: Mapping[str, Found], ends: Mapping[str, End]) -> Outcome:
+    name = removal.item.id
+    if name not in found or name not in ends:
+        return removal.end(Result.SKIPPED, ALREADY_GONE)
+    obstacle = found[name].obstacle_to_ending(removal.item)
+    if obstacle is None and ends[name].reason is not None:
+        obstacle = "it has a reason for an end, and no end"  # an undo could not put that back
+    return removal.end(Result.SKIPPED if obstacle else Result.ENDED, obstacle or "")
+
+
+def _is_ours(removal: Removal, end: End | None) -> bool:
+    """Whether the end of a session is the one that this operation gave it. Whoever reopened it and
+    went on left a later activity behind."""
+    return (
+        end is not None
+        and end.ended_at is not None
+        and end.reason == EndReason.ABANDONED
+        and end.last_active_at == removal.item.last_active_at
+    )
+
+
+def _reopened(removal: Removal, end: End | None) -> Outcome:
+    if end is None:
+        gone = "it has left the store since; undo that first"
+        return removal.end(Result.FAILED, gone)
+    if end.ended_at is None:
+        changed = end.last_active_at != removal.item.last_active_at
+        return removal.end(Result.BROUGHT_BACK, "it was reopened already" if changed else "")
+    if _is_ours(removal, end):
+        return removal.end(Result.BROUGHT_BACK)
+    return removal.end(Result.FAILED, "it was reopened and ended again since; that end stays")
+
+
+def _ids(batch: Sequence[Removal]) -> list[str]:
+    return [each.item.id for each in batch]
+
+
+class SessionSpace:
+    """Free pages and the write-ahead log of the session store. What giving them back freed is what
+    the file system says: the store before the run, less the store and its undo copies after it.
+    `copies` says where an operation keeps those."""
+
+    def __init__(self, engine: Engines, copies: Callable[[str], Path]) -> None:
+        self._engine = engine
+        self._copies = copies
+        self._before: int | None = None
+
+    def measure(self) -> None:
+        store = self._engine()
+        self._before = None if store is None else space.footprint(store.database)
+
+    def give_back(self, removal: Removal) -> Outcome:
+        store = self._engine()
+        if store is None:
+            return removal.end(Result.SKIPPED, ALREADY_GONE)
+        before = space.footprint(store.database) if self._before is None else self._before
+        self._before = None
+        try:
+            store.give_back()
+        except BusyError as error:
+            return removal.end(Result.SKIPPED, error.message)  # the next run gives it back
+        except HoldfastError as error:
+            store.database.truncate_log()  # the operation log needs room too
+            return removal.end(Result.FAILED, error.message)
+        copied = space.allocated_in(self._copies(removal.operation))
+        freed = before - space.footprint(store.database) - copied
+        return removal.end(Result.RECLAIMED, freed=max(0, freed))

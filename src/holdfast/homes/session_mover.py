@@ -1,0 +1,411 @@
+"""How sessions leave a store and come back: in bundles, undo copies of several sessions each.
+
+A batch is worked off in runs of some sessions, each in a transaction of its own, so that nobody who
+writes to the store waits long.
+
+Write-order rule: the bundle is on the disk before the rows go, and goes after they are back.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import shutil
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from sqlite3 import Error as SqliteError
+from typing import TypeVar
+
+from holdfast.errors import BusyError, DamageError, FullDiskError, HoldfastError, StorageError
+from holdfast.homes.session_engine import (
+    MOST_MESSAGES,
+    Engines,
+    Returned,
+    SessionEngine,
+    obstacle,
+    runs,
+)
+from holdfast.model.item import SESSION, Item
+from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
+from holdfast.model.operation import Removal
+from holdfast.model.plan import PlanItem
+from holdfast.model.session import Session
+from holdfast.spine.keeper import in_a_word
+from holdfast.spine.outcomes import COPY_MISSING, NO_SESSION_STORE, PLACE_TAKEN, copy_changed
+from holdfast.stores.files import storage_errors
+from holdfast.stores.sqlite import bundle
+from holdfast.stores.sqlite.bundle import BundleFolder, Copied
+from holdfast.stores.sqlite.removing import Found
+from holdfast.stores.trash_folder import TrashFolder
+
+#: Where bundles lie in the trash of an operation.
+FOLDER = "sessions"
+
+#: A copy has no search index, so it takes less than half of what its sessions do.
+_COPY_PART = 2
+#: What the log takes for one run, at most, in bytes.
+_MOST_LOG = 4_000_000
+_COPYING = "write an undo copy to the trash"
+_FULL = "The disk is nearly full: there is no room to keep undo copies of these sessions."
+_WITHOUT_COPIES = "Free some space, or remove without undo copies: --now."
+_Answer = TypeVar("_Answer")
+
+
+def bundles(trash: TrashFolder, operation: str) -> Path:
+    """Where the sessions that an operation removed lie."""
+    return trash.folder(operation) / FOLDER
+
+
+def as_item(session: Session) -> Item:
+    """A session as something a policy can judge."""
+    return Item(
+        kind=SESSION,
+        id=session.id,
+        source=session.source,
+        session=session.id,
+        bytes=session.bytes,
+        last_active_at=session.last_active_at,
+        version=session.version,
+        pinned=session.pinned,
+        alive=None if session.ended else "it has not ended",
+        messages=session.message_count,
+        titled=session.title is not None,
+    )
+
+
+class SessionMover:
+    """Moves the sessions of a store into bundles in the trash and back."""
+
+    def __init__(self, engine: Engines, trash: TrashFolder) -> None:
+        self._engine = engine
+        self._trash = trash
+        self._most = MOST_MESSAGES
+        self._no_room = False
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        engine = self._engine()
+        if engine is None:
+            return
+        self._no_room = not _have_room(engine.database.path, items)
+        if not self._no_room:  # otherwise nothing goes, and what is made ready only takes room
+            self._most = engine.prepare(items)
+
+    def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
+        return self._worked_off(batch, self._look, unseen)
+
+    def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        """`drop` makes the copies, run by run: a run that fails costs no copies of the others."""
+        return [Moved()] * len(batch)
+
+    def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return self._worked_off(batch, self._drop, failed)
+
+    def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return self._worked_off(batch, self._put_back, failed)
+
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return self._worked_off(batch, self._discard, failed)
+
+    def _look(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Presence]:
+        folder = self._folder(store, batch[0])
+        folder.clear_unfinished()  # what a killed run had only begun to copy
+        self._drop_if_empty(store, batch[0])
+        copies = _Copies.of(folder, batch)
+        with store.database.read() as db:
+            found = store.look(db, _ids(batch))
+            # Another session may look the same: an import brings the same times and counts.
+            others = {
+                name
+                for name, there in found.items()
+                if name in copies.inside and not store.is_copied(db, there, copies.inside[name])
+            }
+        for each in batch:
+            name, there = each.item.id, found.get(each.item.id)
+            yield Presence(
+                here=there is not None,
+                copied=name in copies.inside or each.number in copies.damaged,
+                ours=name not in others,
+                changed=there is not None and there.version != each.item.version,
+                obstacle="" if there is None else there.obstacle(each.item) or "",
+                damage=copies.damaged.get(each.number, ""),
+                bytes=copies.bytes.get(name, 0),
+            )
+
+    # --- Out --------------------------------------------------------------------------------------
+
+    def _drop(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
+        with store.database.read() as db:
+            found = store.look(db, _ids(batch))
+        for run in runs(batch, found, self._most):
+            yield from self._drop_what_fits(store, run, found)
+
+    def _drop_what_fits(
+        self, store: SessionEngine, run: Sequence[Removal], found: Mapping[str, Found]
+    ) -> Sequence[Moved]:
+        """A transaction takes about as much room in the log as it deletes: on a disk that is nearly
+        full less of it may fit. Copies are another matter: nobody said to go without them."""
+        try:
+            moved = list(self._drop_run(store, run, found))
+        except StorageError:
+            if len(run) == 1 or any(each.item.undoable for each in run):
+                raise
+            middle = len(run) // 2
+            moved = []
+            for half in (run[:middle], run[middle:]):
+                store.database.truncate_log()
+                moved += self._drop_what_fits(store, half, found)
+        store.rest()
+        return moved
+
+    def _drop_run(
+        self, store: SessionEngine, run: Sequence[Removal], found: Mapping[str, Found]
+    ) -> Iterator[Moved]:
+        going = [each for each in run if obstacle(each, found) is None]
+        copied = [each for each in going if each.item.undoable]
+        kept_in: Path | None = None
+        try:
+            kept_in = self._copy(store, copied, found) if copied else None
+            with _full_disk_errors(copied):
+                obstacles = self._delete(store, going)
+        except (SqliteError, HoldfastError):
+            if kept_in is not None:
+                kept_in.unlink(missing_ok=True)  # the rows are there: a copy would only confuse
+            self._drop_if_empty(store, run[0])
+            raise
+        stayed_there = {name for name, why in obstacles.items() if why}
+        if kept_in is not None and stayed_there:
+            kept_in = self._folder(store, run[0]).without(kept_in, stayed_there)
+        gone = [each.item.id for each in copied if each.item.id not in stayed_there]
+        in_trash = _shared(kept_in, {name: found[name].bytes for name in gone})
+        for each in run:
+            name = each.item.id
+            why = obstacles[name] if name in obstacles else obstacle(each, found)
+            copy = Moved(copied=name in in_trash, bytes=in_trash.get(name, 0))
+            yield stayed(why) if why else copy
+
+    def _copy(
+        self, store: SessionEngine, going: Sequence[Removal], found: Mapping[str, Found]
+    ) -> Path:
+        if self._no_room:
+            raise StorageError(_FULL, hint=_WITHOUT_COPIES)
+        numbers = [found[each.item.id].number for each in going]
+        with store.database.read() as db, _copy_errors():
+            folder = self._folder(store, going[0])
+            return folder.write(db, numbers, going[0].number, going[-1].number)
+
+    def _delete(self, store: SessionEngine, going: Sequence[Removal]) -> Mapping[str, str | None]:
+        """Why each of these stayed, or None. Asked again inside the transaction that removes them:
+        nobody can come in between."""
+        if not going:
+            return {}
+        with store.database.write() as db:
+            found = store.look(db, _ids(going))
+            obstacles = {each.item.id: obstacle(each, found) for each in going}
+            store.delete(db, [found[name].number for name, why in obstacles.items() if not why])
+        return obstacles
+
+    # --- For good ---------------------------------------------------------------------------------
+
+    def _discard(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
+        folder = self._folder(store, batch[0])
+        gone = {each.item.id for each in batch}
+        freed: dict[str, int] = {}
+        for path in folder.holding(_numbers(batch)):
+            freed |= _freed_by(folder, path, gone)
+        self._drop_if_empty(store, batch[0])
+        for each in batch:
+            name = each.item.id
+            yield Moved(copied=name in freed, bytes=freed.get(name, 0))
+
+    # --- Back -------------------------------------------------------------------------------------
+
+    def _put_back(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
+        moved: dict[int, Moved] = {}
+        by_number = {each.number: each for each in batch}
+        for path, numbers in self._folder(store, batch[0]).holding(_numbers(batch)).items():
+            moved |= self._from_bundle(store, path, [by_number[each] for each in numbers])
+            store.rest()
+        self._drop_if_empty(store, batch[0])
+        for each in batch:
+            yield moved.get(each.number) or damaged(COPY_MISSING)
+
+    def _from_bundle(
+        self, store: SessionEngine, path: Path, removals: Sequence[Removal]
+    ) -> Mapping[int, Moved]:
+        try:
+            bundle.check(path)
+        except (DamageError, SqliteError, OSError):
+            return {each.number: damaged(copy_changed(path)) for each in removals}
+        with bundle.opened(path) as copies:
+            inside = {copied.id: copied for copied in bundle.contents(copies)}
+            with store.database.write() as db:
+                found = store.look(db, _ids(removals))
+                wanted = {each.item.id: each.item.version for each in removals}
+                taken = {
+                    name
+                    for name, there in found.items()
+                    if there.version != wanted[name]
+                    or (name in inside and not store.is_copied(db, there, inside[name]))
+                }
+                coming = [name for name in wanted if name in inside and name not in found]
+                back = store.put_back(db, copies, coming) if coming else Returned()
+        moved = {each.number: _returned(each.item.id, inside, taken, back) for each in removals}
+        gone = {each.item.id for each in removals if moved[each.number].done}
+        if gone:
+            self._folder(store, removals[0]).without(path, gone)  # after the rows are back
+        return moved
+
+    # --- Together ---------------------------------------------------------------------------------
+
+    def _folder(self, store: SessionEngine, removal: Removal) -> BundleFolder:
+        return store.bundles(bundles(self._trash, removal.operation))
+
+    def _drop_if_empty(self, store: SessionEngine, removal: Removal) -> None:
+        self._folder(store, removal).drop_if_empty()
+        self._trash.drop_if_empty(removal.operation)
+
+    def _worked_off(
+        self,
+        batch: Sequence[Removal],
+        step: Callable[[SessionEngine, Sequence[Removal]], Iterator[_Answer]],
+        refuse: Callable[[str], _Answer],
+    ) -> Sequence[_Answer]:
+        """What a step says of each; what it did not come to is refused, for the reason it gave."""
+        store = self._engine()
+        if store is None:
+            return [refuse(NO_SESSION_STORE) for _ in batch]
+        answers: list[_Answer] = []
+        for _, alike in itertools.groupby(batch, key=lambda each: each.operation):
+            group = list(alike)
+            done: list[_Answer] = []
+            try:
+                done.extend(step(store, group))
+            except BusyError:
+                raise  # each batch to come would wait as long; the next run settles this one
+            except (HoldfastError, OSError, SqliteError) as error:
+                store.database.truncate_log()  # the operation log needs room too
+                why = str(error) if isinstance(error, SqliteError) else in_a_word(error)
+                done += [refuse(why) for _ in group[len(done) :]]
+            answers += done
+        return answers
+
+
+def _have_room(path: Path, items: Sequence[PlanItem]) -> bool:
+    """Whether undo copies fit the disk, with the log of a transaction beside them. A run that finds
+    out half-way has written copies and a log by then, and leaves even less room."""
+    copied = sum(item.bytes for item in items if item.undoable)
+    needed = copied // _COPY_PART + min(copied // _COPY_PART, _MOST_LOG)
+    return shutil.disk_usage(path.parent).free >= needed
+
+
+@contextmanager
+def _copy_errors() -> Iterator[None]:
+    """Nothing goes without its copy, unless somebody says that it may."""
+    try:
+        with storage_errors(_COPYING):
+            yield
+    except (StorageError, SqliteError) as error:
+        if not _is_full(error):
+            raise
+        raise StorageError(
+            f"Cannot {_COPYING}: the disk is full.",
+            hint=_WITHOUT_COPIES,
+        ) from error
+
+
+@contextmanager
+def _full_disk_errors(copied: Sequence[Removal]) -> Iterator[None]:
+    """Deleting takes room too, until it is through. Without the copies there is more."""
+    try:
+        yield
+    except FullDiskError as error:
+        if not copied:
+            raise
+        raise StorageError(_FULL, hint=_WITHOUT_COPIES) from error
+
+
+def _is_full(error: Exception) -> bool:
+    if isinstance(error.__cause__, OSError):
+        return error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+
+
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """What the bundles of a batch hold, and what each session takes there. `damaged` says of which
+    numbers nothing can be read, and why."""
+
+    inside: Mapping[str, Copied]
+    bytes: Mapping[str, int]
+    damaged: Mapping[int, str]
+
+    @classmethod
+    def of(cls, folder: BundleFolder, batch: Sequence[Removal]) -> _Copies:
+        copies: dict[str, Copied] = {}
+        in_trash: dict[str, int] = {}
+        damage: dict[int, str] = {}
+        for path, numbers in folder.holding(_numbers(batch)).items():
+            try:
+                with bundle.opened(path) as opened:
+                    inside = {copied.id: copied for copied in bundle.contents(opened)}
+            except (DamageError, SqliteError, OSError):
+                damage |= dict.fromkeys(numbers, copy_changed(path))
+                continue
+            copies |= inside
+            in_trash |= _shared(path, dict.fromkeys(inside, 1))
+        return cls(copies, in_trash, damage)
+
+
+def _returned(
+    name: str, inside: Collection[str], taken: Collection[str], returned: Returned
+) -> Moved:
+    if name in taken:
+        return failed(PLACE_TAKEN)
+    if name not in inside:
+        return damaged(COPY_MISSING)
+    if name in returned.refused:
+        return failed(returned.refused[name])
+    return Moved(reason=returned.notes.get(name, ""))
+
+
+def _shared(path: Path | None, weights: Mapping[str, int]) -> Mapping[str, int]:
+    """The size of a bundle, shared out by weight; the parts make up the whole."""
+    if path is None or not weights:
+        return {}
+    return _parts(bundle.size(path), weights)
+
+
+def _parts(whole: int, weights: Mapping[str, int]) -> Mapping[str, int]:
+    total = sum(weights.values()) + len(weights)
+    parts = {name: whole * (weight + 1) // total for name, weight in weights.items()}
+    parts[next(iter(parts))] += whole - sum(parts.values())
+    return parts
+
+
+def _freed_by(folder: BundleFolder, path: Path, gone: Collection[str]) -> Mapping[str, int]:
+    """Take copies out of a bundle; what that freed, shared out among them."""
+    before = bundle.size(path)
+    try:
+        with bundle.opened(path) as copies:
+            leaving = [copied.id for copied in bundle.contents(copies) if copied.id in gone]
+    except (DamageError, SqliteError):
+        leaving = list(gone)  # nothing can be saved in it
+        path.unlink()
+        left = None
+    else:
+        if not leaving:
+            return {}
+        left = folder.without(path, leaving)
+    freed = before - (bundle.size(left) if left else 0)
+    return _parts(max(0, freed), dict.fromkeys(leaving, 1))
+
+
+def _numbers(batch: Sequence[Removal]) -> list[int]:
+    return [each.number for each in batch]
+
+
+def _ids(batch: Sequence[Removal]) -> list[str]:
+    return [each.item.id for each in batch]

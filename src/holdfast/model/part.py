@@ -1,0 +1,376 @@
+"""What a session of another agent is made of, and what a format says about it.
+
+A format describes; it never removes. A `Unit` is one session as a list of parts, and every part is
+a value that a mover in `holdfast.parts` can copy, remove and put back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from holdfast.errors import DamageError
+from holdfast.model.read import Reader
+from holdfast.model.session import Relation
+
+DAY = 24 * 3_600.0
+
+
+class Role(IntEnum):
+    """Parts leave in this order and return in the reverse one.
+
+    A `REFERENCE` is what makes the agent list the session, `DATA` is what the reference leads to.
+    A `TRACE` is a line of history or a row of a log: it may stay behind, and never fails a session.
+    """
+
+    REFERENCE = 0
+    DATA = 1
+    TRACE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePart:
+    """One file, or one symbolic link."""
+
+    path: Path
+    role: Role = Role.DATA
+
+    @property
+    def place(self) -> Path:
+        return self.path
+
+    @property
+    def container(self) -> str:
+        return str(self.path.parent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderPart:
+    """One folder with everything below it."""
+
+    path: Path
+    role: Role = Role.DATA
+
+    @property
+    def place(self) -> Path:
+        return self.path
+
+    @property
+    def container(self) -> str:
+        return str(self.path.parent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The rows of a table in which a column has a value.
+
+    `stamp` is an SQL aggregate that changes whenever these rows do. Without one, the mover counts
+    the rows and adds up their lengths, which misses an update that keeps the length.
+    """
+
+    table: str
+    column: str
+    value: str | int
+    stamp: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsPart:
+    """Rows of one SQLite file, and whatever refers to them by a foreign key."""
+
+    store: Path
+    rows: tuple[Rows, ...]
+    role: Role = Role.REFERENCE
+
+    @property
+    def place(self) -> Path:
+        return self.store
+
+    @property
+    def container(self) -> str:
+        return str(self.store)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinePart:
+    """The entries of a shared JSON or JSONL file that name a session.
+
+    `key` is the field that holds the `value`; without one the entry is the value itself, or its
+    name in a map. `at` leads to the list or map inside a JSON document. With `lines`, the file has
+    one JSON document a line.
+    """
+
+    path: Path
+    value: str
+    key: str | None = None
+    at: tuple[str, ...] = ()
+    lines: bool = False
+    role: Role = Role.REFERENCE
+
+    @property
+    def place(self) -> Path:
+        return self.path
+
+    @property
+    def container(self) -> str:
+        """Two lists in one document are two containers: each is rewritten by itself."""
+        return "\0".join((str(self.path), *self.at))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefPart:
+    """The references of a git repository below a prefix, which ends with a slash."""
+
+    repository: Path
+    prefix: str
+    role: Role = Role.DATA
+
+    @property
+    def place(self) -> Path:
+        return self.repository
+
+    @property
+    def container(self) -> str:
+        return str(self.repository)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPart:
+    """Something in a store that is its own mover: a session of ours, a checkpoint, a row in
+    PostgreSQL. `place` is the folder of the store."""
+
+    kind: str
+    id: str
+    place: Path
+    role: Role = Role.DATA
+
+    @property
+    def container(self) -> str:
+        return f"{self.kind}\0{self.place}"
+
+
+Part: TypeAlias = FilePart | FolderPart | RowsPart | LinePart | RefPart | StoredPart
+
+#: What a mover says of the version of a part. An empty text: the part is not there.
+Stamp: TypeAlias = str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """One session as a format sees it. It has no version: that comes from the stamps of its parts.
+
+    `active` is the last use that the agent itself recorded. `source` is where the session came
+    from; empty means the agent's command line.
+    """
+
+    id: str
+    active: float
+    parts: tuple[Part, ...]
+    started: float | None = None
+    parent: str = ""
+    relation: Relation | None = None
+    source: str = ""
+    cwd: str = ""
+    title: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """Something that no session owns: a log, a cache, a dead temporary file. `kind` groups
+    leftovers that are kept and removed by the same rule."""
+
+    kind: str
+    id: str
+    active: float
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """Who is alive, in words. Any sign protects.
+
+    `units` are sessions by id, `folders` working directories in which a process of the agent runs.
+    `home` protects everything: put there what could not be read. `rewrites` says that a process may
+    write shared files from memory: then no entry leaves a file that is rewritten whole.
+    """
+
+    units: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
+    home: str | None = None
+    rewrites: str | None = None
+
+    def protect(self, unit: Unit | Leftover) -> str | None:
+        """Why a unit must stay; None when no sign speaks for it."""
+        cwd = unit.cwd if isinstance(unit, Unit) else ""
+        why = self.home or self.units.get(unit.id) or (self.folders.get(cwd) if cwd else None)
+        stays = any(self.keeps(each) and each.role is not Role.TRACE for each in unit.parts)
+        return why or (self.rewrites if stays else None)
+
+    def keeps(self, part: Part) -> bool:
+        """Whether the running agent would write this entry again."""
+        return bool(self.rewrites) and isinstance(part, LinePart) and not part.lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is the same for every home of an agent.
+
+    `name` is the kind of home and the word for `--home`, `agent` the name that people know.
+    `folder` is the usual place below the user's home directory, `environment` the variable that
+    names another one. `processes` are the names of the agent's programs. A session counts as in use
+    for `idle_after` seconds after its last activity. `versions` are those that were tried.
+    """
+
+    name: str
+    agent: str
+    folder: str
+    environment: str = ""
+    processes: tuple[str, ...] = ()
+    idle_after: float = DAY
+    versions: tuple[str, ...] = ()
+
+
+#: The unit that the last look made from a file, as long as the file has not changed since. A format
+#: asks before it reads: `known(path) or read(path)`.
+Known: TypeAlias = Callable[[Path], Unit | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One part of one item of one operation. Its place in the trash follows from its numbers.
+
+    `folder` is that of a batch: movers may share one file there between the slots of a container.
+    """
+
+    number: int
+    index: int
+    part: Part
+    stamp: Stamp
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.number}.{self.index}"
+
+    @property
+    def copy(self) -> Path:
+        return self.folder / self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What a mover sees of a slot. `here` is None when its container cannot be looked into.
+
+    `spoiled` says that the copy is no longer what was removed.
+    """
+
+    here: bool | None
+    stamp: Stamp = ""
+    bytes: int = 0
+    copied: bool = False
+    copy_bytes: int = 0
+    spoiled: bool = False
+
+
+_KINDS = {
+    "file": FilePart,
+    "folder": FolderPart,
+    "rows": RowsPart,
+    "line": LinePart,
+    "ref": RefPart,
+    "stored": StoredPart,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+def part_to_json(part: Part) -> dict[str, Any]:
+    """A part as JSON. Used in the trash, in bundles and in the index."""
+    said: dict[str, Any] = {"kind": _NAMES[type(part)], "role": int(part.role)}
+    match part:
+        case FilePart() | FolderPart():
+            said["path"] = str(part.path)
+        case RowsPart():
+            said["store"] = str(part.store)
+            said["rows"] = [[each.table, each.column, each.value, each.stamp] for each in part.rows]
+        case LinePart():
+            said |= {"path": str(part.path), "value": part.value, "key": part.key}
+            said |= {"at": list(part.at), "lines": part.lines}
+        case RefPart():
+            said |= {"repository": str(part.repository), "prefix": part.prefix}
+        case StoredPart():
+            said |= {"stored": part.kind, "id": part.id, "place": str(part.place)}
+    return said
+
+
+def part_from_json(value: object) -> Part:
+    """The part that `part_to_json` wrote; raises `DamageError` for anything else."""
+    read = Reader(value, "part", DamageError)
+    role = _role(read)
+    match read.text("kind"):
+        case "file":
+            return FilePart(path=Path(read.text("path")), role=role)
+        case "folder":
+            return FolderPart(path=Path(read.text("path")), role=role)
+        case "rows":
+            rows = tuple(map(_rows, read.array("rows")))
+            return RowsPart(store=Path(read.text("store")), rows=rows, role=role)
+        case "line":
+            key = read.value("key")
+            return LinePart(
+                path=Path(read.text("path")),
+                value=read.text("value"),
+                key=key if isinstance(key, str) else None,
+                at=tuple(map(str, read.array("at"))),
+                lines=read.flag("lines"),
+                role=role,
+            )
+        case "ref":
+            return RefPart(
+                repository=Path(read.text("repository")), prefix=read.text("prefix"), role=role
+            )
+        case "stored":
+            return StoredPart(
+                kind=read.text("stored"),
+                id=read.text("id"),
+                place=Path(read.text("place")),
+                role=role,
+            )
+        case other:
+            raise DamageError(f"{other!r} is not a kind of part")
+
+
+def version_of_parts(parts: tuple[Part, ...], stamps: tuple[Stamp, ...]) -> str:
+    """The version of a unit: its parts and their stamps, without traces, which change by
+    themselves."""
+    said = [
+        [part_to_json(part), stamp]
+        for part, stamp in zip(parts, stamps, strict=True)
+        if stamp and part.role is not Role.TRACE
+    ]
+    return digest(said)
+
+
+def digest(value: object) -> str:
+    """A short checksum of anything that JSON can hold."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:20]
+
+
+def _role(read: Reader) -> Role:
+    try:
+        return Role(read.whole("role"))
+    except ValueError:
+        raise DamageError(f"{read.whole('role')} is not a role of a part") from None
+
+
+def _rows(value: object) -> Rows:
+    match value:
+        case [str(table), str(column), (str() | int()) as wanted, str(stamp)]:
+            return Rows(table=table, column=column, value=wanted, stamp=stamp)
+    raise DamageError("a part names no rows")

@@ -1,0 +1,127 @@
+"""References of a git repository: hidden under another name of the same repository, so that its
+objects stay until the trash is emptied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from holdfast.errors import StorageError
+from holdfast.model.part import RefPart, Sight, Slot, digest
+from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
+from holdfast.stores.git.program import Git
+
+
+class RefMover:
+    """Moves `RefPart`. git changes all references of a call, or none."""
+
+    def look(self, batch: Sequence[Slot]) -> Sequence[Sight]:
+        repository = _part(batch[0]).repository
+        if not repository.is_dir():
+            return [Sight(here=False) for _ in batch]
+        try:
+            return [self._look(slot) for slot in batch]
+        except StorageError:
+            return [Sight(here=None) for _ in batch]
+
+    def _look(self, slot: Slot) -> Sight:
+        here, hidden = _here(slot), _hidden(slot)
+        return Sight(
+            here=bool(here),
+            stamp=_stamp(here),
+            copied=bool(hidden),
+            spoiled=bool(hidden and slot.stamp) and _stamp(hidden) != slot.stamp,
+        )
+
+    def copy(self, batch: Sequence[Slot]) -> None:
+        _update(
+            batch[0],
+            [
+                f"update {_trash(slot)}{name} {target}"
+                for slot in batch
+                for name, target in _here(slot).items()
+            ],
+        )
+
+    def drop(self, batch: Sequence[Slot]) -> Sequence[str | None]:
+        why: list[str | None] = []
+        lines: list[str] = []
+        for slot in batch:
+            here, hidden = _here(slot), _hidden(slot)
+            if not here:
+                why.append(None if hidden else ALREADY_GONE)
+            elif _stamp(here) != slot.stamp or here != hidden:
+                why.append(CHANGED)
+            else:
+                why.append(None)
+                # With its old value: git refuses when somebody moved it since.
+                lines += [f"delete {_part(slot).prefix}{name} {old}" for name, old in here.items()]
+        _update(batch[0], lines)
+        return why
+
+    def put_back(self, batch: Sequence[Slot]) -> Sequence[str | None]:
+        why: list[str | None] = []
+        lines: list[str] = []
+        for slot in batch:
+            here, hidden = _here(slot), _hidden(slot)
+            if here:
+                why.append(None if _stamp(here) == slot.stamp else PLACE_TAKEN)
+            elif not hidden:
+                why.append(COPY_MISSING)
+            else:
+                why.append(None)
+                lines += [
+                    f"create {_part(slot).prefix}{name} {old}" for name, old in hidden.items()
+                ]
+        _update(batch[0], lines)
+        return why
+
+    def discard(self, batch: Sequence[Slot]) -> int:
+        """The objects go with the next gc of the repository, which is its owner's business."""
+        if _part(batch[0]).repository.is_dir():
+            _update(
+                batch[0],
+                [f"delete {_trash(slot)}{name}" for slot in batch for name in _hidden(slot)],
+            )
+        return 0
+
+
+def _part(slot: Slot) -> RefPart:
+    if not isinstance(slot.part, RefPart):
+        raise TypeError(slot.part)
+    return slot.part
+
+
+def _trash(slot: Slot) -> str:
+    """Two homes may have parts in one repository: their folders tell them apart."""
+    return f"refs/holdfast/trash/{digest(str(slot.folder))}/{slot.name}/"
+
+
+def _here(slot: Slot) -> Mapping[str, str]:
+    return _refs(_part(slot).repository, _part(slot).prefix)
+
+
+def _hidden(slot: Slot) -> Mapping[str, str]:
+    return _refs(_part(slot).repository, _trash(slot))
+
+
+def _stamp(refs: Mapping[str, str]) -> str:
+    return digest(sorted(refs.items())) if refs else ""
+
+
+def _refs(repository: Path, prefix: str) -> Mapping[str, str]:
+    """The references below a prefix, by the rest of their names."""
+    said = _git(repository).run("for-each-ref", "--format=%(objectname) %(refname)", prefix)
+    pairs = (line.split(" ", 1) for line in said.output.decode().splitlines())
+    return {name.removeprefix(prefix): target for target, name in pairs}
+
+
+def _update(slot: Slot, lines: Sequence[str]) -> None:
+    if lines:
+        text = "".join(f"{line}\n" for line in lines)
+        _git(_part(slot).repository).run("update-ref", "--stdin", stdin=text.encode())
+
+
+def _git(repository: Path) -> Git:
+    """The repository is the user's: what git makes there has the user's rights."""
+    return Git(store=repository, private=False)

@@ -1,0 +1,322 @@
+"""Files and folders: one rename into the trash, and one back.
+
+A rename is atomic, keeps times and modes, needs no space, and closes the race that a check before
+an unlink leaves open: under its new name nobody can open the file by the old one, so the second
+check, made there, is final.
+
+A home and its trash may lie on different file systems, and an overlay refuses to rename a folder of
+its lower layer. Then the part is copied and compared first. The original moves to a name of ours
+in its own folder, is checked there, and goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import filecmp
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from holdfast.errors import StorageError
+from holdfast.model.part import FilePart, FolderPart, Sight, Slot, Stamp, digest
+from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
+from holdfast.stores.files import allocated_bytes, make_private_dir, sync_dir
+from holdfast.stores.liveness import open_elsewhere
+
+#: What `link` says on file systems that have no hard links.
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
+_OWNER = stat.S_IRWXU
+
+
+class TreeMover:
+    """Moves `FilePart` and `FolderPart`."""
+
+    def look(self, batch: Sequence[Slot]) -> Sequence[Sight]:
+        return [_look(slot) for slot in batch]
+
+    def copy(self, batch: Sequence[Slot]) -> None:
+        """Only where a rename cannot do it: on another file system."""
+        for slot in batch:
+            place = _standing(slot)
+            if place is not None and place.lstat().st_dev != slot.folder.stat().st_dev:
+                _copy(slot, place)
+
+    def drop(self, batch: Sequence[Slot]) -> Sequence[str | None]:
+        done = [_drop(slot) for slot in batch]
+        _sync(batch)
+        return done
+
+    def put_back(self, batch: Sequence[Slot]) -> Sequence[str | None]:
+        done = [_put_back(slot) for slot in batch]
+        for parent in {_place(slot).parent for slot in batch}:
+            with contextlib.suppress(FileNotFoundError):
+                sync_dir(parent)
+        return done
+
+    def discard(self, batch: Sequence[Slot]) -> int:
+        freed = 0
+        for slot in batch:
+            _clear(slot)
+            freed += tree_bytes(slot.copy)
+            remove_tree(slot.copy)
+            remove_tree(_work(slot))
+        return freed
+
+
+def _place(slot: Slot) -> Path:
+    part = slot.part
+    if not isinstance(part, FilePart | FolderPart):
+        raise TypeError(part)
+    return part.path
+
+
+def _aside(slot: Slot) -> Path:
+    """Where an original waits for its last check, next to its place. The name follows from the
+    intent, so that the next run finds it after a kill."""
+    batch = slot.folder
+    return _place(slot).with_name(f".holdfast-{batch.parent.name}-{batch.name}-{slot.name}")
+
+
+def _checked(slot: Slot) -> Path:
+    """The name of an original that passed its last check and is being deleted."""
+    aside = _aside(slot)
+    return aside.with_name(f"{aside.name}.gone")
+
+
+def _work(slot: Slot) -> Path:
+    return slot.copy.with_name(f"{slot.name}.part")
+
+
+def _standing(slot: Slot) -> Path | None:
+    """Where the original is: at its place, or set aside by a killed run."""
+    return next((each for each in (_place(slot), _aside(slot)) if os.path.lexists(each)), None)
+
+
+def _look(slot: Slot) -> Sight:
+    try:
+        original = _standing(slot)
+        is_copied = os.path.lexists(slot.copy)
+        return Sight(
+            here=original is not None,
+            stamp="" if original is None else tree_stamp(original),
+            bytes=0 if original is None else tree_bytes(original),
+            copied=is_copied,
+            copy_bytes=tree_bytes(slot.copy) if is_copied else 0,
+            spoiled=is_copied and bool(slot.stamp) and tree_stamp(slot.copy) != slot.stamp,
+        )
+    except OSError:
+        return Sight(here=None)
+
+
+def _copy(slot: Slot, original: Path) -> None:
+    if os.path.lexists(slot.copy):
+        return  # a copy gets its name when it is whole
+    work = _work(slot)
+    clone(original, work)
+    work.rename(slot.copy)
+    sync_dir(slot.folder)
+
+
+def _drop(slot: Slot) -> str | None:
+    _clear(slot)
+    place = _standing(slot)
+    if place is None:
+        # A killed run may have ended between the move and its last check.
+        return _confirmed(slot, slot.copy) if os.path.lexists(slot.copy) else ALREADY_GONE
+    if tree_stamp(place) != slot.stamp:
+        _name_again(place, _place(slot))
+        return CHANGED
+    if not os.path.lexists(slot.copy):
+        try:
+            place.rename(slot.copy)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            _copy(slot, place)
+        else:
+            return _confirmed(slot, slot.copy)
+    aside = _aside(slot)
+    if place != aside:
+        place.rename(aside)
+    why = _confirmed(slot, aside)
+    if why is None:
+        aside.rename(_checked(slot))
+        _clear(slot)
+    return why
+
+
+def _confirmed(slot: Slot, moved: Path) -> str | None:
+    """The second, final look. What turned out to be changed or in use returns to its place."""
+    why = CHANGED if tree_stamp(moved) != slot.stamp else in_use(moved)
+    if why is not None and not _name_again(moved, _place(slot)):
+        return f"{why}, then replaced; the old one is {moved}"
+    return why
+
+
+def _put_back(slot: Slot) -> str | None:
+    _clear(slot)
+    place, aside = _place(slot), _aside(slot)
+    if os.path.lexists(place):
+        return None if tree_stamp(place) == slot.stamp else PLACE_TAKEN
+    if not os.path.lexists(aside):
+        if not os.path.lexists(slot.copy):
+            return COPY_MISSING
+        make_private_dir(place.parent)  # the agent may have swept an empty folder
+        if slot.copy.lstat().st_dev == place.parent.stat().st_dev:
+            with contextlib.suppress(_OtherFileSystemError):
+                return None if _name_again(slot.copy, place) else PLACE_TAKEN
+        clone(slot.copy, aside)
+    return None if _name_again(aside, place) else PLACE_TAKEN
+
+
+class _OtherFileSystemError(Exception):
+    """A rename that the system refuses although both names are on one device."""
+
+
+def _name_again(moved: Path, place: Path) -> bool:
+    """Give something its old name, never replacing anything; False when the place is taken."""
+    if moved == place:
+        return True
+    if os.path.lexists(place):
+        return False
+    try:
+        if is_folder(moved) or not _linked(moved, place):
+            moved.rename(place)  # over a folder with content the system refuses
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            raise _OtherFileSystemError from error
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            return False
+        raise
+    return True
+
+
+def _linked(moved: Path, place: Path) -> bool:
+    """Give a file its name by a hard link, which never replaces anything. False where the file
+    system has none."""
+    try:
+        os.link(moved, place, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            return False
+        raise
+    sync_dir(place.parent)  # the new name before the old one goes
+    moved.unlink()
+    return True
+
+
+def _clear(slot: Slot) -> None:
+    """Finish deleting an original that a killed run had checked."""
+    remove_tree(_checked(slot))
+
+
+def _sync(batch: Sequence[Slot]) -> None:
+    """New names first, lost names second: a power cut may leave two, never none."""
+    for folder in dict.fromkeys(slot.folder for slot in batch):
+        sync_dir(folder)
+    for parent in dict.fromkeys(_place(slot).parent for slot in batch):
+        with contextlib.suppress(FileNotFoundError):
+            sync_dir(parent)
+
+
+def tree_stamp(path: Path) -> Stamp:
+    """Sizes, times of change and names below. Neither ctime nor the number of links: a second name
+    of a file changes both."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return ""
+    if not stat.S_ISDIR(status.st_mode):
+        return _leaf(status)
+    found = [
+        (str(inner.relative_to(path)), "d" if is_folder(inner) else _leaf(inner.lstat()))
+        for inner in _below(path)
+    ]
+    return f"d:{digest(sorted(found))}"
+
+
+def _leaf(status: os.stat_result) -> str:
+    return f"{stat.S_IFMT(status.st_mode) >> 12:x}:{status.st_size}:{status.st_mtime_ns}"
+
+
+def tree_bytes(path: Path) -> int:
+    """What goes back to the file system when this goes."""
+    try:
+        total = 0 if is_folder(path) else allocated_bytes(path.lstat())
+    except FileNotFoundError:
+        return 0
+    leaves = (each for each in (_below(path) if is_folder(path) else ()) if not is_folder(each))
+    return total + sum(allocated_bytes(each.lstat()) for each in leaves)
+
+
+def in_use(path: Path) -> str | None:
+    """Evidence that a process has a file of this tree open."""
+    leaves = [path] if not is_folder(path) else list(_below(path))
+    for leaf in leaves:
+        if stat.S_ISREG(leaf.lstat().st_mode):
+            parent = os.open(leaf.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                why = open_elsewhere(leaf.name, parent)
+            finally:
+                os.close(parent)
+            if why is not None:
+                return f"{leaf.name} is {why}" if why.startswith("open") else f"{leaf.name} {why}"
+    return None
+
+
+def is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _below(path: Path) -> Iterator[Path]:
+    """Everything in a folder. What cannot be read raises: a stamp with a gap would lie."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for base, folders, files in os.walk(path, onerror=refuse):
+        for name in (*folders, *files):
+            yield Path(base, name)
+
+
+def clone(source: Path, target: Path) -> None:
+    """Copy a tree with times and modes, flush it, and compare."""
+    remove_tree(target)
+    if is_folder(source):
+        shutil.copytree(source, target, symlinks=True, copy_function=_clone_file)
+    else:
+        _clone_file(os.fspath(source), os.fspath(target))
+    for path in (target, *(_below(target) if is_folder(target) else ())):
+        if not path.is_symlink():
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+
+def _clone_file(source: str, target: str) -> None:
+    mode = os.lstat(source).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        raise StorageError(f"{source} is neither a file nor a folder; it cannot be copied.")
+    shutil.copy2(source, target, follow_symlinks=False)
+    if stat.S_ISREG(mode) and not filecmp.cmp(source, target, shallow=False):
+        raise StorageError(f"{source} changed while it was copied, or the copy is damaged.")
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a file or a folder, read-only folders included; fine when it is not there."""
+    if not is_folder(path):
+        path.unlink(missing_ok=True)
+        return
+    try:
+        shutil.rmtree(path)
+    except PermissionError:
+        path.chmod(path.lstat().st_mode | _OWNER)
+        for inner in _below(path):
+            if is_folder(inner):
+                inner.chmod(inner.lstat().st_mode | _OWNER)
+        shutil.rmtree(path)

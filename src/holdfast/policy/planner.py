@@ -1,0 +1,383 @@
+"""The planner: inventory, policy and time in, a plan out. The same in gives the same out.
+
+One order of decisions holds for items of every kind. Each can be overruled only by a later one:
+
+1. what is pinned, alive, named or needed for an undo stays, whatever the rules say;
+2. groups that go as a whole go: projects that are stale, or whose directory is gone;
+3. the rules of the group decide about the rest;
+4. delegates that only their parent needed go with it;
+5. trash that has been there long enough goes;
+6. caps take the fewest, oldest items on top, trash first, and never the newest of a group.
+
+The files of a stored session are not judged: they follow it. Only `max_age`, a group that goes as
+a whole or the end of a parent can empty a group: a keep rule always keeps the newest, and caps
+spare it. What a take has hidden because of `max_snapshots` goes to the trash like everything else
+that this bound takes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from holdfast.errors import EmptyPolicyError, UsageError
+from holdfast.model.checkpoint import Project, ProjectState
+from holdfast.model.checkpoint_inventory import CheckpointInventory
+from holdfast.model.given import instance
+from holdfast.model.inventory import Inventory
+from holdfast.model.item import LEFTOVER, SESSION, Item
+from holdfast.model.plan import Action, Outlook, Plan, Shortfall
+from holdfast.model.units import format_count, format_duration
+from holdfast.policy.caps import MAX_BYTES, MAX_COUNT, Shared, Sum, cap_bytes, cap_count
+from holdfast.policy.decision import (
+    PINNED,
+    Decision,
+    Delegates,
+    kept_because,
+    spare_living,
+)
+from holdfast.policy.draft import (
+    FILES_STAY,
+    Draft,
+    Space,
+    checkpoint_space,
+    files_in_use,
+    owned_files,
+)
+from holdfast.policy.rules import Caps, CheckpointPolicy, Files, Policy
+from holdfast.policy.shared_bytes import SharedBytes
+from holdfast.policy.verdict import Group, by_group, decide, decide_trash
+
+_NEWEST_CHECKPOINT = "newest of its project"
+NAMED = "named"
+NEEDED = "undoing the latest rollback needs it"
+
+_EMPTY_HINT = (
+    "Say what may go, for example --older-than 90d, or set retention_days in the configuration."
+)
+
+
+def plan(
+    policy: Policy,
+    inventory: Inventory,
+    now: float,
+    *,
+    command: str,
+    files: Files = Files.WITH,
+    leaving: Action = Action.REMOVE,
+) -> Plan:
+    """Decide about every scanned item. Raises `EmptyPolicyError` for a policy without a rule.
+
+    With `leaving=Action.ARCHIVE`, the sessions that the rules would remove go to the archive
+    instead; files without a session stay, and caps are not applied.
+    """
+    draft, shortfalls = _drafted(policy, inventory, now, files, leaving)
+    return draft.plan(inventory.home, now, command=command, shortfalls=shortfalls)
+
+
+def outlook(policy: Policy, inventory: Inventory, now: float) -> Outlook:
+    """What such a plan would remove, for those who need only the sum."""
+    draft, _ = _drafted(policy, inventory, now, Files.WITH, Action.REMOVE)
+    return draft.outlook()
+
+
+def plan_upkeep(
+    policy: Policy, inventory: Inventory, now: float, *, command: str, why: str
+) -> Plan:
+    """Only empty old trash and give space back. Everything else stays, with the reason `why`
+    unless something else holds it."""
+    owned = owned_files(inventory.items)
+    everything = Group(holds=partial(hold, policy, in_use=files_in_use(owned)), stays=why)
+    draft = Draft(
+        [
+            decision
+            for _, _, members in by_group(item for item in inventory.items if not item.owned)
+            for decision in decide(everything, members, now, use_trash=policy.use_trash)
+        ],
+        trash=_judged_trash(policy, inventory.trash, now),
+        owned=owned,
+        is_pinned=policy.pins_item,
+        space=Space(items=inventory.space),
+    )
+    return draft.plan(inventory.home, now, command=command)
+
+
+def hold(policy: Policy, item: Item, in_use: Mapping[str, str]) -> Decision | None:
+    """Keep what is pinned, archived in its own agent, or alive, whatever the rules say."""
+    if policy.pins_item(item):
+        return kept_because(item, PINNED)
+    if item.archived_in and not policy.agent_archived:
+        return kept_because(item, f"archived in {item.archived_in}")
+    return spare_living(item, in_use)
+
+
+def _drafted(
+    policy: Policy, inventory: Inventory, now: float, files: Files, leaving: Action
+) -> tuple[Draft, Sequence[Shortfall]]:
+    """All decisions, and the caps that cannot be reached."""
+    instance(policy, Policy, "A policy")
+    instance(inventory, Inventory, "An inventory")
+    _refuse_the_meaningless(policy, files, leaving)
+    owned = owned_files(inventory.items)
+    group_of = _groups(policy, files_in_use(owned), _why_orphans_stay(files, leaving))
+    decisions: list[Decision] = []
+    for kind, source, members in by_group(item for item in inventory.items if not item.owned):
+        decisions += decide(group_of(kind, source), members, now, use_trash=policy.use_trash)
+    draft = Draft(
+        decisions,
+        trash=_judged_trash(policy, inventory.trash, now),
+        owned=owned,
+        is_pinned=policy.pins_item,
+        files=files,
+        leaving=leaving,
+        space=Space(items=inventory.space),
+    )
+    delegates = Delegates(decisions, policy.trivial_max)
+    delegates.follow(each for each in decisions if not each.kept)
+    if leaving is not Action.REMOVE:
+        return draft, ()
+    return draft, _apply_caps(policy, draft, delegates, inventory.overhead)
+
+
+def _refuse_the_meaningless(policy: Policy, files: Files, leaving: Action) -> None:
+    if leaving not in (Action.REMOVE, Action.ARCHIVE):
+        raise UsageError(f"Sessions do not leave by {leaving.value!r}: remove or archive them.")
+    if leaving is Action.ARCHIVE and files is not Files.WITH:
+        raise UsageError(
+            "A session is archived with its files.",
+            hint="Leave out --files-only and --no-files, or prune instead of archiving.",
+        )
+    if leaving is Action.ARCHIVE and not policy.has_rules:
+        raise EmptyPolicyError(
+            "Nothing says what to archive: no age and no keep rule is set.", hint=_EMPTY_HINT
+        )
+    if policy.empty:
+        raise EmptyPolicyError(
+            "The policy is empty: no age, no keep rule and no cap is set.", hint=_EMPTY_HINT
+        )
+
+
+def _why_orphans_stay(files: Files, leaving: Action) -> str | None:
+    if leaving is Action.ARCHIVE:
+        return "only sessions are archived"
+    return FILES_STAY if files is Files.NONE else None
+
+
+def _groups(
+    policy: Policy, in_use: Mapping[str, str], orphans_stay: str | None
+) -> Callable[[str, str], Group]:
+    """How the items of a kind and source are judged."""
+    holds = partial(hold, policy, in_use=in_use)
+
+    def group_of(kind: str, source: str) -> Group:
+        if kind == SESSION:
+            return Group(holds=holds, rules=policy.rules_for(source))
+        if orphans_stay is not None:
+            return Group(holds=holds, stays=orphans_stay)
+        if kind == LEFTOVER:
+            rules = policy.leftovers.get(source)
+            stays = "no retention is set for these leftovers" if rules is None else None
+            return Group(holds=holds, stays=stays, rules=rules or policy.everywhere.rules)
+        return Group(holds=holds, rules=policy.rules_for(source))
+
+    return group_of
+
+
+def _judged_trash(policy: Policy, trash: Iterable[Item], now: float) -> list[Decision]:
+    return [
+        decide_trash(item, now, policy.trash_age, pinned=policy.pins_item(item)) for item in trash
+    ]
+
+
+def _apply_caps(
+    policy: Policy, draft: Draft, delegates: Delegates, overhead: Mapping[str, int]
+) -> Sequence[Shortfall]:
+    """Caps of single sources first: what they take may already satisfy the cap on everything."""
+    bounds: list[tuple[str | None, Caps]] = [
+        (source, limits.caps) for source, limits in sorted(policy.by_source.items())
+    ]
+    shortfalls: list[Shortfall] = []
+    for source, caps in [*bounds, (None, policy.everywhere.caps)]:
+        if not caps.empty:
+            scope = _Scope(source, draft, delegates, overhead)
+            shortfalls += scope.apply(caps, use_trash=policy.use_trash)
+    return shortfalls
+
+
+class _Scope:
+    """What one set of caps bounds: everything, or one source. Leftovers have their own retention,
+    and caps neither count nor take them."""
+
+    def __init__(
+        self,
+        source: str | None,
+        draft: Draft,
+        delegates: Delegates,
+        overhead: Mapping[str, int],
+    ) -> None:
+        self._source = source
+        self._draft = draft
+        self._delegates = delegates
+        self._overhead = overhead
+        self._members = [each for each in draft.decisions if self._covers(each)]
+
+    def apply(self, caps: Caps, *, use_trash: bool) -> list[Shortfall]:
+        label = "" if self._source is None else f" of {self._source}"
+        shortfalls: list[Shortfall] = []
+        if caps.max_count is not None:
+            shortfalls += cap_count(
+                f"{MAX_COUNT}{label}",
+                caps.max_count,
+                self._members,
+                reason=f"over the cap of {format_count(caps.max_count, 'item')}",
+                take=partial(self._take, use_trash=use_trash),
+            )
+        if caps.max_bytes is not None:
+            weighing = Sum(
+                self._members,
+                [each for each in self._draft.trash if self._is_of_source(each)],
+                self._remains(),
+                covers=self._covers,
+                delegates=self._delegates,
+            )
+            shortfalls += cap_bytes(f"{MAX_BYTES}{label}", caps.max_bytes, weighing)
+        return shortfalls
+
+    def _is_of_source(self, decision: Decision) -> bool:
+        return self._source is None or decision.item.source == self._source
+
+    def _covers(self, decision: Decision) -> bool:
+        if decision.item.kind == LEFTOVER:
+            return False
+        return self._is_of_source(decision) and self._draft.counts(decision)
+
+    def _take(self, decision: Decision, reason: str, *, use_trash: bool) -> int:
+        decision.remove(reason, undoable=use_trash)
+        return 1 + sum(map(self._covers, self._delegates.follow((decision,))))
+
+    def _remains(self) -> Mapping[str, int]:
+        remains: Counter[str] = Counter()
+        for (origin, why), much in self._draft.remains.items():
+            remains[why] += much if self._source in (None, origin) else 0
+        return remains if self._source is not None else remains + Counter(self._overhead)
+
+
+# --- Checkpoints ----------------------------------------------------------------------------------
+
+
+def plan_checkpoints(
+    policy: CheckpointPolicy, inventory: CheckpointInventory, now: float, *, command: str
+) -> Plan:
+    """Decide about everything in the checkpoint folder."""
+    judged = partial(decide, now=now, use_trash=policy.use_trash)
+    shortfalls: list[Shortfall] = []
+    live: list[Decision] = []
+    for _, source, members in by_group(inventory.checkpoints):
+        project = inventory.projects.get(source)
+        newest_first = judged(_checkpoint_group(policy, inventory, project, now), members)
+        name = source if project is None else project.workdir
+        shortfalls += _bound_project(policy, name, newest_first)
+        live += newest_first
+    rotated = [each for item in inventory.rotated for each in judged(_rotated(policy), [item])]
+    legacy = [
+        each
+        for item in inventory.legacy
+        for each in judged(_legacy_group(policy, inventory.older.get(item.id), now), [item])
+    ]
+    trash = [decide_trash(item, now, policy.trash_age, pinned=False) for item in inventory.trash]
+    shared = SharedBytes(inventory, trash=trash, rotated=rotated, live=live, legacy=legacy)
+    over = policy.max_bytes is not None and inventory.bounded_bytes > policy.max_bytes
+    if policy.max_bytes is not None:
+        weighing = Shared(shared, trash, (*rotated, *live))
+        shortfalls += cap_bytes(f"{MAX_BYTES} of checkpoints", policy.max_bytes, weighing)
+    draft = Draft(
+        (*rotated, *live, *legacy),
+        trash=trash,
+        shared=shared,
+        space=checkpoint_space(inventory, over=over),
+    )
+    return draft.plan(inventory.home, now, command=command, shortfalls=shortfalls)
+
+
+def why_whole(policy: CheckpointPolicy, project: Project | None, now: float) -> str | None:
+    """Why a project goes as a whole. A directory that may come back with its disk is no reason;
+    and while its disk is known to be away, neither is that nobody touched it."""
+    if project is None:
+        return None
+    if project.state is ProjectState.UNMOUNTED and project.mount:
+        return None
+    if project.state is ProjectState.MISSING and not policy.keep_orphans:
+        return f"its directory is gone: {project.workdir}"
+    limit = policy.stale_after
+    idle = now - project.last_touch
+    if limit is None or idle <= limit:
+        return None
+    return f"untouched for more than {format_duration(limit)}: for {format_duration(idle)}"
+
+
+def _checkpoint_group(
+    policy: CheckpointPolicy, inventory: CheckpointInventory, project: Project | None, now: float
+) -> Group:
+    def holds(item: Item) -> Decision | None:
+        if item.pinned:
+            return kept_because(item, PINNED)
+        name = inventory.names.get(item.id)
+        if name is not None:
+            return Decision(item, Action.KEEP, f"{NAMED}: {name}", held=NAMED)
+        return spare_living(item, {})
+
+    def spares(item: Item) -> Decision | None:
+        """What an undo of the latest rollback needs stays as long as trash does."""
+        moment, limit = inventory.needed.get(item.id), policy.trash_age
+        if moment is None or (limit is not None and now - moment > limit):
+            return None
+        return kept_because(item, NEEDED)
+
+    return Group(
+        holds=holds,
+        goes=why_whole(policy, project, now),
+        spares=spares,
+        rules=policy.rules,
+        unruled="within the bounds",
+        newest=_NEWEST_CHECKPOINT,
+    )
+
+
+def _rotated(policy: CheckpointPolicy) -> Group:
+    """What a take has hidden to keep `max_snapshots`: it only waits for its place in the trash."""
+    if policy.max_count is None:
+        return Group(goes="newer checkpoints took its place")
+    return Group(goes=_over_the_bound(policy.max_count))
+
+
+def _legacy_group(policy: CheckpointPolicy, project: Project | None, now: float) -> Group:
+    """A single repository goes by the rules for projects; an archive only when the user asks."""
+    goes = "asked for with --legacy" if policy.legacy else why_whole(policy, project, now)
+    archive = "archive of an older layout: it waits for you"
+    return Group(goes=goes, stays=archive if project is None else "repository of an older layout")
+
+
+def _bound_project(
+    policy: CheckpointPolicy, name: str, newest_first: Sequence[Decision]
+) -> list[Shortfall]:
+    """Take the oldest checkpoints of a project beyond the bound on their number."""
+    if policy.max_count is None:
+        return []
+
+    def take(decision: Decision, reason: str) -> int:
+        decision.remove(reason, undoable=policy.use_trash)
+        return 1
+
+    return cap_count(
+        f"max_snapshots of {name}",
+        policy.max_count,
+        newest_first,
+        reason=_over_the_bound(policy.max_count),
+        take=take,
+        order=reversed,
+    )
+
+
+def _over_the_bound(limit: int) -> str:
+    return f"over the bound of {format_count(limit, 'checkpoint')}"

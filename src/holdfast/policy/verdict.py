@@ -1,0 +1,114 @@
+"""Whether an item stays, by the rules of its group. Sessions, files, checkpoints, bundles of the
+archive and leftovers are judged alike; a `Group` has what differs.
+
+A reason reads "rule" or "rule: detail", so that reasons can be counted by rule.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import attrgetter
+
+from holdfast.model.item import Item
+from holdfast.model.plan import Action
+from holdfast.model.units import format_duration
+from holdfast.policy.decision import PINNED, REASONS, Decision, kept_because
+from holdfast.policy.keep import kept_by_rules
+from holdfast.policy.rules import Rules
+
+Hold = Callable[[Item], Decision | None]
+
+
+def _nothing_holds(_: Item) -> Decision | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """How the items of one group are judged. The first that has something to say decides:
+
+    `holds` keeps single items whatever the rules say; `goes` is why the group goes as a whole;
+    `spares` keeps single items of a group that does not; `stays` is why all the others stay; then
+    the `rules` decide. `unruled` is the reason to keep an item that has no rule, `newest` the
+    reason why caps spare the newest.
+    """
+
+    holds: Hold = _nothing_holds
+    goes: str | None = None
+    spares: Hold = _nothing_holds
+    stays: str | None = None
+    rules: Rules = field(default_factory=Rules)
+    unruled: str = "no rule for this source"
+    newest: str = "newest of its kind and source"
+
+
+def decide(group: Group, members: Iterable[Item], now: float, *, use_trash: bool) -> list[Decision]:
+    """Decide about the items of one group, the newest first."""
+    newest_first = sorted(members, key=attrgetter("id"))  # the first of equals counts as the newest
+    newest_first.sort(key=attrgetter("last_active_at"), reverse=True)
+    reasons = kept_by_rules(group.rules, newest_first, now)
+    decisions = []
+    for item, kept_by in zip(newest_first, reasons, strict=True):
+        # Items that are held take their places in the keep rules like any other: they too are
+        # among "the last five".
+        decision = group.holds(item)
+        if decision is None and group.goes is not None:
+            decision = Decision(item, Action.REMOVE, group.goes, undoable=use_trash)
+        decision = decision or group.spares(item)
+        if decision is None and group.stays is not None:
+            decision = kept_because(item, group.stays)
+        decisions.append(decision or _judge(group, item, kept_by, now, use_trash=use_trash))
+    if decisions:
+        decisions[0].newest = group.newest
+    return decisions
+
+
+def _judge(
+    group: Group, item: Item, kept_by: str | None, now: float, *, use_trash: bool
+) -> Decision:
+    rules = group.rules
+    if rules.empty:
+        return Decision(item, Action.KEEP, group.unruled)
+    if kept_by is not None:
+        return Decision(item, Action.KEEP, kept_by)
+    if rules.max_age is None:
+        return Decision(item, Action.REMOVE, "not kept by any keep rule", undoable=use_trash)
+    age = now - item.last_active_at
+    if age <= rules.max_age:
+        return Decision(item, Action.KEEP, _active_within(rules.max_age))
+    reason = _older_than(rules.max_age, format_duration(age))
+    return Decision(item, Action.REMOVE, reason, undoable=use_trash)
+
+
+def decide_trash(item: Item, now: float, trash_age: float | None, *, pinned: bool) -> Decision:
+    if pinned:
+        return kept_because(item, PINNED)
+    if trash_age is None:
+        return Decision(item, Action.KEEP, "in the trash")
+    age, limit = now - item.last_active_at, format_duration(trash_age)
+    if age > trash_age:
+        reason = f"in the trash longer than {limit}: for {format_duration(age)}"
+        return Decision(item, Action.REMOVE, reason)
+    return Decision(item, Action.KEEP, f"in the trash for less than {limit}")
+
+
+def by_group(items: Iterable[Item]) -> Iterator[tuple[str, str, list[Item]]]:
+    """The items of each kind and source."""
+    groups: dict[tuple[str, str], list[Item]] = defaultdict(list)
+    for item in items:
+        groups[item.group].append(item)
+    for (kind, source), members in sorted(groups.items()):
+        yield kind, source, members
+
+
+@lru_cache(REASONS)
+def _active_within(limit: float) -> str:
+    return f"active within {format_duration(limit)}"
+
+
+@lru_cache(REASONS)
+def _older_than(limit: float, ago: str) -> str:
+    return f"older than {format_duration(limit)}: last active {ago} ago"

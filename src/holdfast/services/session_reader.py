@@ -1,0 +1,247 @@
+"""Sessions as anybody reads them: found, counted, searched, followed along their lineage.
+
+It works over every session store, also over one that another agent writes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import TypedDict, Unpack
+
+from holdfast.errors import UnknownSessionError, UsageError
+from holdfast.model import given
+from holdfast.model.places import StrPath, without_tilde
+from holdfast.model.search import Search
+from holdfast.model.session import (
+    Hit,
+    Message,
+    Relation,
+    Session,
+    SessionFilter,
+    SessionOrder,
+    SessionRef,
+    id_of,
+)
+from holdfast.ports import SessionStore
+
+
+class SessionFilters(TypedDict, total=False):
+    """The fields of a `SessionFilter` as keywords; `source` is the same as `sources`, and so on."""
+
+    id: Collection[SessionRef] | Session
+    ids: Collection[SessionRef] | Session
+    not_id: Collection[SessionRef] | Session
+    not_ids: Collection[SessionRef] | Session
+    id_prefix: str
+    source: Collection[str]
+    sources: Collection[str]
+    not_source: Collection[str]
+    not_sources: Collection[str]
+    title: str
+    title_is: str
+    end_reason: Collection[str]
+    end_reasons: Collection[str]
+    cwd: StrPath
+    model: str
+    routing_key: str
+    parent_id: SessionRef
+    relation: Collection[str]
+    relations: Collection[str]
+    roots: bool
+    ended: bool
+    pinned: bool
+    titled: bool
+    agent_archived: bool
+    active_before: float
+    active_after: float
+    started_before: float
+    started_after: float
+    min_messages: int
+    max_messages: int
+    min_bytes: int
+    min_tokens: int
+    max_tokens: int
+    min_cost: float
+    max_cost: float
+
+
+#: One value where a filter takes several.
+_PLURALS = {
+    "id": "ids",
+    "not_id": "not_ids",
+    "source": "sources",
+    "not_source": "not_sources",
+    "end_reason": "end_reasons",
+    "relation": "relations",
+}
+
+
+class SessionReader:
+    """What can be asked of the sessions of a home. Where an id is wanted, a `Session` will do."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+
+    def close(self) -> None:
+        self._store.close()
+
+    def get(self, session: SessionRef) -> Session:
+        return self._store.get(id_of(session))
+
+    def resolve(self, prefix: SessionRef) -> str:
+        """The id that this is, or begins; raises `UsageError` when none does, or several do."""
+        return self._store.resolve(id_of(prefix))
+
+    def find(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order_by: SessionOrder | str = SessionOrder.LAST_ACTIVE,
+        limit: int | None = None,
+        offset: int = 0,
+        **filters: Unpack[SessionFilters],
+    ) -> Sequence[Session]:
+        """The sessions that a filter wants: `find(source="cli", ended=True, limit=10)`."""
+        return self._store.find(
+            _filter(wanted, filters),
+            order_by=_order(order_by),
+            limit=None if limit is None else given.whole(limit, "A limit"),
+            offset=given.whole(offset, "An offset"),
+        )
+
+    def count(self, wanted: SessionFilter | None = None, **filters: Unpack[SessionFilters]) -> int:
+        return self._store.count(_filter(wanted, filters))
+
+    def sources(self) -> Sequence[str]:
+        """Where the stored sessions came from, each source once."""
+        return self._store.sources()
+
+    def messages(
+        self,
+        session: SessionRef,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int | None = None,
+        last: int | None = None,
+        with_replaced: bool = False,
+    ) -> Iterator[Message]:
+        """The messages of a session in order: those between two numbers, the first `limit` of them
+        or the `last` ones. Messages that were taken back or summed up are history: they come only
+        `with_replaced`."""
+        if limit is not None and last is not None:
+            raise UsageError("`limit` asks for the first messages and `last` for the last ones.")
+        most = limit if last is None else last
+        most = None if most is None else given.whole(most, "A limit")
+        found = self._store.messages(
+            id_of(session),
+            after=given.whole(after, "The number of a message"),
+            before=None if before is None else given.whole(before, "The number of a message"),
+            limit=most if with_replaced else None,
+            newest_first=last is not None,
+        )
+        wanted = (each for each in found if with_replaced or not each.replaced)
+        some = wanted if most is None else itertools.islice(wanted, most)
+        return some if last is None else reversed(list(some))
+
+    def search(
+        self,
+        text: str,
+        *,
+        wanted: SessionFilter | None = None,
+        roles: Collection[str] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 20,
+        offset: int = 0,
+        substring: bool = False,
+        **filters: Unpack[SessionFilters],
+    ) -> Sequence[Hit]:
+        return self._store.search(
+            Search(
+                text=given.instance(text, str, "A query"),
+                wanted=_filter(wanted, filters),
+                roles=roles,
+                since=since,
+                until=until,
+                limit=given.whole(limit, "A limit"),
+                offset=given.whole(offset, "An offset"),
+                substring=substring,
+            )
+        )
+
+    def ancestors(self, session: SessionRef) -> Sequence[Session]:
+        """The parent of a session, the parent of that one, and so on to the first."""
+        line = [self.get(session)]
+        seen = {line[0].id}
+        while (parent_id := line[-1].parent_id) is not None and parent_id not in seen:
+            try:
+                line.append(self._store.get(parent_id))
+            except UnknownSessionError:  # another agent may have deleted it
+                break
+            seen.add(parent_id)
+        return line[1:]
+
+    def children(
+        self, session: SessionRef, *, relation: Collection[str] | None = None
+    ) -> Sequence[Session]:
+        """The sessions that came from this one, the first first."""
+        wanted = SessionFilter(parent_id=self.get(session).id, relations=relation)
+        return list(reversed(self._store.find(wanted, order_by=SessionOrder.STARTED)))
+
+    def descendants(self, session: SessionRef) -> Sequence[Session]:
+        """The children of a session, their children, and so on; parents before their children."""
+        found: dict[str, Session] = {}
+        waiting = [self.get(session).id]
+        seen = set(waiting)
+        while waiting:
+            new = {each.id: each for each in self.children(waiting.pop(0)) if each.id not in seen}
+            found |= new
+            seen |= new.keys()
+            waiting += new
+        return list(found.values())
+
+    def tip(self, session: SessionRef) -> Session:
+        """The session in which a conversation goes on: the newest continuation, of that one again,
+        and so on. The session itself, when nothing continues it."""
+        newest = self.get(session)
+        seen: set[str] = set()
+        while newest.id not in seen:
+            seen.add(newest.id)
+            if follows := self.children(newest, relation=(Relation.CONTINUATION,)):
+                newest = follows[-1]
+        return newest
+
+
+def check_known(name: object, names: Iterable[str], what: str) -> None:
+    """Raise `UsageError` for a name that is not among `names`, with the nearest one that is."""
+    among = sorted(names)
+    if name in among:
+        return
+    near = get_close_matches(str(name), among, n=1)
+    hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(among)}."
+    raise UsageError(f"{what} has no {given.shown(name)}.", hint=hint)
+
+
+def _filter(wanted: SessionFilter | None, filters: SessionFilters) -> SessionFilter:
+    """The filter, its folder as sessions have it."""
+    fields: dict[str, object] = {}
+    for name, value in filters.items():
+        check_known(name, SessionFilters.__annotations__, "A filter of sessions")
+        field = _PLURALS.get(name, name)
+        if field in fields:
+            raise UsageError(f"`{name}` and `{field}` are the same filter; use one of them.")
+        fields[field] = value
+    made = SessionFilter() if wanted is None else wanted
+    checked = given.instance(made, SessionFilter, "A filter")
+    if fields:
+        checked = replace(checked, **fields)  # type: ignore[arg-type]
+    return checked if checked.cwd is None else replace(checked, cwd=without_tilde(checked.cwd))
+
+
+def _order(by: SessionOrder | str) -> SessionOrder:
+    check_known(by, SessionOrder, "An order of sessions")
+    return SessionOrder(by)

@@ -1,0 +1,1 @@
+"""How everything leaves a home and comes back."""

@@ -1,0 +1,132 @@
+"""The table of outcomes: what was seen of an item, what is asked, and what follows from the two.
+
+Everything that leaves a home and comes back is judged here: files, sessions, checkpoints, bundles
+of the archive, units of several parts. Each sentence that a person reads about that stands here
+once. The functions are pure: a mover looks, this table decides, the mover acts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from holdfast.model.move import Presence
+from holdfast.model.report import Result
+
+ALREADY_GONE = "already gone"
+CHANGED = "changed since the plan was made"
+TRASH_TAKEN = "its place in the trash is taken"
+NOT_REACHED = "the run ended before its turn"
+GONE_OTHERWISE = "gone, and not through Holdfast"
+COPY_WAS_GONE = "its trash copy was gone already"
+COPY_MISSING = "its copy is no longer in the trash"
+PLACE_TAKEN = "its place is taken; the copy stays in the trash"
+REPLACED = "another one has taken its place; both stay"
+UNSEEN = "nobody can look at it now"
+BUNDLE_MISSING = "its bundle is no longer in the archive"
+CHANGED_MEANWHILE = "changed while it was archived"
+NO_SESSION_STORE = "there is no session store in this home"
+NO_CHECKPOINT_STORE = "there is no checkpoint store in this home"
+
+
+def copy_changed(where: object) -> str:
+    return f"its copy in the trash was changed: {where}"
+
+
+class Step(Enum):
+    """What the keeper does next. The result of a verdict holds when that step succeeds."""
+
+    NOTHING = auto()
+    #: Copy the item and drop it.
+    GO = auto()
+    #: Complete the drop that a killed run began; the copies are there.
+    FINISH = auto()
+    #: Put back what a killed run dropped.
+    ROLL_BACK = auto()
+    #: Put the item back from its copy, then discard the copy.
+    PUT_BACK = auto()
+    #: Discard the copy: the item is in its place.
+    DISCARD = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    step: Step
+    result: Result
+    reason: str = ""
+
+
+def judge_removal(seen: Presence) -> Verdict:
+    """What becomes of an item that a plan removes."""
+    match seen:
+        case Presence(here=None):
+            verdict = _unseen(seen)
+        case Presence(here=False, copied=True):
+            verdict = _verdict(Result.REMOVED)
+        case Presence(here=False):
+            verdict = _verdict(Result.SKIPPED, ALREADY_GONE)
+        case _ if _why_not(seen):
+            verdict = _verdict(Result.SKIPPED, _why_not(seen))
+        case Presence(copied=True) | Presence(taken=True):
+            verdict = _verdict(Result.FAILED, TRASH_TAKEN)
+        case _:
+            verdict = _verdict(Result.REMOVED, step=Step.GO)
+    return verdict
+
+
+def judge_interrupted(seen: Presence, *, undoable: bool) -> Verdict:
+    """What becomes of an item that a killed run was about to remove."""
+    match seen:
+        case Presence(here=None):
+            verdict = _unseen(seen)
+        case Presence(partly=True) if _why_not(seen):
+            verdict = _verdict(Result.SKIPPED, _why_not(seen), step=Step.ROLL_BACK)
+        case Presence(partly=True):
+            verdict = _verdict(Result.REMOVED, step=Step.FINISH)
+        case Presence(here=True) if not seen.copied or seen.damage:
+            verdict = _verdict(Result.SKIPPED, NOT_REACHED)
+        case Presence(here=True, ours=True):
+            verdict = _verdict(Result.SKIPPED, NOT_REACHED, step=Step.DISCARD)
+        case Presence(copied=True, damage=why) if why:
+            verdict = _verdict(Result.DAMAGED, why)
+        case Presence(copied=True):  # whatever has its place now came later
+            verdict = _verdict(Result.REMOVED)
+        case _ if undoable:
+            verdict = _verdict(Result.FAILED, GONE_OTHERWISE)
+        case _:  # the run was killed after it discarded the copy, or before it recorded the outcome
+            verdict = _verdict(Result.REMOVED)
+    return verdict
+
+
+def judge_return(seen: Presence) -> Verdict:
+    """What becomes of an item that an undo brings back."""
+    match seen:
+        case Presence(here=None):
+            verdict = _unseen(seen)
+        case Presence(damage=why) if why:
+            verdict = _verdict(Result.DAMAGED, why)
+        case Presence(here=True, ours=True, changed=False, copied=False):
+            # A killed undo had come this far.
+            verdict = _verdict(Result.BROUGHT_BACK)
+        case Presence(here=True, copied=False, in_the_way=why) if why:
+            verdict = _verdict(Result.SKIPPED, why)
+        case Presence(copied=False):
+            verdict = _verdict(Result.DAMAGED, COPY_MISSING)
+        case Presence(here=True, partly=False) if not seen.ours or seen.changed:
+            verdict = _verdict(Result.FAILED, seen.in_the_way or PLACE_TAKEN)
+        case _:  # also when it is back already: what a killed undo left to do is done then
+            verdict = _verdict(Result.BROUGHT_BACK, step=Step.PUT_BACK)
+    return verdict
+
+
+def _why_not(seen: Presence) -> str:
+    """Why an item may not leave."""
+    return seen.obstacle or (CHANGED if seen.changed or not seen.ours else "")
+
+
+def _unseen(seen: Presence) -> Verdict:
+    return _verdict(Result.FAILED, seen.obstacle or UNSEEN)
+
+
+def _verdict(result: Result, reason: str = "", *, step: Step = Step.NOTHING) -> Verdict:
+    return Verdict(step=step, result=result, reason=reason)

@@ -1,0 +1,314 @@
+"""A checkpoint in git: a commit without parents whose message holds the details, and a reference.
+
+Dropping a checkpoint only renames its reference, so nothing in it changes and it can come back:
+
+refs/holdfast/<project>/<name>                            listed, can be restored
+refs/holdfast-trash/<operation>/<n>/<project>/<name>      in the trash
+refs/holdfast-trash/rotated/<project>/<name>              made room for a newer checkpoint
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import DamageError
+from holdfast.model.checkpoint import Checkpoint, NotCaptured
+from holdfast.stores.checkpoints.repository import REFS, TRASH_REFS, Layout
+from holdfast.stores.files import make_private_dir
+from holdfast.stores.git.object import Kind
+from holdfast.stores.git.refs import (
+    RefUpdate,
+    each_ref,
+    is_id,
+    listed,
+    locked,
+    loose_names,
+    small_text,
+    unlist,
+    update_refs,
+)
+from holdfast.stores.git.trees import Trees
+
+_FORMAT = 1
+_ID_DIGITS = 8
+_ORDER_DIGITS = 15
+_MILLISECONDS = 1000
+_GAP = "\n\n"
+_WHO = "Holdfast <checkpoint@holdfast.invalid>"
+#: What comes of a message that is not one of ours, or was damaged.
+_NO_DETAILS = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+ROTATED = "rotated"
+
+_ID = 40
+_NOTHING = "0" * _ID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """What a commit says of its checkpoint."""
+
+    project: str
+    workdir: str
+    time: float
+    reason: str
+    session: str | None
+    turn: str | None
+    files_changed: int
+    insertions: int | None
+    deletions: int | None
+    not_captured: tuple[NotCaptured, ...]
+    origin: str | None = None
+    rules: str | None = None
+
+
+def ref_name(project: str, order: int, commit: str) -> str:
+    return f"{REFS}{project}/{order:0{_ORDER_DIGITS}d}-{commit[:_ID_DIGITS]}"
+
+
+def order_after(now: float, last_ref: str) -> int:
+    """Milliseconds, and always later than the last: a clock that was set back changes no order."""
+    return max(int(now * _MILLISECONDS), order_of(last_ref) + 1)
+
+
+def order_of(ref: str) -> int:
+    digits = ref.rpartition("/")[2].partition("-")[0]
+    return int(digits) if digits.isdecimal() else 0
+
+
+def write_commit(trees: Trees, details: Details, tree: bytes) -> str:
+    # git has no time before 1970, and takes a commit that says one for damaged.
+    who = f"{_WHO} {max(0, int(details.time))} +0000"
+    text = f"tree {tree.hex()}\nauthor {who}\ncommitter {who}\n\n{_message(details)}"
+    return trees.put(Kind.COMMIT, text.encode()).hex()
+
+
+def parse(
+    commit: str,
+    tree: str,
+    message: str,
+    *,
+    names: Mapping[str, str] | None = None,
+    pins: frozenset[str] = frozenset(),
+) -> Checkpoint:
+    """The checkpoint that a commit is; raises `DamageError` when it is none of ours."""
+    reason, _, line = message.rstrip("\n").rpartition(_GAP)
+    try:
+        data = json.loads(line)
+        details = _details(data, reason)
+    except _NO_DETAILS as error:
+        raise DamageError(
+            f"The commit {commit} in the checkpoint store is no checkpoint."
+        ) from error
+    return Checkpoint(
+        id=commit,
+        project=details.project,
+        workdir=details.workdir,
+        time=details.time,
+        reason=details.reason,
+        tree=tree,
+        session=details.session,
+        turn=details.turn,
+        name=(names or {}).get(commit),
+        pinned=commit in pins,
+        files_changed=details.files_changed,
+        insertions=details.insertions,
+        deletions=details.deletions,
+        not_captured=details.not_captured,
+        origin=details.origin,
+        rules=details.rules,
+    )
+
+
+def _message(details: Details) -> str:
+    data: dict[str, Any] = {
+        "format": _FORMAT,
+        "project": details.project,
+        "workdir": details.workdir,
+        "time": details.time,
+        "session": details.session,
+        "turn": details.turn,
+        "files_changed": details.files_changed,
+    }
+    if details.insertions is not None:
+        data |= {"insertions": details.insertions, "deletions": details.deletions}
+    data["not_captured"] = [
+        {"path": left.path, "reason": left.reason} for left in details.not_captured
+    ]
+    if details.origin is not None:
+        data["origin"] = details.origin
+    if details.rules is not None:
+        data["rules"] = details.rules
+    reason = details.reason.encode("utf-8", "replace").decode().replace("\0", "")
+    return f"{reason}{_GAP}{json.dumps(data)}\n"
+
+
+def _details(data: Mapping[str, Any], reason: str) -> Details:
+    insertions, deletions = data.get("insertions"), data.get("deletions")
+    return Details(
+        project=str(data["project"]),
+        workdir=str(data["workdir"]),
+        time=float(data["time"]),
+        reason=reason,
+        session=data.get("session"),
+        turn=data.get("turn"),
+        files_changed=int(data["files_changed"]),
+        insertions=None if insertions is None else int(insertions),
+        deletions=None if deletions is None else int(deletions),
+        not_captured=tuple(
+            NotCaptured(path=left["path"], reason=left["reason"]) for left in data["not_captured"]
+        ),
+        origin=data.get("origin"),
+        rules=_text(data.get("rules")),
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ref:
+    """A reference to a checkpoint, wherever it is. `operation` and `number` are those of the trash;
+    one that was rotated out has the operation `ROTATED`."""
+
+    checkpoint: str
+    project: str
+    name: str
+    operation: str = ""
+    number: int = 0
+
+    @property
+    def path(self) -> str:
+        if not self.operation:
+            return f"{REFS}{self.project}/{self.name}"
+        place = ROTATED if self.operation == ROTATED else f"{self.operation}/{self.number}"
+        return f"{TRASH_REFS}{place}/{self.project}/{self.name}"
+
+    @property
+    def order(self) -> int:
+        """Its time in milliseconds; later ones of a project have higher numbers."""
+        return order_of(self.name)
+
+    @property
+    def rotated(self) -> bool:
+        return self.operation == ROTATED
+
+    def hidden(self, operation: str, number: int = 0) -> Ref:
+        return Ref(
+            checkpoint=self.checkpoint,
+            project=self.project,
+            name=self.name,
+            operation=operation,
+            number=number,
+        )
+
+    def shown(self) -> Ref:
+        return Ref(checkpoint=self.checkpoint, project=self.project, name=self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A reference that changes its name, in one step with all others of its batch. Without an `old`
+    one it is new, without a `new` one it goes."""
+
+    old: Ref | None
+    new: Ref | None
+
+
+def all_refs(layout: Layout) -> Sequence[Ref]:
+    """Every reference to a checkpoint that can be read, oldest first inside a project."""
+    return _found(each_ref(layout.git(), REFS, TRASH_REFS))
+
+
+def shown_refs(layout: Layout, project: str | None = None) -> Sequence[Ref]:
+    """The same without what was dropped: those of one project, or of all."""
+    return _found(each_ref(layout.git(), REFS if project is None else f"{REFS}{project}/"))
+
+
+def _found(refs: Iterable[tuple[str, str]]) -> Sequence[Ref]:
+    found = (_parsed(oid, name) for name, oid in refs)
+    return [ref for ref in found if ref is not None]
+
+
+def move(layout: Layout, moves: Iterable[Move]) -> None:
+    """Carry out all moves, or none: raises `GitFailedError` when a reference changed meanwhile."""
+    updates = []
+    for each in moves:
+        # The new name is made before the old one goes, in one transaction of git's.
+        if each.new is not None:
+            updates.append(RefUpdate(name=each.new.path, new=each.new.checkpoint))
+        if each.old is not None:
+            updates.append(RefUpdate(name=each.old.path, old=each.old.checkpoint))
+    update_refs(layout.git(), updates)
+
+
+def rotate(layout: Layout, project: str, limit: int, *, keep: Collection[str] = ()) -> int:
+    """Hide the oldest checkpoints of a project beyond the bound; says how many.
+
+    Those in `keep`, by id, and the newest stay, and take their places among the others. It runs at
+    the end of every checkpoint, so it starts no process. One that cannot be hidden now, because
+    another process has git's list of references, is hidden after the next checkpoint.
+    """
+    if limit <= 0 or len(ref_names(layout, project)) <= limit:
+        return 0
+    refs = project_refs(layout, project)
+    due = [ref for ref in refs[:-1] if ref.checkpoint not in keep][: max(0, len(refs) - limit)]
+    prefix = f"{REFS}{project}/"
+    in_list = listed(layout.store, prefix)
+    with contextlib.suppress(OSError):
+        if any(ref.name in in_list for ref in due):
+            unlist(layout.store, prefix)
+            in_list = {}
+    return sum(_hide(layout, ref) for ref in due if ref.name not in in_list)
+
+
+def _hide(layout: Layout, ref: Ref) -> bool:
+    """Give a reference that is a file its other name: one step, whenever we are killed."""
+    new = layout.store / ref.hidden(ROTATED).path
+    # What git is about to change stays as it is.
+    with contextlib.suppress(OSError), locked(layout.store / ref.path):
+        make_private_dir(new.parent)
+        (layout.store / ref.path).replace(new)
+        return True
+    return False
+
+
+def project_refs(layout: Layout, project: str) -> Sequence[Ref]:
+    """The checkpoints of one project that were not dropped, the oldest first, without a process."""
+    prefix = f"{REFS}{project}/"
+    found = dict(listed(layout.store, prefix))
+    folder = str(layout.store / prefix)
+    for name in loose_names(folder):
+        with contextlib.suppress(OSError):
+            found[name] = small_text(f"{folder}/{name}")
+    return _found((prefix + name, oid) for name, oid in sorted(found.items()))
+
+
+def ref_names(layout: Layout, project: str) -> Sequence[str]:
+    """The same by the names of their references. What these refer to is not looked at."""
+    prefix = f"{REFS}{project}/"
+    names = set(listed(layout.store, prefix))
+    names.update(loose_names(layout.store / prefix))
+    return [prefix + name for name in sorted(names)]
+
+
+def _parsed(oid: str, path: str) -> Ref | None:
+    """None for a name that is none of ours, and for what does not refer to anything."""
+    if not is_id(oid) or oid == _NOTHING:
+        return None
+    if path.startswith(REFS):
+        parts = path.removeprefix(REFS).split("/")
+        if len(parts) != len(("project", "name")):
+            return None
+        return Ref(checkpoint=oid, project=parts[0], name=parts[1])
+    place, *rest = path.removeprefix(TRASH_REFS).split("/")
+    if place == ROTATED and len(rest) == len(("project", "name")):
+        return Ref(checkpoint=oid, project=rest[0], name=rest[1], operation=ROTATED)
+    if len(rest) != len(("number", "project", "name")) or not rest[0].isdecimal():
+        return None
+    return Ref(checkpoint=oid, project=rest[1], name=rest[2], operation=place, number=int(rest[0]))

@@ -1,0 +1,276 @@
+"""What a checkpoint's tree holds: the files, and a record of what git cannot store.
+
+git stores one permission bit and no empty directories. The record next to the `files` tree holds
+full permissions and empty directories. It is made from what a look saw.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import stat
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.errors import DamageError
+from holdfast.model.checkpoint import Entry
+from holdfast.stores.checkpoints.checkpoint_commit import ref_names
+from holdfast.stores.checkpoints.look import Looked
+from holdfast.stores.checkpoints.repository import Layout
+from holdfast.stores.checkpoints.walk import parent
+from holdfast.stores.git.commits import read_commit
+from holdfast.stores.git.object import Kind
+from holdfast.stores.git.refs import read_reference
+from holdfast.stores.git.trees import (
+    EMPTY,
+    FILE,
+    LINK,
+    PROGRAM,
+    TREE,
+    Node,
+    Trees,
+    is_program,
+    path_bytes,
+    path_text,
+)
+
+_FORMAT = 1
+_LINK_MODE = stat.S_IFLNK | 0o777
+
+FILES = b"files"
+BESIDE = b"beside"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usual:
+    """The permissions that most things of a project have; only others are listed one by one.
+
+    They depend on the umask of whoever made the project, and stay what they were at first.
+    """
+
+    file: int = 0o644
+    program: int = 0o755
+    directory: int = 0o755
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """The record beside a tree. Paths are bytes."""
+
+    usual: Usual = Usual()
+    modes: Mapping[bytes, int] = field(default_factory=dict)
+    empty: frozenset[bytes] = frozenset()
+
+    def entry(self, path: bytes, node: Node) -> Entry:
+        """A file or symlink with its whole mode."""
+        mode, oid = node
+        if mode == LINK:
+            return Entry(mode=_LINK_MODE, oid=oid.hex())
+        usual = self.usual.program if mode == PROGRAM else self.usual.file
+        return Entry(mode=stat.S_IFREG | self.modes.get(path, usual), oid=oid.hex())
+
+    def directory(self, path: bytes) -> Entry:
+        return Entry(mode=stat.S_IFDIR | self.modes.get(path, self.usual.directory))
+
+
+def dumped(beside: Beside) -> bytes:
+    """The same record is always the same bytes, so that equal trees have equal ids."""
+    usual = beside.usual
+    data = {
+        "format": _FORMAT,
+        "usual": [f"{mode:04o}" for mode in (usual.file, usual.program, usual.directory)],
+        "modes": {path_text(path): f"{mode:04o}" for path, mode in sorted(beside.modes.items())},
+        "empty": [path_text(path) for path in sorted(beside.empty)],
+    }
+    return json.dumps(data, indent=0).encode("ascii")
+
+
+def loaded(raw: bytes) -> Beside:
+    try:
+        data: dict[str, Any] = json.loads(raw)
+        file, program, directory = (int(mode, 8) for mode in data["usual"])
+        return Beside(
+            usual=Usual(file=file, program=program, directory=directory),
+            modes={path_bytes(path): int(mode, 8) for path, mode in data["modes"].items()},
+            empty=frozenset(path_bytes(path) for path in data["empty"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamageError(
+            "The record of modes beside a checkpoint is damaged.",
+            hint="Run `holdfast checkpoints verify` to see which checkpoints are.",
+        ) from error
+
+
+def most_usual(files: Iterable[int], directories: Iterable[int]) -> Usual:
+    """The most frequent permissions of files, of programs and of directories."""
+    counts: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
+    for mode in files:
+        counts[is_program(mode)][mode] += 1
+    standard = Usual()
+    return Usual(
+        file=_most(counts[False], standard.file),
+        program=_most(counts[True], standard.program),
+        directory=_most(Counter(directories), standard.directory),
+    )
+
+
+def _most(counts: Counter[int], standard: int) -> int:
+    if not counts:
+        return standard
+    # Of equally frequent ones the smallest, so that the answer does not depend on the order.
+    return min(counts, key=lambda mode: (-counts[mode], mode))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What a checkpoint's tree holds: the `files` tree, and the record beside it."""
+
+    root: bytes
+    files: bytes
+    beside: Beside
+    beside_oid: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """A checkpoint by its ref."""
+
+    ref: str
+    commit: str
+    content: Content
+
+
+def content_of(trees: Trees, root: bytes) -> Content:
+    """What lies in a checkpoint's tree; raises `DamageError` when that is not what we write."""
+    entries = trees.entries(root)
+    files, beside = entries.get(FILES), entries.get(BESIDE)
+    if files is None or beside is None or (files[0], beside[0]) != (TREE, FILE):
+        raise DamageError(f"The tree {root.hex()} in the checkpoint store is no checkpoint's.")
+    trees.entries(files[1])
+    record = loaded(trees.raw(beside[1], Kind.BLOB))
+    return Content(root=root, files=files[1], beside=record, beside_oid=beside[1])
+
+
+def find_base(trees: Trees, layout: Layout, project: str) -> Base | None:
+    """The last checkpoint that is whole enough to start from.
+
+    Only the references know which one that is: a kill may have come before anything else was told.
+    """
+    for ref in reversed(ref_names(layout, project)):
+        if (base := _load(trees, layout, ref)) is not None:
+            return base
+    return None
+
+
+def _load(trees: Trees, layout: Layout, ref: str) -> Base | None:
+    # A damaged checkpoint must not stand in the way of the next one.
+    with contextlib.suppress(DamageError, OSError):
+        commit = read_reference(layout.store, ref)
+        tree = read_commit(trees, commit).tree
+        content = content_of(trees, bytes.fromhex(tree))
+        return Base(ref=ref, commit=commit, content=content)
+    return None
+
+
+def record(trees: Trees, files: bytes, looked: Looked, before: Beside | None) -> Beside:
+    """The record for the tree `files`; `before` is that of the last checkpoint, if there is one."""
+    # The working directory itself is not a part of what is in it.
+    directories = {path: mode for path, mode in looked.walked.directories.items() if path}
+    if before is None:
+        usual = most_usual(looked.permissions.values(), directories.values())
+        before = Beside(usual=usual)
+    empty = _empty(trees, files, looked, before)
+    modes = _kept_modes(trees, files, looked, before, empty)
+    modes |= {path: mode for path, mode in directories.items() if mode != before.usual.directory}
+    for path, mode in looked.permissions.items():
+        if mode != _usual(before.usual, mode):
+            modes[path] = mode
+    return Beside(usual=before.usual, modes=modes, empty=empty)
+
+
+def modes_changed(looked: Looked, before: Beside, changed: Container[bytes]) -> int:
+    """How many files changed their permissions alone, in a way that git's trees do not show."""
+    return sum(
+        before.modes.get(path, _usual(before.usual, mode)) != mode
+        for path, mode in looked.permissions.items()
+        if path not in changed
+    )
+
+
+def _usual(usual: Usual, mode: int) -> int:
+    return usual.program if is_program(mode) else usual.file
+
+
+def _kept_modes(
+    trees: Trees, files: bytes, looked: Looked, before: Beside, empty: frozenset[bytes]
+) -> dict[bytes, int]:
+    """What the last record says of paths that this look did not come to."""
+    seen = looked.permissions.keys() | looked.walked.directories.keys()
+    kept: dict[bytes, int] = {}
+    for path, mode in before.modes.items():
+        if path in seen:
+            continue
+        node = trees.at(files, path)
+        is_file = node is not None and node[0] in (FILE, PROGRAM)
+        # After a whole look every directory was seen: one that was not is gone.
+        is_folder = (node is not None and node[0] == TREE) or path in empty
+        if is_file or (is_folder and not looked.whole):
+            kept[path] = mode
+    return kept
+
+
+def _empty(trees: Trees, files: bytes, looked: Looked, before: Beside) -> frozenset[bytes]:
+    """Directories without anything captured in them, not even another such directory.
+
+    Only where something was looked at can that have changed.
+    """
+    walked = looked.walked
+    above = {parent(path) for path in walked.directories if path}
+    judged = {parent(path) for path in (*looked.paths, *walked.gone)} | walked.fresh.keys()
+    if not looked.whole:
+        judged |= walked.directories.keys()
+    kept = {
+        path
+        for path in before.empty
+        if (path not in judged or path not in walked.directories)
+        and _still(walked.directories, looked, path)
+    }
+    found = {
+        path
+        for path in judged
+        if path and path in walked.directories and trees.at(files, path) is None
+    }
+    both = kept | found
+    above |= {folder for path in both for folder in _ancestors(path)}
+    return frozenset(both - above)
+
+
+def _still(directories: Mapping[bytes, int], looked: Looked, path: bytes) -> bool:
+    if looked.whole:
+        return path in directories
+    while path:
+        if path in looked.walked.gone or (path in looked.paths and path not in directories):
+            return False
+        path = parent(path)
+    return True
+
+
+def _ancestors(path: bytes) -> Iterator[bytes]:
+    while path := parent(path):
+        yield path
+
+
+def write_root(trees: Trees, files: bytes, looked: Looked, before: Content | None) -> bytes:
+    """The tree of a checkpoint; that of the last one, when nothing differs."""
+    beside = record(trees, files, looked, None if before is None else before.beside)
+    if before is not None and before.beside == beside:
+        oid = before.beside_oid
+    else:
+        oid = trees.put(Kind.BLOB, dumped(beside))
+    if before is not None and (before.files, before.beside_oid) == (files, oid):
+        return before.root
+    if files == EMPTY:
+        trees.write({})
+    return trees.write({BESIDE: (FILE, oid), FILES: (TREE, files)})

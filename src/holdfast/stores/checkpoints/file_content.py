@@ -1,0 +1,155 @@
+"""Read one file consistently, or say why it cannot be captured."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+
+from holdfast.model.units import format_bytes
+from holdfast.stores.git.trees import FILE, LINK, PROGRAM, is_program
+
+RACED = "changed while it was read"
+UNFIT_NAME = "git cannot hold a file of this name"
+
+#: The kernel stamps files with a clock that stands still for so long at most, in nanoseconds.
+TICK = 50_000_000
+
+_TRIES = 2
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+}
+
+
+#: Inode, mode, size, and the times of the last change of content and of anything, in nanoseconds.
+Signature = tuple[int, int, int, int, int]
+#: No file has it.
+NO_SIGNATURE: Signature = (0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A file or a symlink: git's mode, permissions, bytes; and what changes when it changes."""
+
+    kind: int
+    permissions: int
+    data: bytes
+    status: os.stat_result
+
+    @property
+    def signature(self) -> Signature:
+        return signature_of(self.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """There is something that cannot be captured."""
+
+    reason: str
+
+
+class Nothing:
+    """There is nothing."""
+
+
+class Directory:
+    """There is a directory."""
+
+
+Found = Content | Left | Nothing | Directory
+
+
+def read(path: bytes, limit: int | None, *, moment: int | None = None) -> Found:
+    """What is at this place. A file that changes while it is read is read once more.
+
+    `moment` is when the look began. The times of a file that changed just before do not tell
+    whether it goes on changing; so its content is compared.
+    """
+    found: Found = Left(RACED)
+    for _ in range(_TRIES):
+        try:
+            found = _read_once(path, limit, moment)
+        except (FileNotFoundError, NotADirectoryError):
+            return Nothing()
+        except OSError as error:
+            return Left(f"cannot be read: {error.strerror or error}")
+        if found != Left(RACED):
+            break
+    return found
+
+
+def _read_once(path: bytes, limit: int | None, moment: int | None) -> Found:
+    status = os.lstat(path)
+    if stat.S_ISDIR(status.st_mode):
+        return Directory()
+    if stat.S_ISLNK(status.st_mode):
+        target = os.readlink(path)  # noqa: PTH115 - pathlib has no bytes
+        return Content(LINK, 0, target, status)
+    if not stat.S_ISREG(status.st_mode):
+        return special(status.st_mode)
+    if limit is not None and status.st_size > limit:
+        return _too_large(status.st_size, limit)
+    # Without waiting: a pipe may have taken the place of the file.
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return _steady(fd, limit, moment)
+    finally:
+        os.close(fd)
+
+
+def _steady(fd: int, limit: int | None, moment: int | None) -> Found:
+    before = os.fstat(fd)
+    if not stat.S_ISREG(before.st_mode):
+        return Left(RACED)
+    if limit is not None and before.st_size > limit:
+        return _too_large(before.st_size, limit)
+    data = _all(fd, before.st_size)
+    steady = len(data) == before.st_size
+    if steady and moment is not None and before.st_ctime_ns > moment - TICK:
+        os.lseek(fd, 0, os.SEEK_SET)
+        steady = data == _all(fd, before.st_size)
+    if not steady or signature_of(before) != signature_of(os.fstat(fd)):
+        return Left(RACED)
+    permissions = stat.S_IMODE(before.st_mode)
+    kind = PROGRAM if is_program(permissions) else FILE
+    return Content(kind, permissions, data, before)
+
+
+def _all(fd: int, size: int) -> bytes:
+    """Up to one byte more than `size`, so that a file that grew is noticed."""
+    data = os.read(fd, size + 1)
+    if len(data) in (size, 0) or len(data) > size:
+        return data
+    parts = [data]
+    while part := os.read(fd, size + 1):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def special(mode: int) -> Left:
+    """Why something that is no file, link or directory is left out."""
+    return Left(f"{_KINDS.get(stat.S_IFMT(mode), 'something special')}, not a file")
+
+
+def _too_large(size: int, limit: int) -> Left:
+    return Left(f"too large: {format_bytes(size)}, the limit is {format_bytes(limit)}")
+
+
+def signature_of(status: os.stat_result) -> Signature:
+    return (
+        status.st_ino,
+        status.st_mode,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
+
+
+def signature_at(path: bytes) -> Signature | None:
+    try:
+        return signature_of(os.lstat(path))
+    except OSError:
+        return None

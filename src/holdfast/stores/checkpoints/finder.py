@@ -1,0 +1,164 @@
+"""Find checkpoints and projects: all of them, those of a project, the one that an id names."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from holdfast.errors import DamageError, GitFailedError, UnknownCheckpointError
+from holdfast.model.checkpoint import SHORTEST_PREFIX, Checkpoint, Project
+from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse, shown_refs
+from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, recorded, state_of
+from holdfast.stores.checkpoints.repository import REFS, Layout, opened
+from holdfast.stores.git.commits import read_commit
+from holdfast.stores.git.refs import each_ref
+from holdfast.stores.git.trees import Trees
+
+_ID_DIGITS = 40
+_ID = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},{_ID_DIGITS}}}", re.ASCII)
+_SHOWN_MATCHES = 5
+_FIELDS = "%(refname)%00%(objectname)%00%(tree)%00%(contents)%00"
+
+_MILLISECONDS = 1000
+
+
+def refs(layout: Layout) -> list[Ref]:
+    """Every checkpoint's reference, the newest first. No commit is read."""
+    if not layout.exists():
+        return []
+    return sorted(shown_refs(layout), key=lambda ref: (ref.order, ref.path), reverse=True)
+
+
+def checkpoints(layout: Layout, project: str | None = None) -> Sequence[Checkpoint]:
+    """Checkpoints, the newest first. What is damaged is left to `verify`."""
+    if not layout.exists():
+        return ()
+    pattern = REFS if project is None else f"{REFS}{project}/"
+    return [found for _, found in sorted(_read(layout, pattern), reverse=True, key=_newest)]
+
+
+def _newest(found: tuple[str, Checkpoint]) -> tuple[int, str]:
+    return order_of(found[0]), found[0]
+
+
+def _read(layout: Layout, *patterns: str) -> Iterator[tuple[str, Checkpoint]]:
+    try:
+        found = list(_at_once(layout, *patterns))
+    except GitFailedError:
+        found = list(_one_by_one(layout, *patterns))
+    records: dict[str, ProjectRecord | None] = {}
+    for ref, commit, tree, message in found:
+        project = ref.removeprefix(REFS).partition("/")[0]
+        if project not in records:
+            records[project] = read_record(layout, project)
+        record = records[project]
+        with contextlib.suppress(DamageError):
+            if record is None:
+                yield ref, parse(commit, tree, message)
+            else:
+                yield ref, parse(commit, tree, message, names=record.names, pins=record.pins)
+
+
+def _at_once(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, str]]:
+    """Ref, commit, tree and message of each; git refuses all of them when one cannot be read."""
+    said = layout.git().run("for-each-ref", f"--format={_FIELDS}", *patterns)
+    fields = said.output.decode("utf-8", "replace").split("\0")
+    for place in range(0, len(fields) - 1, 4):
+        ref, commit, tree, message = fields[place : place + 4]
+        yield ref.lstrip("\n"), commit, tree, message
+
+
+def _one_by_one(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, str]]:
+    """The same, without those that are damaged."""
+    trees = Trees(opened(layout))
+    for ref, commit in each_ref(layout.git(), *patterns):
+        with contextlib.suppress(DamageError):
+            found = read_commit(trees, commit)
+            yield ref, commit, found.tree, found.message
+
+
+def get(layout: Layout, prefix: str) -> Checkpoint:
+    """The one checkpoint whose id begins so."""
+    check_prefix(prefix)
+    matches = _matching(layout, prefix)
+    if len({one.checkpoint for one in matches}) > 1:
+        shown = ", ".join(one.checkpoint[:12] for one in matches[:_SHOWN_MATCHES])
+        more = len(matches) - _SHOWN_MATCHES
+        shown += f" and {more} more" if more > 0 else ""
+        raise UnknownCheckpointError(
+            f"{len(matches)} checkpoints have ids that begin with {prefix!r}: {shown}.",
+            hint="Give more digits of the one you mean.",
+        )
+    for _, found in _read(layout, matches[0].path):
+        return found
+    _matching(layout, matches[0].checkpoint)  # dropped between the two looks, it is not damaged
+    raise DamageError(
+        f"The checkpoint {matches[0].checkpoint} is damaged: its commit cannot be read.",
+        hint="Run `holdfast checkpoints verify`.",
+    )
+
+
+def _matching(layout: Layout, prefix: str) -> Sequence[Ref]:
+    matches = [one for one in refs(layout) if one.checkpoint.startswith(prefix)]
+    if not matches:
+        raise UnknownCheckpointError(
+            f"No checkpoint has an id that begins with {prefix!r}.",
+            hint="`holdfast checkpoints list` shows the ids.",
+        )
+    return matches
+
+
+def check_prefix(prefix: object) -> None:
+    """Refuse what is no id before it ever meets git."""
+    if not isinstance(prefix, str) or not _ID.fullmatch(prefix):
+        raise UnknownCheckpointError(
+            f"{prefix!r} is not the id of a checkpoint: {SHORTEST_PREFIX} to {_ID_DIGITS} digits,"
+            " 0-9 and a-f.",
+            hint="`holdfast checkpoints list` shows the ids.",
+        )
+
+
+def projects(layout: Layout, *, stale_before: float | None) -> Sequence[Project]:
+    """Projects that have checkpoints, the one used last first."""
+    by_project: dict[str, list[Ref]] = {}
+    for ref in refs(layout):
+        by_project.setdefault(ref.project, []).append(ref)
+    records = recorded(layout)
+    found = [
+        _project(record, len(held), stale_before)
+        for project, held in by_project.items()
+        if (record := _record(layout, records, project, held)) is not None
+    ]
+    return sorted(found, key=lambda project: (-project.last_touch, project.workdir))
+
+
+def _record(
+    layout: Layout,
+    records: dict[str, ProjectRecord],
+    project: str,
+    held: Sequence[Ref],
+) -> ProjectRecord | None:
+    """The project's record, or what its checkpoints say when that is lost."""
+    touched = held[0].order / _MILLISECONDS
+    record = records.get(project)
+    if record is not None:
+        return replace(record, last_touch=max(record.last_touch, touched))
+    with contextlib.suppress(IndexError):
+        workdir = checkpoints(layout, project)[0].workdir
+        return ProjectRecord(
+            project=project, workdir=workdir, created_at=touched, last_touch=touched
+        )
+    return None
+
+
+def _project(record: ProjectRecord, count: int, stale_before: float | None) -> Project:
+    return Project(
+        id=record.project,
+        workdir=record.workdir,
+        state=state_of(record, stale_before=stale_before),
+        checkpoints=count,
+        last_touch=record.last_touch,
+        mount=record.mount,
+    )

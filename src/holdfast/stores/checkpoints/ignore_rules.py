@@ -1,0 +1,205 @@
+"""The default excludes, and which names all ignore rules together leave out.
+
+git itself answers that question, so the answer is always git's. A project's own rules can include
+a name again (`!name`).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from holdfast.stores.git.program import EXCLUDES, Git, Said
+
+#: How the names begin of what a restore writes until it is whole: they say whose it is, should one
+#: ever be found. No checkpoint has such a file, whatever a project's rules ask for.
+TEMPORARY = b".holdfast-restore-"
+
+_FOLDERS = {
+    "version control": ".hg .svn .bzr CVS .jj .sl .pijul _darcs",
+    "other worktrees": ".worktrees",
+    "dependencies": "node_modules bower_components jspm_packages .pnpm-store .yarn/cache"
+    " .yarn/unplugged Pods Carthage/Build .bundle/vendor elm-stuff",
+    "virtual environments": ".venv venv virtualenv .virtualenv .conda .direnv __pypackages__",
+    "build output": "build dist target .next .nuxt .output .svelte-kit .angular .vercel"
+    " .netlify .serverless .terraform .gradle cmake-build-* DerivedData .build .dart_tool"
+    " *.egg-info .eggs _build .stack-work dist-newstyle zig-cache .zig-cache zig-out bin/Debug"
+    " bin/Release obj/Debug obj/Release",
+    "caches": "__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox"
+    " .ipynb_checkpoints .cache .parcel-cache .turbo .nyc_output htmlcov .sass-cache"
+    " .eslintcache .import_linter_cache .pytype .pyre",
+}
+_ENDINGS = {
+    "compiled": "pyc pyo pyd o obj a lib so dylib dll exe class jar war ear ko elc beam hi wasm"
+    " pdb ilk gch pch node",
+    "media": "tif tiff heic heif psd raw cr2 nef mp3 wav flac ogg"
+    " opus m4a aac wma mp4 m4v mov avi mkv webm wmv flv mpg mpeg",
+    "archives and images": "zip tar tgz tbz2 txz tzst gz bz2 xz zst 7z rar lz4 lzma cab deb rpm"
+    " dmg iso img vmdk qcow2 vdi apk ipa whl",
+    "secrets": "pem key p12 pfx jks keystore kdbx ppk",
+    "logs": "log",
+}
+_NAMES = {
+    "secrets": ".env .env.* id_rsa id_dsa id_ecdsa id_ed25519 .netrc .pgpass .npmrc .pypirc"
+    " .htpasswd credentials.json service-account*.json",
+    "compiled": "*.so.[0-9]*",
+    "logs": "*.log.* npm-debug.log* yarn-error.log* core.[0-9]*",
+    "left by desktops and editors": ".DS_Store Thumbs.db desktop.ini *.swp *.swo *~ .#* .coverage",
+}
+#: Earlier versions left these out, too. A page or a program is not whole without its pictures.
+_PICTURES = "png jpg jpeg gif bmp webp ico"
+#: Samples without secrets in them, which people do want back.
+_KEPT = "!.env.example !.env.sample !.env.template !.env.dist"
+
+# A question must fit into the pipe whole: we do not read before it is written, and git does not
+# read on before its answer is taken.
+_QUESTION_BYTES = 8_192
+_FIELDS = 4
+_CHUNK = 65_536
+_DIGEST_BYTES = 8
+
+
+def earlier_text(now: str) -> str:
+    """What the rules were before checkpoints said under which they were taken; `now` are those of
+    today. A rule too many spares a file; one that is missing might cost it."""
+    return "\n".join([now, *_endings(_PICTURES), ""])
+
+
+@functools.cache
+def excludes_text(more: tuple[str, ...] = ()) -> str:
+    """The rules as a file that git reads, and `more` of them after ours, so that they outrank them.
+
+    Endings are there in lower and in upper case.
+    """
+    lines = [
+        "# What checkpoints leave out. Written by Holdfast; a project's .gitignore outranks it."
+    ]
+    for title, names in _FOLDERS.items():
+        lines += ["", f"# {title}", *(_folder(name) for name in names.split())]
+    for title, names in _ENDINGS.items():
+        lines += ["", f"# {title}", *_endings(names)]
+    for title, names in _NAMES.items():
+        lines += ["", f"# {title}", *names.split()]
+    ours = f"{TEMPORARY.decode()}*"
+    return "\n".join([*lines, *_KEPT.split(), *more, "", "# ours", ours, ""])
+
+
+def _endings(names: str) -> list[str]:
+    return [f"*.{each}" for name in names.split() for each in (name, name.upper())]
+
+
+def _folder(name: str) -> str:
+    # A slash inside binds a rule to the top; these folders may be anywhere.
+    return f"**/{name}/" if "/" in name.rstrip("/") else f"{name.rstrip('/')}/"
+
+
+class Ignoring:
+    """One `git check-ignore` that is started with the first question and answers all of them."""
+
+    def __init__(self, git: Git, excludes: Path | None = None) -> None:
+        """`excludes` are the rules that hold everywhere, if not those of the store."""
+        self._git = git
+        self._excludes = git.store / EXCLUDES if excludes is None else excludes
+        #: What the rules that hold everywhere leave out, of all that was asked: each with its rule.
+        self.standing: dict[bytes, str] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process is not None:
+            self._process.communicate()
+
+    def ask(self, paths: Sequence[bytes]) -> set[bytes]:
+        """Those of the paths that are ignored."""
+        ignored: set[bytes] = set()
+        for question in _questions(paths):
+            ignored |= self._answer(question)
+        return ignored
+
+    def _answer(self, paths: list[bytes]) -> set[bytes]:
+        process = self._started()
+        if process.stdin is None or process.stdout is None:
+            raise AssertionError("git was started without pipes")
+        try:
+            # It knows no literal paths, but after a dot a colon is a colon.
+            process.stdin.write(b"".join(b"./%b\0" % path for path in paths))
+            process.stdin.flush()
+        except BrokenPipeError:
+            raise self._died(process) from None
+        answer = b""
+        while answer.count(b"\0") < _FIELDS * len(paths):
+            more = process.stdout.read1(_CHUNK)  # type: ignore[attr-defined]
+            if not more:
+                raise self._died(process)
+            answer += more
+        fields = answer.split(b"\0")
+        patterns = fields[2::_FIELDS]
+        self._note_standing(paths, fields[::_FIELDS], patterns)
+        return {
+            path
+            for path, pattern in zip(paths, patterns, strict=True)
+            if (pattern and not pattern.startswith(b"!")) or _is_ours(path)
+        }
+
+    def _note_standing(
+        self, paths: Sequence[bytes], sources: Sequence[bytes], patterns: Sequence[bytes]
+    ) -> None:
+        ours = os.fsencode(self._excludes)
+        for path, source, pattern in zip(paths, sources, patterns, strict=False):
+            if source == ours and not pattern.startswith(b"!") and not _is_ours(path):
+                self.standing[path] = pattern.decode("utf-8", "surrogateescape")
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self._process = self._git.start(
+                *("check-ignore", "--no-index", "--stdin", "-z", "--verbose", "--non-matching"),
+                config={"core.excludesFile": str(self._excludes)},
+                literal=False,
+            )
+        return self._process
+
+    def _died(self, process: subprocess.Popen[bytes]) -> Exception:
+        output, errors = process.communicate()
+        self._process = None
+        said = Said(status=process.returncode, output=output, errors=errors)
+        return self._git.failed("check-ignore", said)
+
+
+def _is_ours(path: bytes) -> bool:
+    """Left by a restore that was killed. A project's rules may ask for everything (`!*`)."""
+    return path.rpartition(b"/")[2].startswith(TEMPORARY)
+
+
+def _questions(paths: Sequence[bytes]) -> Iterator[list[bytes]]:
+    question: list[bytes] = []
+    size = 0
+    for path in paths:
+        if question and size + len(path) > _QUESTION_BYTES:
+            yield question
+            question, size = [], 0
+        question.append(path)
+        size += len(path) + 1
+    if question:
+        yield question
+
+
+def standing_digest(excludes: bytes) -> str:
+    """The digest of the rules that hold everywhere."""
+    return digest_of(excludes)
+
+
+def digest_of(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()

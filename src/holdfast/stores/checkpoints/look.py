@@ -1,0 +1,351 @@
+"""Look at a working tree: what differs from the last checkpoint, and what cannot be captured."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from holdfast.errors import StorageError
+from holdfast.stores.checkpoints.file_content import (
+    NO_SIGNATURE,
+    TICK,
+    UNFIT_NAME,
+    Content,
+    Directory,
+    Left,
+    Signature,
+    read,
+    signature_at,
+)
+from holdfast.stores.checkpoints.ignore_rules import Ignoring
+from holdfast.stores.checkpoints.look_state import Listing, State
+from holdfast.stores.checkpoints.private_index import PrivateIndex
+from holdfast.stores.checkpoints.walk import (
+    ATTRIBUTES,
+    GIT,
+    RULES,
+    UNREADABLE_RULES,
+    Walk,
+    Walked,
+    has_unreadable_rules,
+    is_special,
+    join,
+    parent,
+    place,
+    rules_digest,
+)
+from holdfast.stores.checkpoints.worktrees import is_worktree
+from holdfast.stores.git.index_file import status_bytes
+from holdfast.stores.git.object import Kind, object_id
+from holdfast.stores.git.trees import LINK, TREE, Node, Trees
+
+#: git compares whole seconds, and some file systems have no finer ones than two.
+_YOUNG = 2_000_000_000
+
+
+class Blobs(Protocol):
+    """Where new content goes."""
+
+    def blob(self, oid: bytes, data: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seeing:
+    """What a look is about: a working tree, and the last checkpoint's `files` tree."""
+
+    root: bytes
+    trees: Trees
+    base: bytes
+    index: PrivateIndex
+    state: State
+    listing: Listing
+    excluded: Mapping[bytes, int]
+    standing: str
+    limit: int | None
+    moment: int
+    #: There is no index, so one will be made of what this look sees.
+    indexing: bool
+    #: Every file is read, whatever its times say.
+    hash_all: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What there is to look at more closely. `whole` says that the walk saw every directory."""
+
+    walked: Walked
+    paths: frozenset[bytes]
+    whole: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Looked:
+    """What a look saw: how to patch the last tree, and what its record beside must say."""
+
+    walked: Walked
+    whole: bool
+    patch: dict[bytes, Node | None] = field(default_factory=dict)
+    permissions: dict[bytes, int] = field(default_factory=dict)
+    left: dict[bytes, str] = field(default_factory=dict)
+    paths: frozenset[bytes] = frozenset()
+    young: dict[bytes, Signature] = field(default_factory=dict)
+    statuses: dict[bytes, bytes] = field(default_factory=dict)
+    size: int = 0
+
+
+def find_all(seeing: Seeing) -> Found:
+    """A whole look: names are compared here while git compares times."""
+    process = seeing.index.start_look() if seeing.index.path.exists() else None
+    with ExitStack() as cleanup:
+        if process is not None:
+            cleanup.enter_context(process)
+        ignoring = cleanup.enter_context(Ignoring(seeing.index.git))
+        walked = _walk(seeing, ignoring).below(b"", seeing.standing)
+        if walked.left.get(b"") == UNREADABLE_RULES:
+            raise StorageError(
+                f"Cannot look at {os.fsdecode(seeing.root)}: its .gitignore is a pipe, a socket or"
+                " a device, so nobody knows what to leave out.",
+                hint="Move it away and try again.",
+            )
+        if b"" not in walked.directories:
+            raise StorageError(
+                f"Cannot look at {os.fsdecode(seeing.root)}: it went away, or cannot be read."
+            )
+        dirty: set[bytes] = set()
+        if process is not None and _has_pipe_for_attributes(seeing, walked):
+            process.kill()  # git waits for ever to read it
+            dirty = seeing.index.known()
+        elif process is not None:
+            dirty = seeing.index.finish_look(process)
+        paths = dirty | walked.new | seeing.state.ahead | seeing.state.left.keys()
+        paths |= _grown(seeing)
+        if seeing.hash_all:
+            paths |= {path for path, _ in seeing.trees.files(seeing.base)}
+        paths -= ignoring.ask(_unsure(seeing, walked, paths))
+    return Found(walked=walked, paths=frozenset(paths), whole=True)
+
+
+def _has_pipe_for_attributes(seeing: Seeing, walked: Walked) -> bool:
+    return any(
+        path.rpartition(b"/")[2] == ATTRIBUTES and is_special(place(seeing.root, path))
+        for path in (*walked.left, *seeing.state.left)
+    )
+
+
+def _grown(seeing: Seeing) -> set[bytes]:
+    """Young files that changed since, or may have in the same tick of the clock."""
+    return {
+        path
+        for path, signature in seeing.state.young.items()
+        if signature_at(place(seeing.root, path)) != signature
+    }
+
+
+def _unsure(seeing: Seeing, walked: Walked, paths: Iterable[bytes]) -> list[bytes]:
+    """Files that no checkpoint has, in directories where nothing changed: ignored until now, or
+    away for a while."""
+    return [
+        path
+        for path in paths
+        if parent(path) in walked.directories
+        and parent(path) not in walked.fresh
+        and path not in seeing.state.left
+        and seeing.trees.at(seeing.base, path) is None
+        and _mode(place(seeing.root, path)) is not None
+    ]
+
+
+def find_all_again(seeing: Seeing, tree: str) -> Found:
+    """The same, with a private index made anew: for one that is missing or damaged."""
+    seeing.index.rebuild(tree)
+    return find_all(seeing)
+
+
+def find_known(seeing: Seeing, given: Sequence[bytes]) -> Found | None:
+    """A look at some paths and what is below them; None when only a whole look will do."""
+    if any(path.rpartition(b"/")[2] == RULES or not path for path in given):
+        return None
+    with Ignoring(seeing.index.git) as ignoring:
+        walk = _walk(seeing, ignoring)
+        paths = set()
+        for path in _unignored(seeing, walk.walked, ignoring, _real(seeing, given)):
+            _note_above(seeing, walk.walked, path)
+            mode = _mode(place(seeing.root, path))
+            if mode is not None and stat.S_ISDIR(mode):
+                above = rules_digest(seeing.root, parent(path), seeing.standing)
+                walk.below(path, above)
+                paths |= _captured_below(seeing, path)
+                paths |= {left for left in seeing.state.left if left.startswith(path + b"/")}
+            paths.add(path)
+    return Found(walked=walk.walked, paths=frozenset(paths | walk.walked.new), whole=False)
+
+
+def look(seeing: Seeing, found: Found, blobs: Blobs) -> Looked:
+    """Read what may have changed, and hand on what did."""
+    looked = Looked(walked=found.walked, whole=found.whole, paths=found.paths)
+    looked.left.update(found.walked.left)
+    for path in found.walked.gone:
+        if seeing.trees.at(seeing.base, path) is not None:
+            looked.patch[path] = None
+    for path in found.paths:
+        _look_at(seeing, looked, path, blobs)
+    return looked
+
+
+def _look_at(seeing: Seeing, looked: Looked, path: bytes, blobs: Blobs) -> None:
+    held = seeing.trees.at(seeing.base, path)
+    here = _read(seeing, looked.walked, path, looked.whole)
+    if isinstance(here, Content):
+        looked.size += len(here.data)
+        _note_young(seeing, looked, path, here.signature)
+        if seeing.indexing:
+            looked.statuses[path] = status_bytes(here.status, here.kind)
+        if here.kind != LINK:
+            looked.permissions[path] = here.permissions
+        oid = object_id(Kind.BLOB, here.data)
+        if held != (here.kind, oid):
+            if held is None or held[1] != oid:
+                blobs.blob(oid, here.data)
+            looked.patch[path] = (here.kind, oid)
+        else:
+            looked.patch.pop(path, None)
+        return
+    if isinstance(here, Left):
+        looked.left.setdefault(path, here.reason)  # of a directory the walk said it
+    # A directory takes the place of a file; what is in it is looked at by its own paths.
+    if held is not None and not (isinstance(here, Directory) and held[0] == TREE):
+        looked.patch[path] = None
+
+
+def _note_young(seeing: Seeing, looked: Looked, path: bytes, signature: Signature) -> None:
+    changed = signature[-1]
+    if changed > seeing.moment - _YOUNG:
+        # Of one that changed in this very tick no signature is safe: it is read again next time.
+        looked.young[path] = signature if changed < seeing.moment - TICK else NO_SIGNATURE
+
+
+def _read(
+    seeing: Seeing, walked: Walked, path: bytes, whole: bool
+) -> Content | Left | Directory | None:
+    folder, _, name = path.rpartition(b"/")
+    if whole and folder not in walked.directories:
+        return None
+    names = walked.fresh.get(folder)
+    if names is not None and name not in names:
+        # Gone, or ignored by now; or of a name that git has for itself.
+        return Left(UNFIT_NAME) if path in walked.left else None
+    if name.lower() == GIT:
+        exists = _mode(place(seeing.root, path)) is not None
+        return Left(UNFIT_NAME) if exists else None
+    here = read(place(seeing.root, path), seeing.limit, moment=seeing.moment)
+    return here if isinstance(here, (Content, Left, Directory)) else None
+
+
+def _walk(seeing: Seeing, ignoring: Ignoring) -> Walk:
+    return Walk(
+        root=seeing.root,
+        trees=seeing.trees,
+        base=seeing.base,
+        known=seeing.listing,
+        counted=seeing.excluded,
+        ignoring=ignoring,
+    )
+
+
+def _real(seeing: Seeing, given: Iterable[bytes]) -> list[bytes]:
+    """The given paths; where a link, nothing, another worktree or a directory whose rules cannot be
+    read is on the way to one, that place instead."""
+    real: dict[bytes, None] = {}
+    for path in given:
+        names = path.split(b"/")
+        if GIT in names:
+            continue
+        so_far = b""
+        for name in names:
+            mode = _mode(place(seeing.root, so_far))
+            if mode is None or not stat.S_ISDIR(mode):
+                break
+            here = place(seeing.root, so_far)
+            if has_unreadable_rules(here) or (so_far and is_worktree(here)):
+                break
+            so_far = join(so_far, name)
+        real[so_far] = None
+    return list(real)
+
+
+def _note_above(seeing: Seeing, walked: Walked, path: bytes) -> None:
+    """The directories on the way to a path, with their permissions."""
+    while path and (path := parent(path)) not in walked.directories:
+        mode = _mode(place(seeing.root, path))
+        if mode is not None and stat.S_ISDIR(mode):
+            walked.directories[path] = stat.S_IMODE(mode)
+
+
+def _unignored(
+    seeing: Seeing, walked: Walked, ignoring: Ignoring, paths: Sequence[bytes]
+) -> list[bytes]:
+    """Without those that the rules leave out, which are gone as far as a checkpoint is concerned.
+
+    A file that was captured under the same rules needs no question.
+    """
+    asked = [path for path in paths if not _surely_kept(seeing, path)]
+    ignored = ignoring.ask(asked)
+    walked.gone |= ignored
+    return [path for path in paths if path not in ignored]
+
+
+def _surely_kept(seeing: Seeing, path: bytes) -> bool:
+    folder = parent(path)
+    seen = seeing.listing.get(folder)
+    held = seeing.trees.at(seeing.base, path)
+    if seen is None or held is None or held[0] == TREE:
+        return False
+    mode = _mode(place(seeing.root, path))
+    if mode is not None and stat.S_ISDIR(mode):
+        return False
+    return seen[1] == rules_digest(seeing.root, folder, seeing.standing)
+
+
+def _captured_below(seeing: Seeing, path: bytes) -> set[bytes]:
+    node = seeing.trees.at(seeing.base, path)
+    if node is None or node[0] != TREE:
+        return set()
+    return {below for below, _ in seeing.trees.files(node[1], path)}
+
+
+def _mode(path: bytes) -> int | None:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return None
+
+
+def carried_young(seeing: Seeing, looked: Looked) -> Mapping[bytes, Signature]:
+    """The files that are young now, and those that changed since and were not looked at.
+
+    One that is as it was, and not young any more, git sees changing from now on.
+    """
+    oldest = seeing.moment - _YOUNG
+    before = {
+        path: signature
+        for path, signature in seeing.state.young.items()
+        if path not in looked.paths
+        and (
+            signature[-1] > oldest
+            or (not looked.whole and signature_at(place(seeing.root, path)) != signature)
+        )
+    }
+    return before | looked.young
+
+
+def carried_left(state: State, looked: Looked) -> Mapping[bytes, str]:
+    """What is left out now: seen in this look, or known from before where it did not look."""
+    if looked.whole:
+        return looked.left
+    seen = looked.paths | looked.walked.directories.keys() | looked.walked.gone
+    before = {path: why for path, why in state.left.items() if path not in seen}
+    return before | looked.left

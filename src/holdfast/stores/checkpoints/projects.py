@@ -1,0 +1,284 @@
+"""Projects: which directories may have checkpoints, and the record of each project.
+
+A record holds where the project is, when it was last used, and names and pins of its checkpoints.
+Whoever writes a record holds the project's lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import UsageError
+from holdfast.model.checkpoint import Checkpoint, ProjectState
+from holdfast.stores.checkpoints.repository import Layout, project_lock, used
+from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
+
+_FORMAT = 1
+_FSTAB = Path("/etc/fstab")
+_MEDIA = ("/mnt", "/media", "/run/media", "/Volumes", "/net")
+
+_UNIX = (
+    "bin boot etc home lib lib32 lib64 media mnt opt private private/etc private/tmp private/var"
+    " root run sbin snap srv tmp usr usr/bin usr/lib usr/local usr/sbin usr/share var var/lib"
+    " var/log var/tmp"
+)
+_MACOS = "Applications Library System Users Volumes"
+_BROAD = frozenset(Path("/", name) for names in (_UNIX, _MACOS) for name in names.split())
+#: Made by the kernel: nothing in them is a file that could be put back.
+_KERNEL = tuple(Path(name) for name in ("/dev", "/proc", "/sys"))
+#: Memory that looks like a disk; folders in it are as good as any.
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a name to compare with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectRecord:
+    """What a record says. `mount` is the mount point that it lay on, "" for the root's disk, and
+    `disk` the file system that was mounted there; names and pins are by id."""
+
+    project: str
+    workdir: str
+    created_at: float
+    last_touch: float
+    mount: str = ""
+    disk: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    pins: frozenset[str] = frozenset()
+
+
+def read_record(layout: Layout, project: str) -> ProjectRecord | None:
+    """The record, or None when there is none that can be read: it can be made anew."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        return _from_json(project, json.loads(read_file(_path(layout, project))))
+    return None
+
+
+def write_record(layout: Layout, record: ProjectRecord) -> None:
+    data = {
+        "format": _FORMAT,
+        "workdir": record.workdir,
+        "created_at": record.created_at,
+        "last_touch": record.last_touch,
+        "mount": record.mount,
+        "disk": record.disk,
+        "names": dict(record.names),
+        "pins": sorted(record.pins),
+    }
+    path = _path(layout, record.project)
+    with storage_errors(f"write {path}"):
+        make_private_dir(path.parent)
+        replace(path, json.dumps(data).encode("ascii"))
+
+
+def remove_record(layout: Layout, project: str) -> None:
+    with storage_errors(f"remove {_path(layout, project)}"):
+        _path(layout, project).unlink(missing_ok=True)
+
+
+def recorded(layout: Layout) -> dict[str, ProjectRecord]:
+    """Every record that can be read."""
+    try:
+        names = [path.stem for path in layout.projects.iterdir() if path.suffix == ".json"]
+    except FileNotFoundError:
+        return {}
+    records = {name: read_record(layout, name) for name in names if not name.startswith(".")}
+    return {name: record for name, record in records.items() if record is not None}
+
+
+def state_of(record: ProjectRecord, *, stale_before: float | None) -> ProjectState:
+    """A directory that is gone together with its disk is not a deleted one, and neither is one
+    that is gone with everything around it: nobody can tell."""
+    workdir = Path(record.workdir)
+    if not _is_there(workdir):
+        if unmounted(record) or not _is_seen(workdir.parent):
+            return ProjectState.UNMOUNTED
+        return ProjectState.MISSING
+    if stale_before is not None and record.last_touch < stale_before:
+        return ProjectState.STALE
+    return ProjectState.LIVE
+
+
+def state_without_record(workdir: str) -> ProjectState:
+    """The same for a directory of which nobody noted the disk: one that may have been on a disk
+    that is not mounted now is not gone."""
+    place = Path(workdir)
+    if not place.is_absolute():
+        return ProjectState.UNMOUNTED
+    if _is_there(place):
+        return ProjectState.LIVE
+    if not _is_seen(place.parent) or _may_be_mounted_later(place):
+        return ProjectState.UNMOUNTED
+    return ProjectState.MISSING
+
+
+def _is_there(place: Path) -> bool:
+    """Whatever cannot be looked at may be there."""
+    try:
+        return stat.S_ISDIR(place.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+
+
+def _is_seen(place: Path) -> bool:
+    try:
+        return stat.S_ISDIR(place.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _may_be_mounted_later(place: Path) -> bool:
+    """Whether it lies where disks come and go, or on one of fstab that is not mounted."""
+    if any(place.is_relative_to(root) for root in _MEDIA):
+        return True
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        lines = (line.split() for line in _FSTAB.read_text().splitlines())
+        named = [Path(words[1]) for words in lines if len(words) > 1 and words[1] != "/"]
+        return any(place.is_relative_to(each) and not os.path.ismount(each) for each in named)
+    return False
+
+
+def unmounted(record: ProjectRecord) -> str | None:
+    """Why the disk that a project lay on is not there; None when it is."""
+    if not record.mount:
+        return None
+    if not os.path.ismount(record.mount):
+        return f"the disk at {record.mount} is not mounted"
+    if record.disk and record.disk != _disk_at(record.mount):
+        return f"another disk is mounted at {record.mount}"
+    return None
+
+
+def whereabouts(workdir: Path) -> tuple[str, str]:
+    """The mount point above a directory, and the file system there; nothing for the root, which
+    is never missing."""
+    place = workdir
+    while not place.is_mount():
+        place = place.parent
+    return ("", "") if place == place.parent else (str(place), _disk_at(str(place)))
+
+
+def _disk_at(place: str) -> str:
+    """What tells one file system from another that takes its place; "" where nothing does."""
+    try:
+        number = os.statvfs(place).f_fsid
+    except OSError:
+        return ""
+    return f"{number:x}" if number else ""
+
+
+def _from_json(project: str, data: Mapping[str, Any]) -> ProjectRecord:
+    return ProjectRecord(
+        project=project,
+        workdir=str(data["workdir"]),
+        created_at=float(data["created_at"]),
+        last_touch=float(data["last_touch"]),
+        mount=str(data.get("mount", "")),
+        disk=str(data.get("disk", "")),
+        names={str(key): str(value) for key, value in data.get("names", {}).items()},
+        pins=frozenset(str(pin) for pin in data.get("pins", ())),
+    )
+
+
+def _path(layout: Layout, project: str) -> Path:
+    return layout.projects / f"{project}.json"
+
+
+def pin(layout: Layout, checkpoint: Checkpoint, pinned: bool) -> Checkpoint:
+    """Pin a checkpoint, or take its pin away."""
+
+    def change(record: ProjectRecord) -> ProjectRecord:
+        pins = record.pins | {checkpoint.id} if pinned else record.pins - {checkpoint.id}
+        return dataclasses.replace(record, pins=pins)
+
+    _change(layout, checkpoint, change)
+    return dataclasses.replace(checkpoint, pinned=pinned)
+
+
+def rename(layout: Layout, checkpoint: Checkpoint, name: str | None) -> Checkpoint:
+    """Give a checkpoint a name; None takes it away."""
+
+    def change(record: ProjectRecord) -> ProjectRecord:
+        others = {key: value for key, value in record.names.items() if key != checkpoint.id}
+        return dataclasses.replace(record, names=others | ({checkpoint.id: name} if name else {}))
+
+    _change(layout, checkpoint, change)
+    return dataclasses.replace(checkpoint, name=name)
+
+
+def _change(
+    layout: Layout, checkpoint: Checkpoint, change: Callable[[ProjectRecord], ProjectRecord]
+) -> None:
+    with used(layout), project_lock(layout, checkpoint.project, checkpoint.workdir):
+        record = read_record(layout, checkpoint.project) or ProjectRecord(
+            project=checkpoint.project,
+            workdir=checkpoint.workdir,
+            created_at=checkpoint.time,
+            last_touch=checkpoint.time,
+        )
+        write_record(layout, change(record))
+
+
+def refused(workdir: Path, layout: Layout, user_home: Path | None) -> str | None:
+    """Why no checkpoint is taken of a resolved directory; None when there is no reason."""
+    if workdir == workdir.parent:
+        return "it is the root of the file system"
+    why = _holds_a_home(workdir, user_home) or _meets_the_store(workdir, layout)
+    return "it is a folder of the system" if why is None and _is_system(workdir) else why
+
+
+def _is_system(workdir: Path) -> bool:
+    if _SHARED_MEMORY in workdir.parents:
+        return False
+    return workdir in _BROAD or any(workdir.is_relative_to(place) for place in _KERNEL)
+
+
+def _holds_a_home(workdir: Path, user_home: Path | None) -> str | None:
+    if user_home is None:
+        return None
+    home = Path(os.path.realpath(user_home))
+    if workdir == home:
+        return "it is the home directory"
+    return "the home directory is in it" if home.is_relative_to(workdir) else None
+
+
+def _meets_the_store(workdir: Path, layout: Layout) -> str | None:
+    store = Path(os.path.realpath(layout.folder))
+    if workdir.is_relative_to(store):
+        return "it is a part of the checkpoint store"
+    return "the checkpoint store is in it" if store.is_relative_to(workdir) else None
+
+
+def unreachable(workdir: Path, record: ProjectRecord | None) -> str | None:
+    """Why a directory cannot be looked at; `record` is what is known of it from before."""
+    if not workdir.exists():
+        away = None if record is None else unmounted(record)
+        return away or "there is no such directory"
+    if not workdir.is_dir():
+        return "it is not a directory"
+    if not os.access(workdir, os.R_OK | os.X_OK):
+        return "it cannot be read: check its permissions"
+    return None
+
+
+def relative(workdir: Path, path: str) -> bytes:
+    """A path of the project as the store has it; raises `UsageError` for one outside.
+
+    Nothing is resolved: a link on the way is a part of the project, what it points at is not.
+    """
+    whole = os.path.normpath(Path(workdir, path))
+    if whole == str(workdir):
+        return b""
+    try:
+        inside = Path(whole).relative_to(workdir)
+    except ValueError:
+        raise UsageError(f"{path!r} is not in {workdir}.") from None
+    return os.fsencode(str(inside))

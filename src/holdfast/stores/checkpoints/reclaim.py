@@ -1,0 +1,332 @@
+"""Give back the space of objects that no checkpoint holds.
+
+Everybody who uses the store shares its lock. Removing objects needs the exclusive lock, or writers
+would lose what they just wrote. Packing takes long but removes nothing, so it runs under the shared
+lock: first one pack of everything, marked to stay; then, exclusively, a small pack of what came
+since, and objects in neither pack go.
+
+A checkpoint stores its objects whole and quickly compressed. Packing everything finds deltas, which
+takes long, so the store remembers which packs are already packed well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import BusyError, GitFailedError, StorageError
+from holdfast.model.checkpoint_inventory import index_root
+from holdfast.model.units import format_bytes
+from holdfast.stores import lock
+from holdfast.stores.checkpoints.checkpoint_commit import all_refs
+from holdfast.stores.checkpoints.private_index import lay_to_rest
+from holdfast.stores.checkpoints.projects import recorded, remove_record
+from holdfast.stores.checkpoints.repository import (
+    Layout,
+    alone,
+    check,
+    forget_worktree,
+    opened,
+    used,
+)
+from holdfast.stores.checkpoints.sizes import Measured, measure
+from holdfast.stores.checkpoints.space import (
+    most_for_packs,
+    most_for_takes,
+    store_bytes,
+    weigh,
+)
+from holdfast.stores.checkpoints.sweep import sweep
+from holdfast.stores.files import allocated_below, read_file, replace, storage_errors
+from holdfast.stores.git.object_files import note_well_packed, object_files
+from holdfast.stores.git.program import PACKING_CONFIG
+from holdfast.stores.git.trees import Trees
+
+#: A pack of everything is worth making for so much garbage, so many single objects or packs.
+_LEAST_GARBAGE = 64 * 1024
+_WORTH_PACKING = 256
+_FEW_PACKS = 8
+#: Less than this is not worth a word when a store stays above its cap.
+_LEAST_LEFT = 16 * 1024
+#: It is also worth it when more than this part of the store is garbage, or was never packed well.
+_PART = 10
+_LEAST_QUICK = 1024 * 1024
+#: Packed well, source code loses a third at least.
+_USUAL_GAIN = 3
+#: Left free on the disk after a pack of everything was made.
+_MARGIN = 16 * 1024 * 1024
+_OUR_MARK = b"Holdfast is packing\n"
+_NO_ROOM = "too little room on the disk to pack again; only single objects were given back"
+_LITTLE_ROOM = "too little room on the disk to pack the largest pack again"
+_CRASHES = "fast_import_crash_*"
+_BUSY = "another process is packing the store"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaimed:
+    """`freed` is what the file system says, and `note` why it could be no more."""
+
+    freed: int
+    note: str = ""
+
+
+def reclaim(
+    layout: Layout, *, holder: str, thorough: bool = False, limit: int | None = None
+) -> Reclaimed:
+    """Remove everything that no checkpoint, undo copy or private index holds.
+
+    Packs are made anew when that is worth it; with `thorough`, whenever it frees anything. `limit`
+    is the cap of the store: twice that is never exceeded meanwhile.
+    """
+    check(layout)  # before anything is cleared: a link could lead out of the store
+    before = allocated_below(layout.folder)
+    with alone(layout, holder=holder):
+        _clear(layout)
+    with used(layout):
+        measured = measure(layout, opened(layout), all_refs(layout))
+    over = _is_over(layout, limit)
+    if over:
+        measured = _without_greedy_indexes(layout, measured, holder)
+    with contextlib.ExitStack() as packing:
+        packed, note = None, ""
+        if _is_worth_packing(measured) or ((thorough or over) and _is_anything(measured)):
+            packed, note = _pack(layout, measured, packing, limit)
+            if packed is None and limit is not None and note != _BUSY:
+                sweep(layout, limit=limit, holder=holder, compare=thorough)
+                note = ""
+        with alone(layout, holder=holder):
+            _prune(layout, packed)
+            if packed is not None or (over and _is_over(layout, limit)):
+                _lay_to_rest(layout)
+    note = note or _what_stays(layout, limit)
+    return Reclaimed(freed=max(0, before - allocated_below(layout.folder)), note=note)
+
+
+def _what_stays(layout: Layout, limit: int | None) -> str:
+    """Why the store is above its cap although some of it is needed by nobody; else nothing."""
+    if limit is None or not _is_over(layout, limit):
+        return ""
+    with used(layout):
+        garbage = measure(layout, opened(layout), all_refs(layout)).garbage
+    if garbage < _LEAST_LEFT:
+        return ""
+    return (
+        f"the store takes {format_bytes(store_bytes(layout))}, above its cap of"
+        f" {format_bytes(limit)}. {format_bytes(garbage)} of that is no longer needed, but there is"
+        " no room to copy the packs around it: raise checkpoints.max_total_size_mb for a while, or"
+        " remove more checkpoints"
+    )
+
+
+def _is_over(layout: Layout, limit: int | None) -> bool:
+    if limit is None:
+        return False
+    weigh(layout)
+    return store_bytes(layout) > limit
+
+
+def _without_greedy_indexes(layout: Layout, measured: Measured, holder: str) -> Measured:
+    """Private indexes are behind: they may hold what no checkpoint does any more. Over the cap that
+    costs checkpoints their place, so such an index is laid to rest; the next look wakes it."""
+    what_if = measured.weights.what_if()
+    folders = [path.name for path in (layout.store / "worktrees").iterdir()]
+    greedy = {name for name in folders if what_if.drop(index_root(name))}
+    if not greedy:
+        return measured
+    with alone(layout, holder=holder):
+        _lay_to_rest(layout, greedy)
+    with used(layout):
+        return measure(layout, opened(layout), all_refs(layout))
+
+
+def unlock(layout: Layout, *, holder: str) -> None:
+    """Remove locks of git's that killed processes left: git itself waits for them for ever."""
+    with alone(layout, holder=holder):
+        _remove(layout, _locks(layout))
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """A pack to build upon. `mark` makes the next step keep it; nothing is held at all when there
+    is none. `well` says that everything in it was packed well."""
+
+    mark: Path | None
+    well: bool
+
+
+def _pack(
+    layout: Layout, measured: Measured, packing: contextlib.ExitStack, limit: int | None
+) -> tuple[_Packed | None, str]:
+    """Make a pack of everything, or say why there is none."""
+    try:
+        packing.enter_context(_packing(layout))
+        with used(layout):
+            _remove(layout, _our_marks(layout))  # a run that was killed left them
+            if _has_room(layout, measured.weights.held, limit):
+                anew = measured.quick * _PART > measured.packed
+                return _Packed(_pack_everything(layout, anew=anew), well=True), ""
+            if limit is not None:
+                return None, _NO_ROOM  # `sweep` needs less of it, and spares no pack
+            largest = _largest_pack(layout)
+            if largest is None or not _has_room(layout, measured.packed - _size(largest), None):
+                return None, _NO_ROOM
+            return _Packed(_marked(largest), well=False), _LITTLE_ROOM
+    except BusyError:
+        return None, _BUSY
+    except GitFailedError as error:
+        if not error.disk_full:
+            raise
+        return None, _NO_ROOM
+
+
+def _is_worth_packing(measured: Measured) -> bool:
+    return (
+        measured.garbage_in_packs >= _LEAST_GARBAGE
+        or measured.garbage_in_packs * _PART > measured.packed
+        or _is_worth_comparing(measured)
+        or measured.loose >= _WORTH_PACKING
+        or measured.packs >= _FEW_PACKS
+    )
+
+
+def expected(measured: Measured) -> int:
+    """The bytes that a reclaim will free, about: what comparing objects gives is not known."""
+    return measured.garbage + (
+        measured.quick // _USUAL_GAIN if _is_worth_comparing(measured) else 0
+    )
+
+
+def _is_worth_comparing(measured: Measured) -> bool:
+    """Whether a good part of a store was never packed well, and that part is not small."""
+    return measured.quick >= _LEAST_QUICK and measured.quick * _PART > measured.packed
+
+
+def _is_anything(measured: Measured) -> bool:
+    return bool(measured.quick or measured.loose or measured.garbage or measured.packs > 1)
+
+
+def _has_room(layout: Layout, needed: int, limit: int | None) -> bool:
+    if limit is not None:
+        # Takes go on meanwhile, up to a limit of their own.
+        taken = max(store_bytes(layout), most_for_takes(limit))
+        if taken + needed > most_for_packs(limit):
+            return False
+    return shutil.disk_usage(layout.store).free >= needed + _MARGIN
+
+
+def _packing(layout: Layout) -> AbstractContextManager[None]:
+    """One process at a time makes a pack of everything."""
+    path = layout.folder / "packing.lock"
+    place = layout.folder
+    return lock.exclusive(path, holder="checkpoints", wait=0.0, doing="packing", place=place)
+
+
+def _pack_everything(layout: Layout, *, anew: bool) -> Path | None:
+    """A pack of all that is held now, marked so that the next step keeps it."""
+    said = layout.git().run(
+        "pack-objects",
+        "--all",
+        "--indexed-objects",
+        "--non-empty",
+        "--delta-base-offset",
+        "-q",
+        # Otherwise what lies whole in the same pack is never compared.
+        *(["--no-reuse-object"] if anew else []),
+        str(layout.packs / "pack"),
+        config=PACKING_CONFIG,
+    )
+    name = said.output.decode("ascii").strip()
+    return _marked(layout.packs / f"pack-{name}.pack") if name else None
+
+
+def _marked(pack: Path) -> Path:
+    mark = pack.with_suffix(".keep")
+    with storage_errors(f"mark {pack}"):
+        replace(mark, _OUR_MARK)
+    return mark
+
+
+def _prune(layout: Layout, packed: _Packed | None) -> None:
+    """What is in no pack that stays, and held by nothing, goes."""
+    git = layout.git()
+    try:
+        git.run("pack-refs", "--all", "--prune")
+    except GitFailedError as error:
+        if not error.disk_full:  # that is no reason to give nothing back
+            raise
+    if packed is not None:
+        # Also what was written since the pack was made; packs without a mark go.
+        git.run("repack", "-a", "-d", "-q", config=PACKING_CONFIG)
+        _remove(layout, _our_marks(layout))
+        if packed.well:
+            with storage_errors(f"write to {layout.store}"):
+                note_well_packed(layout.packs.parent)
+    git.run("prune", "--expire=now")
+
+
+def _lay_to_rest(layout: Layout, only: Collection[str] | None = None) -> None:
+    """The private indexes too: together they may be larger than everything that they speak of."""
+    objects = opened(layout)
+    with contextlib.suppress(StorageError):  # they stay as large as they are
+        for folder in (layout.store / "worktrees").iterdir():
+            if only is not None and folder.name not in only:
+                continue
+            if lay_to_rest(folder, Trees(objects)):
+                forget_worktree(folder)
+
+
+def _clear(layout: Layout) -> None:
+    """Remove what killed processes left. Nobody else uses the store now."""
+    temporary = object_files(layout.store / "objects").temporary
+    crashes = layout.store.rglob(_CRASHES)
+    _remove(layout, (*temporary, layout.store / "gc.pid", *crashes, *_locks(layout)))
+    _forget_projects(layout)
+
+
+def _locks(layout: Layout) -> Iterator[Path]:
+    for pattern in ("*.lock", "refs/**/*.lock", "worktrees/*/*.lock", "objects/info/*.lock"):
+        yield from layout.store.glob(pattern)
+
+
+def _remove(layout: Layout, paths: Iterable[Path]) -> None:
+    with storage_errors(f"clear {layout.store}"):
+        for path in paths:
+            path.unlink(missing_ok=True)
+
+
+def _forget_projects(layout: Layout) -> None:
+    """Of a project without checkpoints the private index goes; its record, with names and pins,
+    once nothing of it can be brought back."""
+    refs = all_refs(layout)
+    shown = {ref.project for ref in refs if not ref.operation}
+    hidden = {ref.project for ref in refs if ref.operation}
+    with storage_errors(f"clear {layout.store}"):
+        for folder in (layout.store / "worktrees").iterdir():
+            if folder.name not in shown:
+                shutil.rmtree(folder)
+    for project in recorded(layout):
+        if project not in shown | hidden:
+            remove_record(layout, project)
+
+
+def _our_marks(layout: Layout) -> list[Path]:
+    return [path for path in layout.packs.glob("pack-*.keep") if read_file(path) == _OUR_MARK]
+
+
+def _packs(layout: Layout) -> list[Path]:
+    return list(layout.packs.glob("pack-*.pack"))
+
+
+def _largest_pack(layout: Layout) -> Path | None:
+    return max(_packs(layout), key=_size, default=None)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,178 @@
+"""The bare repository on disk: where things are, how to open and lock it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import SchemaError, StorageError
+from holdfast.stores import lock
+from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, read_file, storage_errors
+from holdfast.stores.git.objects import Objects
+from holdfast.stores.git.program import Git
+
+FORMAT = 1
+REFS = "refs/holdfast/"
+TRASH_REFS = "refs/holdfast-trash/"
+
+#: It is written last: what has none is no store.
+FORMAT_FILE = "format"
+
+_PROJECT_DIGITS = 16
+_WORKTREE_FILES = ("HEAD", "commondir", "gitdir", "locked")
+_WAIT = 30.0
+LEGACY_PREFIX = "legacy-"
+
+OLDER_REPOSITORY = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where the parts of a checkpoint folder lie."""
+
+    folder: Path
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
+    @property
+    def packs(self) -> Path:
+        return self.store / "objects" / "pack"
+
+    @property
+    def lock(self) -> Path:
+        return self.folder / "lock"
+
+    @property
+    def projects(self) -> Path:
+        return self.folder / "projects"
+
+    def private(self, project: str) -> Path:
+        """The folder of a project's private index: a place where git looks for gc roots."""
+        return self.store / "worktrees" / project
+
+    def rules(self, digest: str) -> Path:
+        """The default excludes that some checkpoints were taken under."""
+        return self.store / "rules" / digest
+
+    def git(self) -> Git:
+        return Git(store=self.store)
+
+    def exists(self) -> bool:
+        return (self.store / FORMAT_FILE).exists()
+
+
+def project_of(workdir: Path) -> str:
+    """The id of the project that a resolved working directory is."""
+    return hashlib.sha256(os.fsencode(workdir)).hexdigest()[:_PROJECT_DIGITS]
+
+
+#: The store as a whole may lie elsewhere; its parts are tidied, and that must not reach further.
+_NEVER_LINKS = ("objects", "objects/pack", "refs", "worktrees")
+
+
+def check(layout: Layout) -> None:
+    """Raise when the store is another user's, of a newer version, leads elsewhere, or cannot be
+    read."""
+    for name in _NEVER_LINKS:
+        if (layout.store / name).is_symlink():
+            raise StorageError(
+                f"{layout.store / name} is a link. What it leads to is not Holdfast's to change; "
+                "nothing was done.",
+                hint="Put the folder itself in its place.",
+            )
+    with storage_errors(f"open the checkpoint store {layout.store}"):
+        owner = layout.store.stat().st_uid
+        text = read_file(layout.store / FORMAT_FILE).decode("ascii", "replace").strip()
+    if owner != os.geteuid():
+        raise StorageError(
+            f"The checkpoint store {layout.store} belongs to user {owner}, not to you.",
+            hint="Run this as its owner: files of two owners would lock each other out.",
+        )
+    if text != str(FORMAT):
+        raise SchemaError(
+            f"The checkpoint store {layout.store} has format {text!r}; this version of Holdfast"
+            f" knows {FORMAT}. Nothing was changed.",
+            hint="Update Holdfast.",
+        )
+
+
+def opened(layout: Layout) -> Objects:
+    """The objects of the store, in process."""
+    check(layout)
+    return Objects(layout.store / "objects")
+
+
+def used(layout: Layout) -> AbstractContextManager[None]:
+    """Share the store: to take, list, restore. Nobody removes objects meanwhile."""
+    return lock.shared(layout.lock, wait=_WAIT, doing="reclaiming space of", place=layout.folder)
+
+
+def alone(layout: Layout, *, holder: str, wait: float = _WAIT) -> AbstractContextManager[None]:
+    """Have the store to oneself: to remove objects. Bound the time: everybody else waits."""
+    return lock.exclusive(
+        layout.lock, holder=holder, wait=wait, doing="using", place=layout.folder, queue=True
+    )
+
+
+@contextlib.contextmanager
+def project_lock(layout: Layout, project: str, workdir: str) -> Iterator[None]:
+    """One process at a time has a project's private index and record."""
+    check(layout)
+    folder = layout.private(project)
+    with storage_errors(f"make {folder}"):
+        _make_private_index_folder(folder, workdir)
+    with lock.exclusive(
+        folder / "lock",
+        holder="checkpoints",
+        wait=_WAIT,
+        doing="taking a checkpoint of",
+        place=Path(workdir),
+    ):
+        yield
+
+
+def _make_private_index_folder(folder: Path, workdir: str) -> None:
+    """What makes git take it for the folder of a linked worktree that must not be pruned."""
+    if (folder / "locked").exists():
+        return
+    folder.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
+    texts = (
+        "ref: refs/heads/none",
+        "../..",
+        f"{workdir}/.git",
+        "The private index of a Holdfast project.",
+    )
+    for name, text in zip(_WORKTREE_FILES, texts, strict=True):
+        # Flushed before the last one says that they are there: git takes a folder with an empty
+        # one for no worktree, and the project would have no checkpoints any more.
+        with open(folder / name, "wb", opener=_private) as file:
+            file.write(os.fsencode(f"{text}\n"))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
+
+
+def forget_worktree(folder: Path) -> None:
+    """The reverse, for one without an index; the next who takes the project's lock makes them."""
+    with storage_errors(f"clear {folder}"):
+        # The last one first: it says that all of them are there.
+        for name in reversed(_WORKTREE_FILES):
+            (folder / name).unlink(missing_ok=True)
+
+
+def is_older_name(name: str) -> bool:
+    """Whether a folder of this name in a checkpoint folder is of an older layout."""
+    return bool(OLDER_REPOSITORY.fullmatch(name)) or (
+        name.startswith(LEGACY_PREFIX) and "/" not in name
+    )

@@ -1,0 +1,126 @@
+"""Records of a project's restores: the one under way, and the latest.
+
+The first is on disk from before the first change until after the last: whoever holds the project's
+lock and finds one knows that a restore was interrupted. The second says which checkpoints undo
+needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.stores import files
+from holdfast.stores.files import read_file, storage_errors, sync_dir
+
+_UNDER_WAY = "restore.json"
+_LATEST = "restored.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restoration:
+    """From which checkpoint to which one. `safety` holds everything that the restore changes; it
+    is "" until that checkpoint was taken.
+
+    `fresh` are paths that the restore made where nothing was, and that the safety checkpoint's
+    rules leave out: only here it stands that they are ours, and go when the restore is undone.
+    `undoes` says that this one takes back the one before it. `held` are paths that it leaves alone
+    because they changed after somebody saw what it would do, each with the reason.
+    """
+
+    target: str
+    safety: str
+    paths: tuple[str, ...] | None
+    started_at: float
+    fresh: tuple[str, ...] = ()
+    undoes: bool = False
+    held: Mapping[str, str] = field(default_factory=dict)
+
+    def is_same_as(self, other: Restoration) -> bool:
+        mine = (self.target, self.safety, self.paths)
+        return mine == (other.target, other.safety, other.paths)
+
+    def is_reverse_of(self, other: Restoration) -> bool:
+        mine = (self.target, self.safety, self.paths)
+        return mine == (other.safety, other.target, other.paths)
+
+    def following(self, other: Restoration, *, cut: bool) -> Restoration:
+        """This one, with what the record of the one before it tells. When an undo is through,
+        nothing that was made is left; one that was cut short may have left some."""
+        if self.is_same_as(other):
+            return replace(self, fresh=other.fresh, undoes=other.undoes, held=other.held)
+        if self.is_reverse_of(other) and (cut or not other.undoes):
+            return replace(self, fresh=other.fresh, undoes=not other.undoes, held=other.held)
+        return self
+
+
+def under_way(folder: Path) -> Restoration | None:
+    """The restore that was cut short, if one was. A damaged record says nothing that could be
+    finished: what it was about is in the safety checkpoint all the same."""
+    return _read(folder / _UNDER_WAY)
+
+
+def latest(folder: Path) -> Restoration | None:
+    return _read(folder / _LATEST)
+
+
+def held(folder: Path) -> frozenset[str]:
+    """The checkpoints of a project that a restore, or undoing the latest one, still needs: no
+    rotation and no cap may take them."""
+    records = (_read(folder / _UNDER_WAY), _read(folder / _LATEST))
+    ends = {end for record in records if record for end in (record.target, record.safety)}
+    return frozenset(ends - {""})
+
+
+def announce(folder: Path, restoration: Restoration) -> None:
+    """Before the safety checkpoint is taken: that must not push the target out."""
+    _write(folder / _LATEST, restoration)
+
+
+def begin(folder: Path, restoration: Restoration) -> None:
+    # In this order: that it is the latest and not under way says that it is through.
+    _write(folder / _UNDER_WAY, restoration)
+    _write(folder / _LATEST, restoration)
+
+
+def end(folder: Path) -> None:
+    path = folder / _UNDER_WAY
+    with storage_errors(f"remove {path}"):
+        path.unlink(missing_ok=True)
+        sync_dir(folder)
+
+
+def _read(path: Path) -> Restoration | None:
+    try:
+        data: dict[str, Any] = json.loads(read_file(path))
+        paths = data["paths"]
+        return Restoration(
+            target=str(data["target"]),
+            safety=str(data["safety"]),
+            paths=None if paths is None else tuple(map(str, paths)),
+            started_at=float(data["started_at"]),
+            fresh=tuple(map(str, data["fresh"])),
+            undoes=bool(data["undoes"]),
+            held={str(path): str(why) for path, why in data.get("held", {}).items()},
+        )
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _write(path: Path, restoration: Restoration) -> None:
+    data = {
+        "format": _FORMAT,
+        "target": restoration.target,
+        "safety": restoration.safety,
+        "paths": None if restoration.paths is None else list(restoration.paths),
+        "started_at": restoration.started_at,
+        "fresh": list(restoration.fresh),
+        "undoes": restoration.undoes,
+        "held": dict(restoration.held),
+    }
+    with storage_errors(f"write {path}"):
+        files.replace(path, json.dumps(data).encode("ascii"))

@@ -1,0 +1,280 @@
+"""Carry out the steps of a restore on a working tree, or predict what they would leave alone.
+
+Each step looks first. A path that is as the old tree says is changed. A path that is as the new
+tree says was already done by a killed run. Anything else is the user's: it stays and is reported.
+So a run can be repeated or reversed at any point.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from holdfast.model.checkpoint import Change, ChangeKind, NotCaptured
+from holdfast.stores.checkpoints.path_content import ChangedError, PathState
+from holdfast.stores.checkpoints.restore_plan import Modes, Steps, above
+from holdfast.stores.checkpoints.working_tree import NO_WAY, WorkingTree
+from holdfast.stores.files import PRIVATE_DIR
+from holdfast.stores.git.trees import path_bytes
+
+CHANGED = "changed since the safety checkpoint"
+CHANGED_SINCE_PREVIEW = "changed since the preview"
+UNCAPTURED = "not captured: ignored, or made since the safety checkpoint"
+NOT_EMPTY = "a directory with something in it that was not captured"
+IN_THE_WAY = "something that was not captured stands in the way"
+#: What is said of one path alone; anything else, a full disk for one, ends the run.
+_OF_ONE_PATH = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EBUSY,
+    errno.ETXTBSY,
+    errno.EINVAL,
+    errno.EILSEQ,
+    errno.ENAMETOOLONG,
+    errno.EISDIR,
+    errno.EEXIST,
+    errno.ENOTEMPTY,
+    *NO_WAY,
+}
+
+_TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
+
+Blob = Callable[[str], bytes]
+
+#: What one thread writes at a time. Fewer files than that need no second thread.
+_FEW = 16
+_THREADS = 32
+
+
+class RestoreRun:
+    """One run over one working tree. `uncaptured` says why the old tree lacks a path; `again` that
+    a run before this one was killed."""
+
+    def __init__(
+        self,
+        tree: WorkingTree,
+        blob: Blob,
+        uncaptured: Mapping[str, str],
+        *,
+        again: bool = False,
+    ) -> None:
+        self._tree = tree
+        self._blob = blob
+        self._uncaptured = uncaptured
+        self._again = again
+        self._stopped = False
+        self._made: set[str] = set()
+        self._staying: set[str] = set()
+        #: The files that this run wrote or deleted so far.
+        self.done: set[str] = set()
+        self._kept: dict[str, str] = {}
+
+    def perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
+        """Do everything; returns what was left alone."""
+        with self._tree.unlocked():
+            return self._perform(steps)
+
+    def _perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
+        self._spare(steps)
+        for change in _by_folder(steps.unlinked):
+            with self._keeping(change.path):
+                self._unlink(change)
+        for path in steps.removed:
+            with self._keeping(path):
+                if not self._tree.remove(path_bytes(path)):
+                    self._staying.add(path)
+                    self._keep_directory(path)
+        for path in steps.made:
+            with self._keeping(path):
+                if self._tree.make(path_bytes(path)) or self._again:
+                    self._made.add(path)
+        self._write_all(_by_folder(steps.written))
+        for path, modes in steps.modes.items():
+            with self._keeping(path):
+                self._set_mode(path, modes)
+        return self._told()
+
+    def untouched(self) -> frozenset[str]:
+        """Every path that stays, or would stay, as it is, named or not."""
+        return frozenset(self._staying | self._kept.keys())
+
+    def foresee(self, steps: Steps) -> tuple[NotCaptured, ...]:
+        """What `perform` would leave alone. Touches nothing."""
+        self._spare(steps)
+        going = {each.path for each in steps.unlinked} - self._kept.keys()
+        staying = self._staying
+        for path in steps.removed:
+            inside = {f"{path}/{name}" for name in self._names(path)}
+            if inside - going:
+                staying.add(path)
+                self._keep_directory(path)
+            else:
+                going.add(path)
+        for path in steps.made:
+            seen = None if path in going else self._tree.look(path_bytes(path), size=-1)
+            blocked = any(place in self._kept for place in above(path))
+            if blocked or (seen is not None and not seen.is_directory):
+                self._kept[path] = IN_THE_WAY
+        for change in steps.written:
+            if any(place in self._kept for place in above(change.path)):
+                self._kept[change.path] = IN_THE_WAY
+            elif change.path in staying:
+                self._kept[change.path] = NOT_EMPTY
+            elif change.old is None and change.path not in going:
+                with self._keeping(change.path):
+                    self._foresee_new(change)
+        return self._told()
+
+    def find_changed(self, steps: Steps) -> None:
+        """Before `foresee`, when the old tree is not how things were just now: find the files that
+        are neither as it says nor as the new one does. `perform` leaves those alone."""
+        for change in (*steps.unlinked, *steps.written):
+            if change.old is None:
+                continue  # `foresee` looks at these itself
+            with self._keeping(change.path):
+                seen = self._tree.look(path_bytes(change.path))
+                if seen is None or (seen.is_directory and change.kind is ChangeKind.TYPE):
+                    continue
+                if not (seen.is_like(change.old) or seen.is_like(change.new)):
+                    self._keep(change, seen)
+
+    def clear(self, steps: Steps) -> None:
+        """Remove the temporary files of a run that was killed."""
+        for change in (*steps.unlinked, *steps.written):
+            self._tree.clear(path_bytes(change.path))
+
+    # --- One path ---------------------------------------------------------------------------------
+
+    def _unlink(self, change: Change) -> None:
+        path = path_bytes(change.path)
+        seen = self._tree.look(path)
+        if seen is None or (seen.is_directory and change.kind is ChangeKind.TYPE):
+            return  # done already: gone, or a directory in its place
+        if seen.is_like(change.old):
+            self._tree.unlink(path, seen)
+            self.done.add(change.path)
+        else:
+            self._keep(change, seen)
+
+    def _write_all(self, changes: Sequence[Change]) -> None:
+        """Each file is flushed before it gets its name. Many at a time cost little more than one,
+        and no more than without: a rename over a file makes ext4 write the new one anyway."""
+        some = [changes[place : place + _FEW] for place in range(0, len(changes), _FEW)]
+        if len(some) <= 1:
+            self._write_some(self._tree, changes)
+            return
+        try:
+            with ThreadPoolExecutor(_THREADS) as pool:
+                for _ in pool.map(self._write_beside, some):
+                    continue
+        except OSError as error:
+            if error.errno not in _TOO_MANY_OPEN:
+                raise
+            # One at a time needs few descriptors. What is through already costs a look.
+            self._stopped = False
+            self._write_some(self._tree, changes)
+
+    def _write_beside(self, changes: Sequence[Change]) -> None:
+        """In a thread of its own. After an error that ends the run nothing more is begun."""
+        if self._stopped:
+            return
+        try:
+            with self._tree.again() as tree:
+                self._write_some(tree, changes)
+        except BaseException:
+            self._stopped = True
+            raise
+
+    def _write_some(self, tree: WorkingTree, changes: Sequence[Change]) -> None:
+        for change in changes:
+            with self._keeping(change.path):
+                self._write(tree, change)
+
+    def _write(self, tree: WorkingTree, change: Change) -> None:
+        entry = change.new
+        if entry is None:
+            return
+        path, content = path_bytes(change.path), self._blob(entry.oid)
+        seen = tree.look(path, size=len(content) if change.old is None else None)
+        if seen is not None and seen.is_like(entry):
+            return
+        if seen is not None and not seen.is_like(change.old):
+            self._keep(change, seen)
+            return
+        if seen is not None and not entry.is_link and seen.oid == entry.oid:
+            tree.set_mode(path, entry.permissions)
+        else:
+            tree.put(path, entry, content, seen)
+        self.done.add(change.path)
+
+    def _set_mode(self, path: str, modes: Modes) -> None:
+        seen = self._tree.look(path_bytes(path), size=-1)
+        if seen is None or not seen.is_directory:
+            return  # what keeps it away was named
+        now = stat.S_IMODE(seen.status.st_mode)
+        if now == modes.new:
+            return
+        if modes.old is None:
+            # In a directory with the set-group-id bit a new one gets it too.
+            ours = {PRIVATE_DIR, PRIVATE_DIR | stat.S_ISGID} if path in self._made else set()
+        else:  # as it was, or as a run opened it in order to work in it
+            ours = {modes.old, modes.old | PRIVATE_DIR}
+        if now in ours:
+            self._tree.set_directory_mode(path_bytes(path), modes.new)
+        else:
+            self._kept[path] = UNCAPTURED if modes.old is None else CHANGED
+
+    def _foresee_new(self, change: Change) -> None:
+        if change.new is None:
+            return
+        size = len(self._blob(change.new.oid))
+        seen = self._tree.look(path_bytes(change.path), size=size)
+        if seen is not None and not seen.is_like(change.new):
+            self._keep(change, seen)
+
+    def _names(self, path: str) -> Iterator[str]:
+        return (
+            name.decode("utf-8", "surrogateescape") for name in self._tree.names(path_bytes(path))
+        )
+
+    # --- What stays -------------------------------------------------------------------------------
+
+    def _keep(self, change: Change, seen: PathState) -> None:
+        why = self._uncaptured.get(change.path)
+        if why is None and seen.is_directory:
+            why = NOT_EMPTY
+        elif why is None:
+            why = UNCAPTURED if change.old is None else CHANGED
+        self._kept[change.path] = why
+
+    def _keep_directory(self, path: str) -> None:
+        """Named unless something in it is: that says why."""
+        if not any(kept.startswith(f"{path}/") for kept in self._kept):
+            self._kept[path] = NOT_EMPTY
+
+    @contextlib.contextmanager
+    def _keeping(self, path: str) -> Iterator[None]:
+        """One path that cannot be changed does not cost the others."""
+        try:
+            yield
+        except ChangedError:
+            self._kept[path] = CHANGED
+        except OSError as error:
+            if error.errno not in _OF_ONE_PATH:
+                raise
+            way = error.errno in NO_WAY or error.errno == errno.EEXIST
+            self._kept[path] = IN_THE_WAY if way else str(error.strerror)
+
+    def _spare(self, steps: Steps) -> None:
+        self._kept |= {each.path: each.reason for each in steps.spared}
+
+    def _told(self) -> tuple[NotCaptured, ...]:
+        return tuple(NotCaptured(path=path, reason=self._kept[path]) for path in sorted(self._kept))
+
+
+def _by_folder(changes: tuple[Change, ...]) -> list[Change]:
+    """One directory after the other, so that each is opened and flushed once."""
+    return sorted(changes, key=lambda change: change.path.rpartition("/"))

@@ -1,0 +1,243 @@
+"""What the checkpoint folder takes on disk, fast enough for the end of every take; and tidying up.
+
+Bytes arrive in packs. There are about two dozen, because `tidy` joins them, so their folder is read
+each time and counts what other processes just wrote. Everything else (private indexes, references,
+records) grows slowly: it is measured when a project gets its first checkpoint and whenever the
+store was brought back within its bounds, and cached in the file `weighed`.
+
+Archives of older layouts do not count: they wait for the user, and no take makes them grow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from holdfast.errors import BusyError, StorageError
+from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name
+from holdfast.stores.files import PRIVATE_FILE, allocated_below, read_file, storage_errors
+from holdfast.stores.git.pack_writer import join
+from holdfast.stores.git.program import PACKING_CONFIG
+
+_WEIGHED = "weighed"
+_ROOM_LOCK = "room.lock"
+_BLOCK = 4_096
+#: What a pack's index and the private index take for each object, at most.
+_PER_OBJECT = 160
+#: Left for small files: a part of the cap, and some bytes because each file takes a whole block.
+_SMALL_PART = 20
+_SMALL_FILES = 200_000
+#: A store that cannot get below its cap is not tried again until it grew by this part of the cap.
+_PART = 10
+
+#: Beyond so many, looking for an object takes noticeably longer, and each takes a whole block.
+MOST_LOOSE = 2_000
+MOST_PACKS = 24
+
+#: git fans objects out by the first byte of their id, evenly: one folder tells of all.
+_FOLDERS = 256
+_SAMPLED = "17"
+
+
+class NoRoomError(StorageError):
+    """A take would lift the store above what it may take on the disk."""
+
+    kind = "no_room"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """`beside` is everything but packs. `floor` is how far the last run under this `limit` got when
+    it could not get below it, else 0; `bounded_at` is when that run was, `took` how many seconds
+    it took."""
+
+    beside: int
+    limit: int = 0
+    floor: int = 0
+    bounded_at: float = 0.0
+    took: float = 0.0
+
+
+def most_on_disk(limit: int) -> int:
+    """The bytes that a store with this cap never exceeds."""
+    return 2 * limit
+
+
+def most_for_takes(limit: int) -> int:
+    """How far takes go by themselves. The rest, up to `most_on_disk`, belongs to whoever makes
+    room: packs are copied before the old ones go."""
+    return limit + limit // 2
+
+
+def most_for_packs(limit: int) -> int:
+    """How far those go that write packs: the rest is for references and other small files."""
+    return most_on_disk(limit) - min(limit // 2, limit // _SMALL_PART + _SMALL_FILES)
+
+
+def store_bytes(layout: Layout) -> int:
+    """What counts against the cap, about: everything in the folder but older layouts."""
+    weighed = read_weighed(layout) or weigh(layout)
+    return weighed.beside + pack_bytes(layout)
+
+
+def is_over(layout: Layout, limit: int, total: int | None = None) -> bool:
+    """Whether the store is above its cap, and a run might change that. `total` is what it takes,
+    where that is known."""
+    if total is not None and total <= limit:
+        return False
+    weighed = read_weighed(layout) or weigh(layout)
+    most = limit
+    if weighed.limit == limit and weighed.floor:
+        most = max(limit, weighed.floor + limit // _PART)
+    return weighed.beside + pack_bytes(layout) > most
+
+
+def pack_bytes(layout: Layout) -> int:
+    """Whatever lies beside the packs counts too: somebody may be writing one. Lengths are counted,
+    because blocks may be known only once they are written."""
+    folder, total = str(layout.packs), 0
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - every take does this: names are enough
+    except FileNotFoundError:
+        return 0
+    for name in names:
+        try:
+            total += -(-os.lstat(f"{folder}/{name}").st_size // _BLOCK) * _BLOCK
+        except FileNotFoundError:
+            continue  # it went meanwhile
+    return total
+
+
+def read_weighed(layout: Layout) -> Weighed | None:
+    """What was noted last; None when there is nothing that can be read."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        data = json.loads(read_file(layout.folder / _WEIGHED))
+        return Weighed(
+            beside=int(data["beside"]),
+            limit=int(data["limit"]),
+            floor=int(data["floor"]),
+            bounded_at=float(data["bounded_at"]),
+            took=float(data["took"]),
+        )
+    return None
+
+
+def weigh(layout: Layout) -> Weighed:
+    """Look at everything but packs, and note what it takes."""
+    known = read_weighed(layout) or Weighed(beside=0)
+    return _note(layout, replace(known, beside=_beside(layout)))
+
+
+def note_bounded(layout: Layout, *, limit: int, at: float, took: float) -> Weighed:
+    """The store was just bounded: note how far that came."""
+    beside = _beside(layout)
+    total = beside + pack_bytes(layout)
+    floor = total if total > limit else 0
+    weighed = Weighed(beside=beside, limit=limit, floor=floor, bounded_at=at, took=took)
+    return _note(layout, weighed)
+
+
+def _note(layout: Layout, weighed: Weighed) -> Weighed:
+    """Not flushed: what is lost is weighed again."""
+    path = layout.folder / _WEIGHED
+    temporary = path.with_name(f".{_WEIGHED}.{os.getpid()}.tmp")
+    data = {
+        "beside": weighed.beside,
+        "limit": weighed.limit,
+        "floor": weighed.floor,
+        "bounded_at": weighed.bounded_at,
+        "took": weighed.took,
+    }
+    # A full disk is no reason to fail a take, and a guess is better than none.
+    with contextlib.suppress(OSError):
+        with open(temporary, "wb", opener=_private) as file:
+            file.write(json.dumps(data).encode("ascii"))
+        temporary.replace(path)
+    return weighed
+
+
+def _beside(layout: Layout) -> int:
+    total = allocated_below(layout.store) - allocated_below(layout.packs)
+    with contextlib.suppress(FileNotFoundError), os.scandir(layout.folder) as entries:
+        for entry in entries:
+            if entry.name == layout.store.name or is_older_name(entry.name):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                total += allocated_below(layout.folder / entry.name)
+            else:
+                total += _BLOCK
+    return max(0, total)
+
+
+@dataclass(slots=True)
+class Room:
+    """What a take may write. It is asked before each write, and until that is done nobody else gets
+    an answer: so many processes at once stay below the limit together. `total` is what the store
+    took after the last write, None before the first."""
+
+    layout: Layout
+    most: int
+    total: int | None = None
+
+    @contextlib.contextmanager
+    def reserved(self, size: int, objects: int) -> Iterator[None]:
+        """Raises `NoRoomError` when this many more bytes would be too many."""
+        wanted = size + objects * _PER_OBJECT
+        with storage_errors(f"open {self.layout.folder / _ROOM_LOCK}"):
+            fd = os.open(
+                self.layout.folder / _ROOM_LOCK,
+                os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW,
+                PRIVATE_FILE,
+            )
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            total = store_bytes(self.layout) + wanted
+            if total > self.most:
+                raise NoRoomError("The checkpoint store is full.")
+            yield
+            self.total = total
+        finally:
+            os.close(fd)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
+
+
+def tidy(layout: Layout) -> bool:
+    """Put single objects into a pack when they have become many, and small packs into larger ones;
+    says whether that was done.
+
+    Cheap enough for the end of a checkpoint, whose lock must be released by then. Whoever finds
+    the store in use leaves it to the next.
+    """
+    if not (_many_loose(layout) or _many_packs(layout)):
+        return False
+    with contextlib.suppress(BusyError), alone(layout, holder="checkpoints", wait=0.0):
+        if _many_packs(layout):
+            join(layout.packs)
+        # Single objects, or packs that maintenance made: these take longer.
+        if _many_loose(layout) or _many_packs(layout):
+            layout.git().run("repack", "-d", "-q", "--geometric=2", config=PACKING_CONFIG)
+        return True
+    return False
+
+
+def _many_loose(layout: Layout) -> bool:
+    return _count(layout.store / "objects" / _SAMPLED) * _FOLDERS > MOST_LOOSE
+
+
+def _many_packs(layout: Layout) -> bool:
+    return _count(layout.packs, ".pack") > MOST_PACKS
+
+
+def _count(folder: Path, suffix: str = "") -> int:
+    try:
+        return sum(name.endswith(suffix) for name in os.listdir(folder))  # noqa: PTH208 - no paths
+    except FileNotFoundError:
+        return 0

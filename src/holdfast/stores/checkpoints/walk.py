@@ -1,0 +1,270 @@
+"""Walk a working tree by names: what is new, what is gone, which directories there are.
+
+git compares the times of files (`private_index`). Names are read every time, because not every file
+system keeps the times of directories right. A digest of the names tells an unchanged directory from
+one to look at.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.model.checkpoint import Excluded
+from holdfast.stores.checkpoints.file_content import UNFIT_NAME, Content, read, special
+from holdfast.stores.checkpoints.ignore_rules import Ignoring, digest_of
+from holdfast.stores.checkpoints.look_state import FolderDigests, Listing
+from holdfast.stores.checkpoints.worktrees import WORKTREE, is_worktree
+from holdfast.stores.git.program import Git
+from holdfast.stores.git.trees import LINK, TREE, Node, Trees, path_text
+
+GIT = b".git"
+RULES = b".gitignore"
+ATTRIBUTES = b".gitattributes"
+UNREADABLE_RULES = "a directory whose .gitignore is no file"
+#: The digest of a directory that could not be listed: no listing is equal to it.
+_UNLISTED: FolderDigests = ("", "")
+
+
+@dataclass(slots=True, kw_only=True)
+class Walked:
+    """What a walk found. `fresh` are the directories whose names or rules changed, with the names
+    in them that the rules do not leave out; `directories` all of them, with their permissions.
+    `excluded` counts, by directory, the names in it that default excludes leave out."""
+
+    directories: dict[bytes, int] = field(default_factory=dict)
+    listing: dict[bytes, FolderDigests] = field(default_factory=dict)
+    fresh: dict[bytes, set[bytes]] = field(default_factory=dict)
+    new: set[bytes] = field(default_factory=set)
+    gone: set[bytes] = field(default_factory=set)
+    left: dict[bytes, str] = field(default_factory=dict)
+    excluded: dict[bytes, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    files: list[bytes]
+    folders: list[bytes]
+    specials: list[bytes]
+    permissions: int
+    #: There is a `.git` in it that is no folder.
+    nested: bool
+
+    def digest(self) -> str:
+        marked = sorted(
+            [
+                *self.files,
+                *(name + b"/" for name in self.folders),
+                *(name + b"//" for name in self.specials),
+            ]
+        )
+        return digest_of(b"\0".join(marked))
+
+    def all(self) -> list[bytes]:
+        return [*self.files, *self.folders, *self.specials]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """A walk over one working tree, compared with a tree of the store and an older listing."""
+
+    root: bytes
+    trees: Trees
+    base: bytes
+    known: Listing
+    counted: Mapping[bytes, int]
+    ignoring: Ignoring
+    walked: Walked = field(default_factory=Walked)
+
+    def below(self, start: bytes, rules: str) -> Walked:
+        """Look at a directory and everything below it; `rules` is the digest of those above."""
+        stack = [(start, rules)]
+        while stack:
+            folder, rules = stack.pop()
+            try:
+                names = _list(place(self.root, folder))
+            except OSError as error:
+                self._unlisted(folder, error)
+                continue
+            if names.nested and folder and is_worktree(place(self.root, folder)):
+                self._leave(folder, WORKTREE)
+                continue
+            if RULES in names.specials:
+                self._leave(folder, UNREADABLE_RULES)
+                continue
+            here = self._rules(folder, names, rules)
+            self.walked.directories[folder] = names.permissions
+            seen = (names.digest(), here)
+            self.walked.listing[folder] = seen
+            before = self.known.get(folder)
+            if before == seen:
+                if count := self.counted.get(folder):
+                    self.walked.excluded[folder] = count
+                deeper = [name for name in names.folders if join(folder, name) in self.known]
+            else:
+                deeper = self._changed(folder, names, before is not None and before[1] == here)
+            stack.extend((join(folder, name), here) for name in deeper)
+        return self.walked
+
+    def _rules(self, folder: bytes, names: _Names, above: str) -> str:
+        """A digest of all rules that hold here; their times could lie, their content cannot."""
+        if RULES not in names.files:
+            return above
+        content = _rules_at(place(self.root, join(folder, RULES)))
+        return above if content is None else digest_of(above.encode() + content)
+
+    def _changed(self, folder: bytes, names: _Names, same_rules: bool) -> list[bytes]:
+        """Judge the names in a directory; says which directories in it to walk."""
+        held = self.trees.folder(self.base, folder)
+        asked = self._unsure(folder, names, held) if same_rules else names.all()
+        ignored = self.ignoring.ask([join(folder, name) for name in asked])
+        if count := len(ignored & self.ignoring.standing.keys()):
+            self.walked.excluded[folder] = count
+        kept = {name for name in names.all() if join(folder, name) not in ignored}
+        unfit = {name for name in kept if name.lower() == GIT}
+        kept -= unfit
+        self._note(folder, names, kept, unfit)
+        folders = [name for name in names.folders if name in kept]
+        files = kept.intersection(names.files)
+        for name in files:
+            if name not in held or held[name][0] == TREE:
+                self.walked.new.add(join(folder, name))
+        still = files.union(folders)
+        for name, (mode, _) in held.items():
+            if name not in still or (mode != TREE and name not in files):
+                self.walked.gone.add(join(folder, name))
+        return folders
+
+    def _unsure(self, folder: bytes, names: _Names, held: Mapping[bytes, Node]) -> list[bytes]:
+        """The names to ask about. Under the same rules what was captured once is not ignored."""
+        captured = {name for name, (mode, _) in held.items() if mode != TREE}
+        return [
+            *(name for name in names.files if name not in captured),
+            *(name for name in names.folders if join(folder, name) not in self.known),
+            *names.specials,
+        ]
+
+    def _note(self, folder: bytes, names: _Names, kept: set[bytes], unfit: Iterable[bytes]) -> None:
+        self.walked.fresh[folder] = kept
+        for name in unfit:
+            self.walked.left[join(folder, name)] = UNFIT_NAME
+        for name in kept.intersection(names.specials):
+            path = join(folder, name)
+            try:
+                mode = os.lstat(place(self.root, path)).st_mode
+            except OSError:
+                continue  # gone already: the next look will not see it
+            self.walked.left[path] = special(mode).reason
+
+    def _unlisted(self, folder: bytes, error: OSError) -> None:
+        if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            self.walked.gone.add(folder)
+            return
+        self._leave(folder, f"a directory that cannot be read: {error.strerror or error}")
+
+    def _leave(self, folder: bytes, reason: str) -> None:
+        """Nothing of it is captured, and never what it held before: that may be stale."""
+        self.walked.gone.add(folder)
+        self.walked.listing[folder] = _UNLISTED
+        self.walked.left[folder] = reason
+
+
+def has_unreadable_rules(folder: bytes) -> bool:
+    """Whether a pipe or a device stands where the rules of a directory should: git would wait for
+    ever to read it, and without the rules nobody knows what the project wants left out."""
+    return is_special(folder + b"/" + RULES)
+
+
+def is_special(path: bytes) -> bool:
+    """Whether something stands there that is no file, link or directory."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode))
+
+
+def _list(folder: bytes) -> _Names:
+    permissions = stat.S_IMODE(os.lstat(folder).st_mode)
+    with os.scandir(folder) as listed:
+        everything = list(listed)
+    entries = [entry for entry in everything if entry.name != GIT]
+    nested = len(entries) < len(everything) and any(
+        entry.name == GIT and not entry.is_dir(follow_symlinks=False) for entry in everything
+    )
+    # Most entries are files, and most folders have nothing else in them: that way is short.
+    files = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+    folders: list[bytes] = []
+    specials: list[bytes] = []
+    if len(files) < len(entries):
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            elif entry.is_symlink():
+                files.append(entry.name)
+            elif not entry.is_file(follow_symlinks=False):
+                specials.append(entry.name)
+    return _Names(files, folders, specials, permissions, nested)
+
+
+def join(folder: bytes, name: bytes) -> bytes:
+    return folder + b"/" + name if folder else name
+
+
+def place(root: bytes, path: bytes) -> bytes:
+    return root + b"/" + path if path else root
+
+
+def parent(path: bytes) -> bytes:
+    return path.rpartition(b"/")[0]
+
+
+def rules_digest(root: bytes, folder: bytes, standing: str) -> str:
+    """The digest of the rules that hold in a directory, as a walk would have it."""
+    rules, so_far = standing, b""
+    for name in [b"", *folder.split(b"/")] if folder else [b""]:
+        so_far = join(so_far, name) if name else so_far
+        content = _rules_at(place(root, join(so_far, RULES)))
+        if content is not None:
+            rules = digest_of(rules.encode() + content)
+    return rules
+
+
+def _rules_at(path: bytes) -> bytes | None:
+    """What git would read there: it follows no link. Unreadable rules are no rules, as for git."""
+    found = read(path, None)
+    return found.data if isinstance(found, Content) and found.kind != LINK else None
+
+
+def excluded(git: Git, root: bytes) -> Iterator[Excluded]:
+    """A folder that is left out is named once, without what is in it. What the project's own
+    rules leave out is not named."""
+    with Ignoring(git) as ignoring:
+        stack = [b""]
+        while stack:
+            folder = stack.pop()
+            here = place(root, folder)
+            if has_unreadable_rules(here) or (folder and is_worktree(here)):
+                continue
+            names = _names(here)
+            ignored = ignoring.ask([join(folder, name) for name in names])
+            for name, is_directory in names.items():
+                path = join(folder, name)
+                if path not in ignored:
+                    stack += [path] if is_directory else []
+                elif path in ignoring.standing:
+                    rule = ignoring.standing[path]
+                    yield Excluded(path=path_text(path), rule=rule, is_directory=is_directory)
+
+
+def _names(folder: bytes) -> dict[bytes, bool]:
+    """What lies in a folder, and whether it is one itself; nothing of one that cannot be read."""
+    try:
+        with os.scandir(folder) as listed:
+            found = {each.name: each.is_dir(follow_symlinks=False) for each in listed}
+    except OSError:
+        return {}
+    found.pop(GIT, None)
+    return found

@@ -1,0 +1,213 @@
+"""The part of the checkpoint store that takes checkpoints.
+
+An agent takes a checkpoint before every change, often in a process of its own. So this module
+imports only what a take needs; everything that reads, compares or restores is in `store`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from holdfast.errors import StorageError, UsageError
+from holdfast.model.checkpoint import Capturing, Sight, TakeOutcome, Taking
+from holdfast.model.places import StrPath, real
+from holdfast.model.units import format_bytes
+from holdfast.ports import Bounding
+from holdfast.stores.checkpoints import projects, restore_record
+from holdfast.stores.checkpoints.checkpoint_commit import rotate
+from holdfast.stores.checkpoints.creation import prepare
+from holdfast.stores.checkpoints.look_state import Listings
+from holdfast.stores.checkpoints.projects import refused, relative, unreachable
+from holdfast.stores.checkpoints.repository import Layout, project_lock, project_of, used
+from holdfast.stores.checkpoints.space import (
+    NoRoomError,
+    Room,
+    is_over,
+    most_for_packs,
+    most_for_takes,
+    store_bytes,
+    tidy,
+    weigh,
+)
+from holdfast.stores.checkpoints.take import Order, Taker
+from holdfast.stores.git.pack_writer import Limited
+
+USUAL = Capturing()
+#: How far a project's record may lag behind a take that found nothing new.
+_TOUCH_SECONDS = 3600.0
+_FULL = (
+    "{place}: it does not fit into the checkpoint store, whose cap is {limit}, although everything"
+    " that may go has gone. The newest checkpoint of each project stays, and so do pinned and"
+    " named ones: `holdfast checkpoints prune --dry-run` says what is in the way. Raise"
+    " checkpoints.max_total_size_mb, or exclude large files"
+)
+
+
+class CheckpointWriter:
+    """Takes checkpoints into `folder`. Safe for many processes; every call is durable on return.
+
+    `how` says what is captured and which bounds hold. `bounding` brings the store back below its
+    bounds after a take that went above them.
+    """
+
+    def __init__(
+        self, folder: Path, how: Capturing = USUAL, *, bounding: Bounding | None = None
+    ) -> None:
+        self.layout = Layout(folder=folder)
+        self._how = how
+        self._bounding = bounding
+        self._listings = Listings()
+
+    def take(
+        self,
+        workdir: StrPath,
+        *,
+        reason: str,
+        now: float,
+        session: str | None = None,
+        turn: str | None = None,
+        paths: Sequence[str] | None = None,
+    ) -> Taking:
+        place = real(workdir)
+        project = project_of(place)
+        why = self._why_not(place, project)
+        if why is not None:
+            return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=f"{place}: {why}")
+        given = None if paths is None else [relative(place, path) for path in paths]
+        self._open(now)
+        order = Order(
+            workdir=place, project=project, reason=reason, now=now, session=session, turn=turn
+        )
+        before = _identity(place)
+        try:
+            return self._take_within_bounds(order, given)
+        except StorageError:
+            if before is not None and before == _identity(place):
+                raise
+            reason = f"{place}: it went away while it was looked at"
+            return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=reason)
+
+    def _open(self, now: float) -> None:
+        """What a take does first. `now` is for those who have something to move out of the way."""
+        self.prepare()
+
+    def _take_within_bounds(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
+        """Take one. Only when the store is far above its cap does that wait until there is room."""
+        limit = self._how.max_bytes
+        if limit is None:
+            return self._take(order, paths, None)
+        with suppress(NoRoomError):
+            return self._take(order, paths, Room(self.layout, most_for_takes(limit)))
+        making = nullcontext() if self._bounding is None else self._bounding.room_made()
+        with making:
+            try:
+                return self._take(order, paths, Room(self.layout, most_for_packs(limit)))
+            except NoRoomError:
+                reason = _FULL.format(place=order.workdir, limit=format_bytes(limit))
+                return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=reason)
+
+    def _take(self, order: Order, paths: Sequence[bytes] | None, room: Room | None) -> Taking:
+        project, place = order.project, order.workdir
+        hidden = 0
+        with used(self.layout), project_lock(self.layout, project, str(place)):
+            self._finish_restore(project)
+            taken = self._taker(project, place, room).take(order, paths)
+            # The checkpoint is there. What a full disk keeps from being done now is done later.
+            with suppress(StorageError):
+                self._touch(project, place, order.now)
+                if taken.outcome is TakeOutcome.TAKEN:
+                    hidden = self._rotate(project)
+        if taken.outcome is TakeOutcome.TAKEN:
+            with suppress(StorageError):
+                self._clear_up(hidden, room)  # when nobody has the store any more
+        return taken
+
+    def _finish_restore(self, project: str) -> None:
+        """Finish a restore that was killed, before its half-done state is captured."""
+        if restore_record.under_way(self.layout.private(project)) is not None:
+            # Imported here: only a take that follows a killed restore needs it.
+            from holdfast.stores.checkpoints.restore import finish  # noqa: PLC0415
+
+            finish(self.layout, project)
+
+    def _clear_up(self, hidden: int, room: Room | None) -> None:
+        limit, over = self._how.max_bytes, False
+        if limit is not None and room is not None:
+            total = store_bytes(self.layout) if room.total is None else room.total
+            over = is_over(self.layout, limit, total)
+            if total <= limit:  # it copies packs: above the cap there is no room for that
+                tidy(self.layout)
+        else:
+            tidy(self.layout)
+        if self._bounding is not None and (over or hidden):
+            self._bounding.later()
+
+    def look(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Sight:
+        place = real(workdir)
+        project = project_of(place)
+        why = self._why_not(place, project)
+        if why is not None:
+            raise UsageError(f"Cannot look at {place}: {why}.")
+        given = None if paths is None else [relative(place, path) for path in paths]
+        self.prepare()
+        limit = self._how.max_bytes
+        room = None if limit is None else Room(self.layout, most_for_packs(limit))
+        with used(self.layout), project_lock(self.layout, project, str(place)):
+            try:
+                return self._taker(project, place, room).look(given)
+            except NoRoomError:
+                raise NoRoomError(
+                    f"Cannot look at {place}: what changed there does not fit into the checkpoint"
+                    f" store, which is at twice its cap of {format_bytes(limit or 0)}.",
+                    hint="Run `holdfast checkpoints prune`, or raise max_total_size_mb.",
+                ) from None
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Meanwhile nobody removes an object. Each call does this for itself; whoever makes several
+        that belong together holds it around them, or what one names may be gone for the next."""
+        # Reading makes nothing, so there may be no store and no lock.
+        return used(self.layout) if self.layout.exists() else nullcontext()
+
+    def prepare(self) -> None:
+        """Make the store, if there is none."""
+        prepare(self.layout, self._how.excludes)
+
+    def _taker(self, project: str, place: Path, room: Limited | None) -> Taker:
+        return Taker(self.layout, project, place, self._how, self._listings, room)
+
+    def _why_not(self, place: Path, project: str) -> str | None:
+        reason = unreachable(place, projects.read_record(self.layout, project))
+        return reason or refused(place, self.layout, self._how.user_home)
+
+    def _rotate(self, project: str) -> int:
+        record = projects.read_record(self.layout, project)
+        keep = set(restore_record.held(self.layout.private(project)))
+        if record is not None:
+            keep |= record.pins | record.names.keys()
+        return rotate(self.layout, project, self._how.max_snapshots, keep=keep)
+
+    def _touch(self, project: str, place: Path, now: float) -> None:
+        record = projects.read_record(self.layout, project)
+        mount, disk = projects.whereabouts(place)
+        if record is None:
+            record = projects.ProjectRecord(
+                project=project, workdir=str(place), created_at=now, last_touch=now
+            )
+            if self._how.max_bytes is not None:
+                weigh(self.layout)  # it has a private index now
+        elif abs(now - record.last_touch) < _TOUCH_SECONDS and record.mount == mount:
+            return
+        touched = replace(record, last_touch=now, mount=mount, disk=disk)
+        projects.write_record(self.layout, touched)
+
+
+def _identity(place: Path) -> tuple[int, int] | None:
+    """Which directory it is; another may have its name a moment later."""
+    try:
+        status = place.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

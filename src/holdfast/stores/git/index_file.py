@@ -1,0 +1,146 @@
+"""The git index as bytes: written from what is already known of the files, and read.
+
+git would read every file again to make an index. When git collects garbage, it keeps the blobs that
+an index names and the trees in its cache-tree extension, so `index_objects` returns both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import DamageError
+from holdfast.stores.files import read_file
+
+_HEADER = struct.Struct(">4sII")
+_EXTENSION = struct.Struct(">4sI")
+_FLAGS = struct.Struct(">H")
+#: Two times in seconds and nanoseconds, device, inode, mode, user, group, size; of each what fits.
+_STATUS = struct.Struct(">10I")
+_KIND = 6
+_FITS = 0xFFFFFFFF
+_SECOND = 1_000_000_000
+#: Of an entry: where its object's id is, where its flags are, and where its name begins.
+_ID_AT, _FLAGS_AT, _NAME_AT = 40, 60, 62
+_LENGTH_MASK = 0xFFF
+_ALIGNED = 8
+_OID = 20
+_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A file in an index: `status` is what `status_bytes` gives, `kind` git's mode."""
+
+    path: bytes
+    status: bytes
+    kind: int
+    oid: bytes
+
+
+def status_bytes(status: os.stat_result, kind: int) -> bytes:
+    """What an index remembers of a file; `kind` is git's mode."""
+    fields = (
+        *divmod(status.st_ctime_ns, _SECOND),
+        *divmod(status.st_mtime_ns, _SECOND),
+        status.st_dev,
+        status.st_ino,
+        kind,
+        status.st_uid,
+        status.st_gid,
+        status.st_size,
+    )
+    return _STATUS.pack(*(field & _FITS for field in fields))
+
+
+def index_bytes(entries: Mapping[bytes, tuple[bytes, bytes]]) -> bytes:
+    """An index with these files: by path, what `status_bytes` gave and the id of the content."""
+    parts = [_HEADER.pack(b"DIRC", _VERSION, len(entries))]
+    for path, (status, oid) in sorted(entries.items()):
+        # One null at least, and the next one begins at a multiple of eight.
+        padding = _ALIGNED - (_NAME_AT + len(path)) % _ALIGNED
+        flags = _FLAGS.pack(min(len(path), _LENGTH_MASK))
+        parts += (status, oid, flags, path, bytes(padding))
+    body = b"".join(parts)
+    return body + hashlib.sha1(body, usedforsecurity=False).digest()
+
+
+def index_objects(path: Path) -> list[bytes]:
+    """The ids of everything that git would not remove because of this index.
+
+    Raises `DamageError` as `read_index` does.
+    """
+    body = read_index(path)
+    found, end = [], _HEADER.size
+    for start, name_end in _places(body):
+        found.append(body[start + _ID_AT : start + _FLAGS_AT])
+        end = _after(start, name_end)
+    return [*found, *_remembered(body, end)]
+
+
+def read_index(path: Path) -> bytes:
+    """An index without its checksum; raises `DamageError` for one that is not as git wrote it."""
+    data = read_file(path)
+    body, checksum = data[:-_OID], data[-_OID:]
+    if hashlib.sha1(body, usedforsecurity=False).digest() != checksum:
+        raise DamageError(f"The private index {path} is damaged.")
+    signature, version, _ = _HEADER.unpack_from(body)
+    if signature != b"DIRC" or version != _VERSION:
+        raise DamageError(f"The private index {path} is none that this version knows.")
+    return body
+
+
+def index_entries(body: bytes) -> Iterator[Entry]:
+    """The files in an index, which `read_index` gave."""
+    for start, name_end in _places(body):
+        status = body[start : start + _ID_AT]
+        yield Entry(
+            path=body[start + _NAME_AT : name_end],
+            status=status,
+            kind=_STATUS.unpack(status)[_KIND],
+            oid=body[start + _ID_AT : start + _FLAGS_AT],
+        )
+
+
+def _places(body: bytes) -> Iterator[tuple[int, int]]:
+    """Where each entry begins, and where its name ends."""
+    _, _, count = _HEADER.unpack_from(body)
+    place = _HEADER.size
+    for _ in range(count):
+        (flags,) = _FLAGS.unpack_from(body, place + _FLAGS_AT)
+        length = flags & _LENGTH_MASK
+        if length == _LENGTH_MASK:  # a name that is longer says so only by its end
+            length = body.index(b"\0", place + _NAME_AT) - place - _NAME_AT
+        yield place, place + _NAME_AT + length
+        place = _after(place, place + _NAME_AT + length)
+
+
+def _after(start: int, name_end: int) -> int:
+    """One null at least, and the next entry begins at a multiple of eight bytes."""
+    return start + (name_end - start + _ALIGNED) // _ALIGNED * _ALIGNED
+
+
+def _remembered(body: bytes, place: int) -> Iterator[bytes]:
+    """The trees in the extension that git calls the cache tree."""
+    while place < len(body):
+        signature, size = _EXTENSION.unpack_from(body, place)
+        place += _EXTENSION.size
+        if signature == b"TREE":
+            yield from _trees(body[place : place + size])
+        place += size
+
+
+def _trees(part: bytes) -> Iterator[bytes]:
+    """Each is a name, a number of entries, a number of folders, and an id unless that is old."""
+    place = 0
+    while place < len(part):
+        counts = part.index(b"\0", place) + 1
+        end = part.index(b"\n", counts) + 1
+        place = end
+        if not part.startswith(b"-", counts):
+            yield part[end : end + _OID]
+            place += _OID

@@ -1,0 +1,332 @@
+"""Packs and their indexes: git's formats, unchanged since 2007.
+
+The reader trusts nothing: whatever the bytes are, the answer is an object or an error, and costs no
+more memory than the pack has bytes. Nothing is memory-mapped, because a disk error under a mapping
+kills the process. What is written here is stored whole; finding deltas is git's work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import struct
+import weakref
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.stores.files import open_regular, read_file
+from holdfast.stores.git.object import OID_BYTES, Kind, NotWholeError, inflated
+
+HEADER = struct.Struct(">4sII")
+
+_VERSION = 2
+_INDEX_MAGIC = b"\377tOc"
+_FOLDERS = 256
+#: And how many objects there are with a first byte up to this one, for every byte.
+INDEX_START = struct.Struct(f">4sI{_FOLDERS}I")
+_INDEX_ROW = OID_BYTES + 2 * struct.calcsize(">I")
+#: Quick: reading and hashing a file takes as long, and maintenance compresses anew.
+_COMPRESSION = 1
+SIZE_BITS, FIRST_SIZE_BITS = 7, 4
+MORE = 0x80
+KIND_MASK = 0b111
+_WHOLE = (Kind.COMMIT, Kind.TREE, Kind.BLOB)
+#: An offset above it stands in a table of its own, and this bit says so.
+LARGE = 0x80000000
+_LARGEST_SMALL = LARGE - 1
+
+_CHECKSUM_BYTES = PLACE_BYTES = 4
+_LARGE_BYTES = 8
+_BY_PLACE, _BY_ID = 6, 7
+_KINDS = {int(kind): kind for kind in Kind}
+#: Most entries are whole in the first; a long one is read on in steps.
+_FIRST_READ, _NEXT_READ = 4096, 262_144
+#: More than the head of an entry has, with the id of a base.
+_LONGEST_HEAD = 64
+
+_COPY = 0x80
+#: Bits of the instruction that say which bytes of the place and of the length follow.
+_PLACE_BYTES = tuple((1 << byte, byte * 8) for byte in range(4))
+_LENGTH_BYTES = tuple((1 << (4 + byte), byte * 8) for byte in range(3))
+#: A length of which no byte follows.
+_USUAL_LENGTH = 0x10000
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Where an object begins in its pack, and the checksum of what it is there."""
+
+    offset: int
+    checksum: int
+
+
+def pack_header(objects: int) -> bytes:
+    return HEADER.pack(b"PACK", _VERSION, objects)
+
+
+def pack_entry(kind: Kind, data: bytes) -> bytes:
+    """An object as a pack has it: kind and size, seven bits a byte, and its compressed bytes."""
+    size, first = len(data) >> FIRST_SIZE_BITS, len(data) & ((1 << FIRST_SIZE_BITS) - 1)
+    head = bytearray([kind << FIRST_SIZE_BITS | first])
+    while size:
+        head[-1] |= MORE
+        head.append(size & (MORE - 1))
+        size >>= SIZE_BITS
+    return bytes(head) + zlib.compress(data, _COMPRESSION)
+
+
+def index_counts(data: bytes) -> tuple[int, ...] | None:
+    """How many objects of an index have a first byte up to each; None when that cannot be, because
+    it was cut short or is no index."""
+    if len(data) < INDEX_START.size or not data.startswith(_INDEX_MAGIC):
+        return None
+    counts = INDEX_START.unpack_from(data)[2:]
+    if len(data) < INDEX_START.size + counts[-1] * _INDEX_ROW + 2 * OID_BYTES:
+        return None
+    return counts
+
+
+def index_oids(data: bytes) -> Iterator[bytes]:
+    """The objects that an index names; fewer when it was cut short."""
+    place = INDEX_START.size
+    if len(data) < place or not data.startswith(_INDEX_MAGIC):
+        return
+    (count,) = struct.unpack_from(">I", data, place - struct.calcsize(">I"))
+    last = min(place + count * OID_BYTES, len(data) - OID_BYTES)
+    for start in range(place, last, OID_BYTES):
+        yield data[start : start + OID_BYTES]
+
+
+def index_rows(data: bytes) -> list[tuple[bytes, Packed]]:
+    """The objects of an index in the order of their places in the pack.
+
+    Raises `ValueError` for one that was cut short, or that is of a very large pack.
+    """
+    oids = list(index_oids(data))
+    checksums = INDEX_START.size + len(oids) * OID_BYTES
+    table = struct.Struct(f">{len(oids)}I")
+    if len(data) < checksums + 2 * table.size + 2 * OID_BYTES:
+        raise ValueError("an index that was cut short")
+    offsets = table.unpack_from(data, checksums + table.size)
+    if any(offset & LARGE for offset in offsets):
+        raise ValueError("an index of a very large pack")
+    places = zip(offsets, table.unpack_from(data, checksums), strict=True)
+    rows = [(oid, Packed(*place)) for oid, place in zip(oids, places, strict=True)]
+    return sorted(rows, key=lambda row: row[1].offset)
+
+
+def is_whole(stored: bytes) -> bool:
+    """Whether an entry is an object itself, and not what it differs by from another."""
+    return (stored[0] >> FIRST_SIZE_BITS) & KIND_MASK in _WHOLE
+
+
+def pack_index(
+    packed: Mapping[bytes, Packed], checksum: bytes, *, largest_small: int = _LARGEST_SMALL
+) -> bytes:
+    """The index of a pack that ends with this checksum."""
+    oids = sorted(packed)
+    counts = Counter(oid[0] for oid in oids)
+    fan = itertools.accumulate(counts[first] for first in range(_FOLDERS))
+    offsets, large = [], []
+    for oid in oids:
+        offset = packed[oid].offset
+        if offset > largest_small:
+            large.append(offset)
+            offset = LARGE | (len(large) - 1)
+        offsets.append(offset)
+    body = b"".join(
+        [
+            INDEX_START.pack(_INDEX_MAGIC, _VERSION, *fan),
+            *oids,
+            struct.pack(f">{len(oids)}I", *(packed[oid].checksum for oid in oids)),
+            struct.pack(f">{len(oids)}I", *offsets),
+            struct.pack(f">{len(large)}Q", *large),
+            checksum,
+        ]
+    )
+    return body + hashlib.sha1(body, usedforsecurity=False).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class PackEntry:
+    """An object of a known kind, or the difference from a base: by its place in the same pack, or
+    by its id."""
+
+    kind: Kind | None
+    base: int | bytes | None
+    data: bytes
+
+
+class PackReader:
+    """One pack. Its index is read when it is first asked, the rest piece by piece."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._index: bytes | None = None
+        self._counts: tuple[int, ...] | None = None
+        self._fd: int | None = None
+        self._close: weakref.finalize[..., PackReader] | None = None
+
+    def place_of(self, oid: bytes) -> int | None:
+        """Where an object begins; None when the index does not name it, or is damaged."""
+        if self._index is None:
+            self._index = read_file(Path(self.path).with_suffix(".idx"))
+            self._counts = index_counts(self._index)
+        counts, index = self._counts, self._index
+        if counts is None or len(oid) != OID_BYTES:
+            return None
+        first = oid[0]
+        low, high = counts[first - 1] if first else 0, min(counts[first], counts[-1])
+        while low < high:
+            middle = (low + high) // 2
+            start = INDEX_START.size + middle * OID_BYTES
+            found = index[start : start + OID_BYTES]
+            if found == oid:
+                return self._place(index, counts[-1], middle)
+            if found < oid:
+                low = middle + 1
+            else:
+                high = middle
+        return None
+
+    @staticmethod
+    def _place(index: bytes, count: int, number: int) -> int | None:
+        table = INDEX_START.size + count * (OID_BYTES + _CHECKSUM_BYTES)
+        (place,) = struct.unpack_from(">I", index, table + number * PLACE_BYTES)
+        if not place & LARGE:
+            return int(place)
+        start = table + count * PLACE_BYTES + (place & ~LARGE) * _LARGE_BYTES
+        if start + _LARGE_BYTES > len(index) - 2 * OID_BYTES:
+            return None
+        return int(struct.unpack_from(">Q", index, start)[0])
+
+    def entry(self, place: int) -> PackEntry:
+        """What begins at a place; raises `NotWholeError` when that is no entry."""
+        fd = self.open()
+        try:
+            raw = os.pread(fd, _FIRST_READ, place)
+        except OverflowError as error:
+            raise NotWholeError("outside of the pack") from error
+        try:
+            kind, size, start = _head(raw)
+            base: int | bytes | None = None
+            if kind == _BY_PLACE:
+                distance, start = _distance(raw, start)
+                base = place - distance
+                if not 0 < base < place:
+                    raise NotWholeError("a base outside of the pack")
+            elif kind == _BY_ID:
+                base, start = raw[start : start + OID_BYTES], start + OID_BYTES
+        except IndexError as error:
+            raise NotWholeError("cut short") from error
+        if base is None and kind not in _KINDS:
+            raise NotWholeError("of no kind")
+        after = place + len(raw)
+
+        def more() -> bytes:
+            nonlocal after
+            chunk = os.pread(fd, _NEXT_READ, after)
+            after += len(chunk)
+            return chunk
+
+        return PackEntry(_KINDS.get(kind), base, inflated(raw[start:], more, size))
+
+    def open(self) -> int:
+        if self._fd is None:
+            self._fd = open_regular(self.path)
+            self._close = weakref.finalize(self, os.close, self._fd)
+        return self._fd
+
+    def close(self) -> None:
+        """Let go of the file; it is opened again when it is needed."""
+        if self._close is not None:
+            self._close()
+        self._fd = self._close = None
+
+
+def _head(raw: bytes) -> tuple[int, int, int]:
+    """The kind of an entry, its size, and where what follows begins."""
+    byte = raw[0]
+    kind = (byte >> FIRST_SIZE_BITS) & KIND_MASK
+    size, shift, place = byte & ((1 << FIRST_SIZE_BITS) - 1), FIRST_SIZE_BITS, 1
+    while byte & MORE:
+        if place > _LONGEST_HEAD:
+            raise NotWholeError("a size without an end")
+        byte = raw[place]
+        size |= (byte & ~MORE) << shift
+        shift += SIZE_BITS
+        place += 1
+    return kind, size, place
+
+
+def _distance(raw: bytes, place: int) -> tuple[int, int]:
+    """How far back the base begins: seven bits a byte, the highest first, each step one more."""
+    byte = raw[place]
+    distance = byte & ~MORE
+    while byte & MORE:
+        place += 1
+        if place > _LONGEST_HEAD:
+            raise NotWholeError("a distance without an end")
+        byte = raw[place]
+        distance = ((distance + 1) << SIZE_BITS) | (byte & ~MORE)
+    return distance, place + 1
+
+
+def apply_delta(base: bytes, delta: bytes) -> bytes:
+    """What the delta makes of its base; raises `NotWholeError` when it does not fit."""
+    try:
+        size, start = _number(delta, 0)
+        result, start = _number(delta, start)
+        if size != len(base):
+            raise NotWholeError("made for another base")
+        made = b"".join(_pieces(base, delta, start, result))
+    except IndexError as error:
+        raise NotWholeError("cut short") from error
+    if len(made) != result:
+        raise NotWholeError("less than its size")
+    return made
+
+
+def _pieces(base: bytes, delta: bytes, place: int, result: int) -> list[bytes]:
+    pieces: list[bytes] = []
+    end = len(delta)
+    while place < end:
+        order = delta[place]
+        place += 1
+        if order & _COPY:
+            start = length = 0
+            for bit, shift in _PLACE_BYTES:
+                if order & bit:
+                    start |= delta[place] << shift
+                    place += 1
+            for bit, shift in _LENGTH_BYTES:
+                if order & bit:
+                    length |= delta[place] << shift
+                    place += 1
+            length = length or _USUAL_LENGTH
+            piece = base[start : start + length]
+        else:
+            length = order
+            piece = delta[place : place + length]
+            place += length
+        result -= length
+        if not length or len(piece) != length or result < 0:
+            raise NotWholeError("an instruction that does not fit")
+        pieces.append(piece)
+    return pieces
+
+
+def _number(delta: bytes, place: int) -> tuple[int, int]:
+    """A number of seven bits a byte, the lowest first, and where the next thing begins."""
+    number = shift = 0
+    while True:
+        byte = delta[place]
+        place += 1
+        number |= (byte & ~MORE) << shift
+        shift += SIZE_BITS
+        if not byte & MORE:
+            return number, place

@@ -1,0 +1,191 @@
+"""Run the git program, always without the user's configuration, attributes, hooks and filters."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import GitFailedError, StorageError
+from holdfast.stores import lock
+from holdfast.stores.files import check_regular
+
+#: `GIT_CONFIG_GLOBAL` is known from here on; an older git would read the user's configuration.
+OLDEST = (2, 32)
+
+EXCLUDES = "excludes"
+
+#: Attributes come from it, where git knows how (2.41): in the project a pipe may have their name.
+#: In an older git those of the store outrank the project's all the same.
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+#: With this umask git makes files and folders that only their owner can read.
+_PRIVATE = 0o077
+
+_CONFIG = {
+    "core.bare": "false",
+    "core.autocrlf": "false",
+    "core.hooksPath": os.devnull,
+    "core.attributesFile": os.devnull,
+    "core.fsmonitor": "false",
+    "core.protectNTFS": "false",
+    "core.protectHFS": "false",
+    "core.ignoreCase": "false",
+    "core.fileMode": "true",
+    "core.symlinks": "true",
+    "core.fsync": "all",
+    "core.logAllRefUpdates": "false",
+    "gc.auto": "0",
+    "gc.writeCommitGraph": "false",
+    "maintenance.auto": "false",
+    "pack.compression": "1",
+    "diff.external": "",
+    "diff.renames": "false",
+}
+#: For commands that pack: compare well, and write nothing that only a server needs.
+PACKING_CONFIG = {"repack.writeBitmaps": "false", "pack.compression": "-1"}
+# A whole new environment: what is not named here, from GIT_DIR to GIT_TRACE, cannot leak in.
+_ENVIRONMENT = {
+    "LC_ALL": "C",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+_VERSION = re.compile(r"(\d+)\.(\d+)")
+
+
+#: What git reads before it does anything. A pipe in the place of one would make it wait for ever.
+_READ_FIRST = ("HEAD", "config", "packed-refs", "info/attributes", "info/exclude", "shallow")
+_READ_FIRST_OF_ITS_OWN = ("HEAD", "commondir", "gitdir", "index")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What a git process answered."""
+
+    status: int
+    output: bytes
+    errors: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Git:
+    """git on one store. With `work_tree` it has a private index, in `folder`, for that tree."""
+
+    store: Path
+    folder: Path | None = None
+    work_tree: Path | None = None
+    #: What it makes is for its owner alone. In another agent's store that is for the user to say.
+    private: bool = True
+    #: Whether .gitattributes of the work tree count; git reads those as soon as it reads a file.
+    attributes: bool = False
+
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        ok: Sequence[int] = (0,),
+        config: Mapping[str, str] | None = None,
+    ) -> Said:
+        """Run to the end; raises `GitFailedError` unless the exit status is one of `ok`."""
+        with self.start(*arguments, config=config) as process:
+            output, errors = process.communicate(stdin)
+        said = Said(status=process.returncode, output=output, errors=errors)
+        if said.status not in ok:
+            raise self.failed(arguments[0], said)
+        return said
+
+    def start(
+        self, *arguments: str, config: Mapping[str, str] | None = None, literal: bool = True
+    ) -> subprocess.Popen[bytes]:
+        """A running git, with pipes to and from it. Paths are taken literally, if it can."""
+        program = find_git()
+        self._check_first()
+        # Its own folder is enough of a PATH: git finds its other programs by itself.
+        environment = {"PATH": str(Path(program).parent), **_ENVIRONMENT, **self._place()}
+        if not self.attributes:
+            environment["GIT_ATTR_SOURCE"] = _EMPTY_TREE
+        if literal:
+            environment["GIT_LITERAL_PATHSPECS"] = "1"
+        environment |= _as_environment(self._config() | dict(config or {}))
+        try:
+            return subprocess.Popen(
+                [program, *arguments],
+                cwd=self.work_tree or self.store,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                # If we are killed it goes on for a while: nobody else may begin meanwhile.
+                pass_fds=lock.held(),
+                umask=_PRIVATE if self.private else -1,
+            )
+        except OSError as error:
+            raise StorageError(f"Cannot run git on {self.store}: {error.strerror}") from error
+
+    def _check_first(self) -> None:
+        places = [self.store / name for name in (*_READ_FIRST, EXCLUDES)]
+        if self.folder is not None:
+            places += [self.folder / name for name in _READ_FIRST_OF_ITS_OWN]
+        for place in places:
+            check_regular(place)
+
+    def failed(self, verb: str, said: Said) -> GitFailedError:
+        """The error to raise for a process that failed."""
+        text = said.errors.decode("utf-8", "replace").strip()
+        told = text.splitlines()[-1] if text else f"it ended with {said.status}"
+        return GitFailedError(f"git {verb} failed on {self.store}: {told}", said=text)
+
+    def _place(self) -> dict[str, str]:
+        if self.folder is None or self.work_tree is None:
+            return {"GIT_DIR": str(self.store)}
+        return {
+            "GIT_DIR": str(self.folder),
+            "GIT_COMMON_DIR": str(self.store),
+            "GIT_WORK_TREE": str(self.work_tree),
+        }
+
+    def _config(self) -> dict[str, str]:
+        bare = "true" if self.work_tree is None else "false"
+        return _CONFIG | {"core.bare": bare, "core.excludesFile": str(self.store / EXCLUDES)}
+
+
+def find_git() -> str:
+    """The git on PATH; raises `StorageError` when there is none, or one that is too old."""
+    program = shutil.which("git")
+    if program is None:
+        raise StorageError(
+            "Checkpoints need git, and there is none on PATH.",
+            hint=f"Install git {OLDEST[0]}.{OLDEST[1]} or later.",
+        )
+    _check_version(program)
+    return program
+
+
+@functools.cache
+def _check_version(program: str) -> None:
+    said = subprocess.run(
+        [program, "version"], check=False, capture_output=True, text=True, env=_ENVIRONMENT
+    ).stdout
+    found = _VERSION.search(said)
+    if found is None or (int(found[1]), int(found[2])) < OLDEST:
+        raise StorageError(
+            f"Checkpoints need git {OLDEST[0]}.{OLDEST[1]} or later; {program} says"
+            f" {said.strip() or 'nothing'!r}.",
+            hint="Install a later git, or put it first on PATH.",
+        )
+
+
+def _as_environment(config: Mapping[str, str]) -> dict[str, str]:
+    named = {"GIT_CONFIG_COUNT": str(len(config))}
+    for number, (key, value) in enumerate(config.items()):
+        named[f"GIT_CONFIG_KEY_{number}"] = key
+        named[f"GIT_CONFIG_VALUE_{number}"] = value
+    return named

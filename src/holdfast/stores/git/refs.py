@@ -1,0 +1,245 @@
+"""References: loose files, packed-refs, and transactions.
+
+`NewReference` writes a loose reference in process: git would have to be started, and by default it
+names a reference before the bytes are on the disk, so that a power cut leaves an empty one.
+
+packed-refs holds references that have no file of their own. Taking one out means writing the whole
+file again, so `unlist` takes out all references of a folder at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from holdfast.errors import DamageError
+from holdfast.stores.files import (
+    PRIVATE_DIR,
+    PRIVATE_FILE,
+    make_private_dir,
+    read_file,
+    storage_errors,
+    write_all,
+)
+from holdfast.stores.git.flush import flush, flush_folders
+from holdfast.stores.git.program import Git
+
+#: Git may remove it again each time, though hardly ever twice.
+_TRIES = 50
+
+_LIST = "packed-refs"
+_ID = 40
+#: More than a reference has.
+_ENOUGH = 200
+_OID = re.compile(r"[0-9a-f]{40}")
+
+
+class NewReference:
+    """Written under the name that git gives to its lock, and flushed by whoever has `fd`; then
+    `publish` names it. Whoever leaves without that leaves nothing."""
+
+    def __init__(self, store: Path, ref: str, commit: str) -> None:
+        self._path = store / ref
+        self._lock = store / f"{ref}.lock"
+        self._commit = commit
+        self._new_folder = False
+        self.fd = -1
+
+    def __enter__(self) -> Self:
+        with storage_errors(f"write {self._path}"):
+            self.fd = self._opened()
+            try:
+                write_all(self.fd, f"{self._commit}\n".encode("ascii"))
+            except BaseException:
+                self._close()
+                raise
+        return self
+
+    def _opened(self) -> int:
+        # We hold the project's lock, so one that is there was left by a killed process.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        for _ in range(_TRIES):
+            if not self._path.parent.is_dir():
+                make_private_dir(self._path.parent)
+                self._new_folder = True
+            try:
+                return os.open(self._lock, flags, PRIVATE_FILE)
+            except FileNotFoundError:  # git removes a folder that it finds empty
+                continue
+        return os.open(self._lock, flags, PRIVATE_FILE)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        os.close(self.fd)
+        self._lock.unlink(missing_ok=True)
+
+    def publish(self) -> None:
+        """Name it, durably."""
+        with storage_errors(f"write {self._path}"):
+            self._lock.replace(self._path)
+            folders = [self._path.parent]
+            if self._new_folder:
+                folders += [folders[0].parent, folders[0].parent.parent]
+            flush_folders(folders)
+
+
+def listed(store: Path, prefix: str) -> Mapping[str, str]:
+    """The references of one folder in the list: their ids by their names in it."""
+    data = _read(store)
+    start, end = _part(data, prefix)
+    lines = data[start:end].decode("utf-8", "surrogateescape").splitlines()
+    return {line[_ID + 1 + len(prefix) :]: line[:_ID] for line in lines}
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[tuple[Path, int]]:
+    """Git's lock of a file, to write what takes its place into. Raises `FileExistsError` when
+    another process has it; what a killed one left, maintenance removes."""
+    lock = path.with_name(f"{path.name}.lock")
+    fd = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        yield lock, fd
+    finally:
+        os.close(fd)
+        lock.unlink(missing_ok=True)
+
+
+def unlist(store: Path, prefix: str) -> None:
+    """Give every reference of one folder a file. Raises `FileExistsError` when another process has
+    the list, or one of them.
+
+    Write-order rule: the files are durable before the list is written without them. Killed in
+    between, a reference stands in both, with the same id.
+    """
+    with locked(store / _LIST) as (lock, fd):
+        data = _read(store)
+        start, end = _part(data, prefix)
+        _write_files(store / prefix, listed(store, prefix))
+        write_all(fd, data[:start] + data[end:])
+        os.fsync(fd)
+        lock.replace(store / _LIST)
+        flush_folders([store])
+
+
+def _write_files(folder: Path, ids: Mapping[str, str]) -> None:
+    folder.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
+    with contextlib.ExitStack() as held:
+        locks = {name: held.enter_context(locked(folder / name)) for name in ids}
+        for name, (_, fd) in locks.items():
+            write_all(fd, f"{ids[name]}\n".encode("ascii"))
+        flush([fd for _, fd in locks.values()])
+        for name, (lock, _) in locks.items():
+            lock.replace(folder / name)
+    flush_folders([folder])
+
+
+def _read(store: Path) -> bytes:
+    try:
+        return read_file(store / _LIST)
+    except FileNotFoundError:
+        return b""
+
+
+def _part(data: bytes, prefix: str) -> tuple[int, int]:
+    """Where the lines of one folder begin and end: they are sorted by name.
+
+    A line is an id, a space and a name.
+    """
+    wanted = b" " + prefix.encode("utf-8", "surrogateescape")
+    found = data.find(wanted)
+    if found < 0:
+        return 0, 0
+    start = end = found - _ID
+    for line in _lines(data, start):
+        if line[_ID : _ID + len(wanted)] != wanted:
+            break
+        end += len(line)
+    return start, end
+
+
+def _lines(data: bytes, place: int) -> Iterator[bytes]:
+    while place < len(data):
+        end = data.find(b"\n", place) + 1 or len(data)
+        yield data[place:end]
+        place = end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefUpdate:
+    """A reference that gets the id `new`. "" stands for no reference, before or after."""
+
+    name: str
+    old: str = ""
+    new: str = ""
+
+
+def each_ref(git: Git, *prefixes: str) -> Sequence[tuple[str, str]]:
+    """Name and id of every reference that git can read, sorted by name."""
+    said = git.run("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
+    lines = said.output.decode("utf-8", "surrogateescape").splitlines()
+    return [(name, oid) for oid, _, name in (line.partition(" ") for line in lines)]
+
+
+def update_refs(git: Git, updates: Iterable[RefUpdate]) -> None:
+    """Change all of them or none: raises `GitFailedError` when a reference is no longer `old`."""
+    lines = [_update(each) for each in updates]
+    if lines:
+        text = "\n".join(["start", *lines, "prepare", "commit", ""])
+        git.run("update-ref", "--stdin", stdin=text.encode("utf-8", "surrogateescape"))
+
+
+def _update(each: RefUpdate) -> str:
+    if not each.old:
+        return f"create {each.name} {each.new}"
+    return (
+        f"update {each.name} {each.new} {each.old}"
+        if each.new
+        else f"delete {each.name} {each.old}"
+    )
+
+
+def is_id(text: str) -> bool:
+    return bool(_OID.fullmatch(text))
+
+
+def read_reference(store: Path, ref: str) -> str:
+    """The id that a reference has; raises `DamageError` when there is none that can be read."""
+    folder, _, name = ref.rpartition("/")
+    try:
+        found = small_text(store / ref)
+    except FileNotFoundError:
+        found = listed(store, f"{folder}/").get(name, "")
+    if not is_id(found):
+        raise DamageError(f"The reference {ref} is damaged.")
+    return found
+
+
+def loose_names(folder: Path | str) -> Sequence[str]:
+    """The references that are files, without those that are being written."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - names are wanted
+    except FileNotFoundError:
+        return ()
+    return [name for name in names if not name.endswith(".lock")]
+
+
+def small_text(path: Path | str) -> str:
+    """A small file, at once: a checkpoint reads some twenty of them."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _ENOUGH).decode("ascii", "replace").strip()
+    finally:
+        os.close(fd)

@@ -1,0 +1,223 @@
+"""Trees as plain values: read, patched and compared in process, without an index.
+
+Names are bytes in any encoding, paths use `/`. Nothing here recurses, because a path may have two
+thousand folders in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import stat
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from holdfast.errors import DamageError
+from holdfast.stores.git.object import Kind
+from holdfast.stores.git.objects import Objects
+
+TREE = 0o040000
+FILE = 0o100644
+PROGRAM = 0o100755
+LINK = 0o120000
+
+#: A mode of git's and the 20 bytes of an object id.
+Node = tuple[int, bytes]
+#: What to put at paths; None takes away whatever is there, with everything below it.
+Patch = Mapping[bytes, Node | None]
+
+# Mode, name, and the 20 bytes of an id. A name has every byte but the null that ends it.
+TREE_ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
+_BETWEEN = len(b" \0")
+_MODES = {b"%o" % mode: mode for mode in (TREE, FILE, PROGRAM, LINK)}
+#: The tree without entries, which git knows without having it.
+EMPTY = bytes.fromhex("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
+
+
+class Putting(Protocol):
+    """Where new objects go."""
+
+    def put(self, kind: Kind, data: bytes) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """The trees of one repository. What was read once is remembered, as it cannot change.
+
+    New ones go to `new`; without it, none are made.
+    """
+
+    objects: Objects
+    new: Putting | None = None
+    _read: dict[bytes, dict[bytes, Node]] = field(default_factory=lambda: {EMPTY: {}})
+
+    def entries(self, tree: bytes) -> dict[bytes, Node]:
+        """What lies directly in a tree. Not to be changed by the caller."""
+        found = self._read.get(tree)
+        if found is None:
+            raw = self.raw(tree, Kind.TREE)
+            try:
+                found = self._read[tree] = _parsed(raw)
+            except ValueError as error:
+                raise DamageError(f"{tree.hex()} is not a tree.") from error
+        return found
+
+    def raw(self, oid: bytes, kind: Kind) -> bytes:
+        """An object's bytes; raises `DamageError` when it is missing or something else."""
+        found, data = self.objects.read(oid)
+        if found != kind:
+            raise DamageError(f"{oid.hex()} is not a {kind.word}.")
+        return data
+
+    def at(self, tree: bytes, path: bytes) -> Node | None:
+        """What lies at a path, if anything does."""
+        node: Node = (TREE, tree)
+        if not path:
+            return node
+        for name in path.split(b"/"):
+            found = self.entries(node[1]).get(name) if node[0] == TREE else None
+            if found is None:
+                return None
+            node = found
+        return node
+
+    def folder(self, tree: bytes, path: bytes) -> dict[bytes, Node]:
+        """What lies directly in the folder at a path; nothing when there is none."""
+        node = self.at(tree, path)
+        return self.entries(node[1]) if node is not None and node[0] == TREE else {}
+
+    def files(self, tree: bytes, below: bytes = b"") -> Iterator[tuple[bytes, Node]]:
+        """Every file and symlink, with its path."""
+        stack = [(below, tree)]
+        while stack:
+            path, oid = stack.pop()
+            for name, node in self.entries(oid).items():
+                here = path + b"/" + name if path else name
+                if node[0] == TREE:
+                    stack.append((here, node[1]))
+                else:
+                    yield here, node
+
+    def differing(self, old: bytes, new: bytes) -> Iterator[tuple[bytes, Node | None, Node | None]]:
+        """Files and symlinks that differ. Subtrees that are equal are not read."""
+        stack = [(b"", old, new)]
+        while stack:
+            path, left, right = stack.pop()
+            before, after = self.entries(left), self.entries(right)
+            for name in before.keys() | after.keys():
+                was, now = before.get(name), after.get(name)
+                if was == now:
+                    continue
+                here = path + b"/" + name if path else name
+                if was is not None and now is not None and was[0] == now[0] == TREE:
+                    stack.append((here, was[1], now[1]))
+                else:
+                    yield from self._one_side(here, was, now)
+
+    def _one_side(
+        self, path: bytes, was: Node | None, now: Node | None
+    ) -> Iterator[tuple[bytes, Node | None, Node | None]]:
+        """A path of which at least one side is no folder."""
+        if was is not None and was[0] == TREE:
+            yield from ((below, node, None) for below, node in self.files(was[1], path))
+            was = None
+        if now is not None and now[0] == TREE:
+            yield from ((below, None, node) for below, node in self.files(now[1], path))
+            now = None
+        if was is not None or now is not None:
+            yield path, was, now
+
+    def write(self, entries: Mapping[bytes, Node]) -> bytes:
+        """Store a tree of these entries."""
+        raw = b"".join(
+            b"%o %b\0%b" % (mode, name, oid)
+            for name, (mode, oid) in sorted(entries.items(), key=_order)
+        )
+        oid = self.put(Kind.TREE, raw)
+        self._read[oid] = dict(entries)
+        return oid
+
+    def put(self, kind: Kind, data: bytes) -> bytes:
+        """Store an object; its id."""
+        if self.new is None:
+            raise TypeError("these trees are only read")
+        return self.new.put(kind, data)
+
+    def patched(self, tree: bytes, patch: Patch) -> bytes:
+        """The tree with a patch applied; only trees on the way to a change are written."""
+        todo = _by_folder(patch)
+        for folder in sorted(todo, key=_depth, reverse=True):
+            before = {} if _replaced(folder, patch) else self.folder(tree, folder)
+            entries = dict(before)
+            for name, node in todo[folder].items():
+                if node is None:
+                    entries.pop(name, None)
+                else:
+                    entries[name] = node
+            if not folder:
+                return tree if entries == before else self.write(entries)
+            made = (TREE, self.write(entries)) if entries else None
+            _hand_up(todo, folder, made)
+        return tree
+
+
+def _by_folder(patch: Patch) -> dict[bytes, dict[bytes, Node | None]]:
+    """The patch by folder, with every folder on the way up."""
+    todo: dict[bytes, dict[bytes, Node | None]] = defaultdict(dict)
+    for path, node in patch.items():
+        folder, _, name = path.rpartition(b"/")
+        todo[folder][name] = node
+    for folder in list(todo):
+        above = folder.rpartition(b"/")[0]
+        while above not in todo:
+            todo[above] = {}
+            above = above.rpartition(b"/")[0]
+    return todo
+
+
+def _hand_up(todo: dict[bytes, dict[bytes, Node | None]], folder: bytes, made: Node | None) -> None:
+    above, _, name = folder.rpartition(b"/")
+    # Where a file took the place of the folder, what the folder lost is no news.
+    if made is not None or todo[above].get(name) is None:
+        todo[above][name] = made
+
+
+def _replaced(folder: bytes, patch: Patch) -> bool:
+    """Whether this folder, or one above it, goes or becomes a file in the same patch."""
+    while folder:
+        if folder in patch:
+            return True
+        folder = folder.rpartition(b"/")[0]
+    return False
+
+
+def _depth(folder: bytes) -> int:
+    return folder.count(b"/") + 1 if folder else 0
+
+
+def _order(item: tuple[bytes, Node]) -> bytes:
+    name, (mode, _) = item
+    return name + b"/" if mode == TREE else name
+
+
+def _parsed(raw: bytes) -> dict[bytes, Node]:
+    """What a tree's bytes say; raises `ValueError` when they are none."""
+    found = TREE_ENTRY.findall(raw)
+    if sum(map(len, itertools.chain.from_iterable(found))) + _BETWEEN * len(found) != len(raw):
+        raise ValueError("no tree")
+    return {name: (_MODES.get(mode) or int(mode, 8), oid) for mode, name, oid in found}
+
+
+def path_text(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape")
+
+
+def path_bytes(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")
+
+
+def is_program(mode: int) -> bool:
+    """git's one bit: whether the owner may run it."""
+    return bool(mode & stat.S_IXUSR)

@@ -1,1 +1,0 @@
-"""Checkpoints in one bare git repository, shared by all projects."""

@@ -1,0 +1,284 @@
+"""The rows of messages: read page by page, added, moved, marked; totals of their session right."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard, TypeVar
+
+from holdfast.errors import UsageError
+from holdfast.model.given import mapping
+from holdfast.model.session import COMPACTED, TAKEN_BACK, USED_MODEL, Message, Session
+from holdfast.policy.usage_figures import is_count
+from holdfast.stores.sqlite import content, search_index, totals
+
+#: No clock shows more seconds and nothing costs more, and a column of whole numbers holds it.
+_LARGEST = 1e18
+#: The first page is small: most readers want a few messages.
+_FIRST_PAGE = 50
+_PAGE = 500
+_COLUMNS = "number, role, timestamp, form, body, fields"
+_AMONG = "IN (SELECT value FROM json_each(?))"
+
+_Row = TypeVar("_Row")
+
+
+def paged(
+    read: Callable[[int, int, int], Sequence[_Row]],
+    number: Callable[[_Row], int],
+    *,
+    after: int,
+    before: int,
+    limit: int | None,
+    newest_first: bool,
+) -> Iterator[_Row]:
+    """Rows between two numbers, `read` page by page so that no reader blocks a checkpoint for
+    long. `read` takes the two bounds, which are exclusive, and how many rows it may return."""
+    remaining = limit
+    for size in itertools.chain([_FIRST_PAGE], itertools.repeat(_PAGE)):
+        most = size if remaining is None else min(size, remaining)
+        rows = read(after, before, most) if most > 0 else ()
+        yield from rows
+        if len(rows) < most or most <= 0:
+            return
+        remaining = None if remaining is None else remaining - len(rows)
+        if newest_first:
+            before = number(rows[-1])
+        else:
+            after = number(rows[-1])
+
+
+def page(
+    db: sqlite3.Connection, session: int, after: int, before: int, most: int, *, newest_first: bool
+) -> list[tuple[int, str, float, int, content.Stored, content.Stored]]:
+    order = "DESC" if newest_first else "ASC"
+    return db.execute(
+        f"SELECT {_COLUMNS} FROM messages "  # noqa: S608 - our own names
+        f"WHERE session = ? AND number > ? AND number < ? ORDER BY number {order} LIMIT ?",
+        (session, after, before, most),
+    ).fetchall()
+
+
+def checked(message: Message) -> Message:
+    """What a host gets wrong is said here, before anything is written."""
+    if not message.role or not isinstance(message.role, str):
+        raise UsageError("A message needs a role.")
+    usage = message.usage
+    for count in (usage.input, usage.output, usage.cached):
+        if not is_count(count):
+            raise UsageError(f"A message cannot have used {count!r} tokens.")
+    if message.cost is not None and not _is_cost(message.cost):
+        raise UsageError(f"A message cannot have cost {message.cost!r}.")
+    if message.timestamp is not None and not _is_time(message.timestamp):
+        raise UsageError("The time of a message must be a number of seconds.")
+    mapping(message.extra, "The extra fields of a message")
+    return message
+
+
+def _is_cost(value: object) -> bool:
+    """Larger than any budget it may be: then it passes that. What is no number fails this."""
+    return _is_number(value) and 0 <= value <= _LARGEST
+
+
+def _is_time(value: object) -> bool:
+    return _is_number(value) and abs(value) <= _LARGEST
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def insert(
+    db: sqlite3.Connection, session: int, message: Message, row: content.Row, now: float
+) -> int:
+    timestamp = now if message.timestamp is None else message.timestamp
+    cursor = db.execute(
+        "INSERT INTO messages (session, role, timestamp, form, body, fields) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (session, content.storable(message.role), timestamp, row.form, row.body, row.fields),
+    )
+    return cursor.lastrowid or 0
+
+
+def with_totals(
+    before: Session, rows: Sequence[tuple[Message, content.Row]], now: float
+) -> Session:
+    tokens, unpriced = before.tokens, before.unpriced
+    active = before.last_active_at
+    for message, _ in rows:
+        tokens = tokens.plus(message.usage)
+        unpriced = unpriced.plus(message.unpriced)
+        timestamp = now if message.timestamp is None else message.timestamp
+        # Never beyond now: a clock that jumped ahead must not keep it alive for ever.
+        active = min(max(active, timestamp), now)
+    return replace(
+        before,
+        last_active_at=active,
+        message_count=before.message_count + sum(not m.taken_back for m, _ in rows),
+        tool_call_count=before.tool_call_count + sum(m.tool_call_count for m, _ in rows),
+        tokens=tokens,
+        cost=before.cost + sum(message.cost or 0.0 for message, _ in rows),
+        unpriced=unpriced,
+        bytes=before.bytes + sum(row.size for _, row in rows),
+    )
+
+
+def used(before: Session, after: Session) -> bool:
+    """Whether there is anything for the ledger: most messages of most agents use nothing, and its
+    page is then not touched."""
+    return after.tokens != before.tokens or after.cost != before.cost
+
+
+def update_totals(db: sqlite3.Connection, number: int, after: Session) -> None:
+    db.execute(
+        """
+        UPDATE sessions SET
+            last_active_at = ?, message_count = ?, tool_call_count = ?, tokens_in = ?,
+            tokens_out = ?, tokens_cached = ?, cost = ?, unpriced_in = ?, unpriced_out = ?,
+            unpriced_cached = ?, bytes = ?
+        WHERE number = ?
+        """,
+        (
+            after.last_active_at,
+            after.message_count,
+            after.tool_call_count,
+            after.tokens.input,
+            after.tokens.output,
+            after.tokens.cached,
+            after.cost,
+            after.unpriced.input,
+            after.unpriced.output,
+            after.unpriced.cached,
+            after.bytes,
+            number,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """What becomes of the messages after a number when others take their place."""
+
+    #: How many of the given messages are stored at the right place already.
+    kept: int
+    #: The rest, in order: a stored message that only moves, or the new message and its row.
+    rest: Sequence[int | tuple[Message, content.Row]]
+    #: Stored messages that are not among the given ones.
+    dropped: Mapping[int, Message]
+
+    @property
+    def new(self) -> list[tuple[Message, content.Row]]:
+        return [each for each in self.rest if not isinstance(each, int)]
+
+    @property
+    def replaced(self) -> int:
+        return len(self.dropped) + len(self.rest) - len(self.new)
+
+
+def replacement(
+    db: sqlite3.Connection,
+    session: int,
+    stored: Mapping[int, Message],
+    given: Sequence[tuple[Message, content.Row]],
+) -> Replacement:
+    """Compare what is stored with what shall be there.
+
+    A given message that is stored, by its number and by all else, stays what it is: what it used is
+    counted already. One that was changed, or that is history, is a new message; what it used stays
+    with the old one.
+    """
+    numbers = json.dumps([each.number for each, _ in given])
+    rows = db.execute(
+        f"SELECT number FROM messages WHERE session = ? AND number {_AMONG}",  # noqa: S608 - our own text
+        (session, numbers),
+    )
+    known = {number for (number,) in rows}
+    pairs = zip(stored.items(), given, strict=False)
+    same = itertools.takewhile(lambda pair: pair[0] == (pair[1][0].number, pair[1][0]), pairs)
+    kept = len(list(same))
+    dropped = dict(itertools.islice(stored.items(), kept, None))
+    rest: list[int | tuple[Message, content.Row]] = []
+    for message, row in given[kept:]:
+        if message.number in dropped and dropped[message.number] == message:
+            rest.append(message.number)
+            del dropped[message.number]
+        elif message.number in known:
+            extra = {k: v for k, v in message.extra.items() if k not in (TAKEN_BACK, COMPACTED)}
+            again = replace(message, tokens=None, cost=None, extra=extra)
+            rest.append((again, content.encode(again)))
+        else:
+            rest.append((message, row))
+    return Replacement(kept=kept, rest=rest, dropped=dropped)
+
+
+def current(db: sqlite3.Connection, session: int, after: int) -> dict[int, Message]:
+    """The messages of a session after a number that nothing has replaced, in order."""
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM messages WHERE session = ? AND number > ? ORDER BY number",  # noqa: S608 - our own names
+        (session, after),
+    )
+    found = (content.decode(*row) for row in rows)
+    return {message.number or 0: message for message in found if not message.replaced}
+
+
+def move(db: sqlite3.Connection, number: int) -> int:
+    """Give a message the next number. By inserting it, so that no number is ever used twice."""
+    search_index.forget_messages(db, [number])  # the reference before the data
+    cursor = db.execute(
+        """
+        INSERT INTO messages (session, role, timestamp, form, body, fields)
+        SELECT session, role, timestamp, form, body, fields FROM messages WHERE number = ?
+        """,
+        (number,),
+    )
+    moved = cursor.lastrowid or 0
+    db.execute("DELETE FROM messages WHERE number = ?", (number,))
+    return moved
+
+
+def mark(db: sqlite3.Connection, messages: Iterable[Message], name: str, value: str | bool) -> int:
+    """Set an extra field of stored messages; returns by how many bytes they grew."""
+    marked = [replace(each, extra={**each.extra, name: value}) for each in messages]
+    numbers = [each.number or 0 for each in marked]
+    search_index.forget_messages(db, numbers)
+    before = _sizes(db, numbers)
+    rows = [content.encode(each) for each in marked]
+    db.executemany(
+        "UPDATE messages SET form = ?, body = ?, fields = ? WHERE number = ?",
+        [
+            (row.form, row.body, row.fields, number)
+            for row, number in zip(rows, numbers, strict=True)
+        ],
+    )
+    search_index.remember_messages(db, numbers)
+    return sum(row.size for row in rows) - before
+
+
+def mark_model(db: sqlite3.Connection, session: int, model: str | None) -> int:
+    """Note in messages that used something which model that was, before the session gets another:
+    the ledger has them under that name. Returns by how many bytes the messages grew."""
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM messages WHERE session = ? AND fields IS NOT NULL",  # noqa: S608 - our own names
+        (session,),
+    )
+    found = (content.decode(*row) for row in rows)
+    used = [each for each in found if each.model is None and (each.usage.any or each.cost)]
+    return mark(db, used, USED_MODEL, model or "")
+
+
+def later(before: float, now: float) -> float:
+    """The time of a change that may leave the number of messages as it was: always after the last
+    one, so that the version of the session changes, whatever the clock says."""
+    return max(now, math.nextafter(before, math.inf))
+
+
+def _sizes(db: sqlite3.Connection, numbers: Sequence[int]) -> int:
+    rows = db.execute(
+        f"SELECT form, body, fields FROM messages WHERE number {_AMONG}",  # noqa: S608 - our own text
+        (json.dumps(numbers),),
+    )
+    return sum(totals.size(*row) for row in rows)
