@@ -17,7 +17,7 @@ from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.services.exchange.session_export import ExportReport, export_sessions
 from holdfast.services.exchange.session_line import SET_APART, session_line
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW
 

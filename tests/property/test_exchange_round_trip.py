@@ -26,7 +26,7 @@ from holdfast.services.exchange.session_line import (
     SESSION_FIELDS,
     SET_APART,
 )
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW
 

@@ -17,8 +17,8 @@ from holdfast.services.exchange.json_lines import ByteLines
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.services.exchange.session_line import AWAITED_PARENT
 from holdfast.stores.archive.beside import Beside
-from holdfast.stores.sqlite.importing import SqliteImport
-from holdfast.stores.sqlite.removing import Found, key_stays
+from holdfast.stores.sqlite.moves import Found, key_stays
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 #: How a session ended, and why.
