@@ -1,7 +1,7 @@
-"""Where undo copies lie: `trash/<operation>/<number>-<name>`, known before anything is moved.
+"""Where undo copies are: `trash/<operation>/<number>-<name>`, known before anything moves.
 
-The place follows from the intent alone, so that after a kill the disk itself tells how far a
-removal came. The name is there for people: a file can be found without Holdfast.
+The intent alone determines the path, so after a kill the disk itself shows how far a removal came.
+The name is for people: they can find a file without Holdfast.
 """
 
 from __future__ import annotations
@@ -40,6 +40,6 @@ class TrashFolder:
             yield fd
 
     def drop_if_empty(self, operation: str) -> None:
-        # Not empty, or gone already: both are fine, the folder itself holds nothing.
+        # It may hold other copies, or be gone already: both are fine.
         with contextlib.suppress(OSError):
             self.folder(operation).rmdir()

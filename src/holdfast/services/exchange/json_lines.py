@@ -27,19 +27,19 @@ from holdfast.model.units import format_bytes
 
 
 class LineError(UsageError):
-    """A line that holds no session. The message is the reason; the caller knows the number."""
+    """A line that does not hold a session. The message says why; the caller knows the number."""
 
     kind = "line"
 
 
-#: Far from Python's own limit, at which a value could come in and not get out again.
+#: Well below Python's recursion limit, where a value could be read but not written again.
 DEEPEST = 200
 _PIECE = 1024 * 1024
 _space = re.compile(r"[ \t\r\n]*").match
 
 
 class LineText:
-    """A place in the text of one line. Whatever is read is consumed."""
+    """A position in the text of one line. Reading moves it forward."""
 
     def __init__(self, beginning: bytes, more: Callable[[int], bytes] | None = None) -> None:
         """`more` reads on, at most so many bytes, and gives none at the end of the line."""
@@ -51,7 +51,7 @@ class LineText:
         self._add(beginning)
 
     def keys(self) -> Iterator[str]:
-        """The keys of the object that stands here. The caller reads the value after each."""
+        """The keys of the object at this position. The caller reads the value after each key."""
         if self.next() != "{":
             self._not_an_object()
         self._take("{")
@@ -68,7 +68,7 @@ class LineText:
             self._take(",")
 
     def items(self) -> Iterator[Json]:
-        """The items of the list that stands here, one at a time."""
+        """The items of the list at this position, one at a time."""
         self._take("[")
         if self._took("]"):
             return
@@ -79,7 +79,7 @@ class LineText:
             self._take(",")
 
     def value(self) -> Json:
-        """The whole value that stands here."""
+        """The whole value at this position."""
         self.next()
         while True:
             try:
@@ -88,7 +88,7 @@ class LineText:
                 if self._more is None:
                     self._bad(_reason(error), at=error.pos)
             else:
-                # A number at the end of what was read may go on behind it: 1, 1.5, 1.5e3.
+                # A number at the end of the text may continue in the next piece: 1, 1.5, 1.5e3.
                 follows = self._text[end : end + 1]
                 if self._more is None or (follows and follows not in ".eE"):
                     self._check_depth(value, end)
@@ -97,7 +97,8 @@ class LineText:
             self._read_on()
 
     def next(self) -> str:
-        """The next character that is no space, not consumed; empty at the end of the line."""
+        """The next character that is not a space, without consuming it; empty at the end of the
+        line."""
         while True:
             if self._at < len(self._text) and self._text[self._at] > " ":  # nearly always
                 return self._text[self._at]
@@ -123,7 +124,8 @@ class LineText:
         return True
 
     def _read_on(self) -> None:
-        """At least doubles what is unread, so that a long value is not parsed over and over."""
+        """Read at least as much as is unread, so that a long value is not parsed again and
+        again."""
         unread = len(self._text) - self._at
         self._add(self._more(max(_PIECE, unread)) if self._more else b"")
 
@@ -180,7 +182,7 @@ def _parse(text: str, at: int) -> tuple[Json, int]:
 
 
 def _depth(value: Json) -> int:
-    """How deep lists and objects are nested; without recursion, which is what it guards."""
+    """How deep lists and objects are nested. Not recursive, because it guards against recursion."""
     depth, level = 0, [value]
     while level:
         inner: list[Json] = []
@@ -198,11 +200,11 @@ def _reason(error: json.JSONDecodeError) -> str:
     return error.msg[:1].lower() + error.msg[1:].removesuffix(" at")
 
 
-#: Lines up to this are held in memory, with their messages.
+#: Lines up to this length stay in memory, with their messages.
 SHORT = 4 * 1024 * 1024
-#: Longer lines are refused: one session is one transaction, and other writers wait for it.
+#: Longer lines are refused: a session is one transaction, and other writers wait for it.
 LONGEST = 256 * 1024 * 1024
-_MARK = b"\xef\xbb\xbf"  # some editors begin a file with it
+_MARK = b"\xef\xbb\xbf"  # a byte order mark, which some editors write
 
 
 class ByteLines(Protocol):
@@ -213,7 +215,7 @@ class ByteLines(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawLine:
-    """One line. A long one is valid until the next is asked for."""
+    """One line. A long line is valid until the next one is read."""
 
     number: int
     size: int
@@ -229,7 +231,7 @@ class RawLine:
         return self.rest is None
 
     def text(self) -> LineText:
-        """Its text from the beginning, each time anew."""
+        """Its text, from the start each time."""
         if self.size > LONGEST:
             raise LineError(f"longer than {format_bytes(LONGEST)}")
         if self.rest is None:
@@ -249,13 +251,13 @@ def raw_lines(stream: ByteLines) -> Iterator[RawLine]:
                 size, rest = size + _spool(stream, spool, LONGEST - size), spool
             if number == 1:
                 beginning = beginning.removeprefix(_MARK)
-            # Its end is no part of a line: a text that is cut off there ends too early.
+            # Without the line feed, so that a truncated text is reported as ending too early.
             beginning = beginning.removesuffix(b"\n")
             yield RawLine(number=number, size=size, beginning=beginning, rest=rest)
 
 
 def _spool(stream: ByteLines, spool: IO[bytes], most: int) -> int:
-    """Copy the rest of a line; what is beyond `most` is counted and dropped."""
+    """Copy the rest of a line. Bytes beyond `most` are counted but not stored."""
     spool.seek(0)
     spool.truncate()
     size = 0

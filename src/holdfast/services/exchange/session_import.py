@@ -22,9 +22,9 @@ from holdfast.services.exchange.session_line import AWAITED_PARENT
 
 
 class ImportStore(Protocol):
-    """Whole sessions to write, in one run: it is entered once, for the whole import.
+    """A session store that takes in whole sessions. It is entered once for the whole import.
 
-    `add` and `replace` are all or nothing each, also when several stand in one transaction.
+    Each `add` and `replace` is all or nothing, even when several share a transaction.
     """
 
     def __enter__(self) -> object: ...
@@ -34,33 +34,34 @@ class ImportStore(Protocol):
     def transaction(self) -> AbstractContextManager[object]: ...
 
     def taken(self, session_id: str) -> str | None:
-        """The id in the store that this one equals, or differs from in case only."""
+        """The id in the store that equals this one, or differs only in case."""
 
     def brought(self, session_id: str) -> bool:
-        """Whether this run has stored the session."""
+        """Whether this import stored the session."""
 
     def holder(self, session_id: str) -> str | None:
-        """Who holds the session open, in words."""
+        """Who holds the session open, in words; None if nobody does."""
 
     def routed(self, key: str) -> Session | None: ...
 
     def descends(self, session_id: str, ancestor: str) -> bool:
-        """Whether one session comes from another, over any number of steps, or is the same."""
+        """Whether one session is the other, or descends from it over any number of steps."""
 
     def add(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
         """Store a session; its totals are those of the messages."""
 
     def replace(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
-        """Store a session in the place of the one that has its id. Its children stay its own."""
+        """Replace the session that has this id. Its children stay its children."""
 
     def waiting(self, field: str) -> Sequence[tuple[str, str]]:
-        """Sessions without a parent that name one in this extra field: its id and theirs."""
+        """Sessions without a parent that name one in this extra field: their id and the
+        parent's."""
 
     def link(self, session_id: str, parent_id: str, *, field: str) -> None:
         """Give a session its parent and drop the extra field that named it."""
 
 
-#: What one transaction stores, at most: other writers wait for about a tenth of a second.
+#: The most that one transaction stores: other writers wait about a tenth of a second for it.
 _BATCH_SESSIONS = 100
 _BATCH_MESSAGES = 2_000
 _BATCH_BYTES = SHORT
@@ -68,7 +69,7 @@ _BATCH_BYTES = SHORT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineNote:
-    """A line and what is to be said about it."""
+    """A line, and a note about it."""
 
     line: int
     text: str
@@ -79,8 +80,8 @@ class LineNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import did. `messages` are those that were stored; `notes` tell of sessions that
-    are in the store, though not quite as their line had them."""
+    """What an import did. `messages` is how many were stored. `notes` are about sessions that were
+    stored, but not exactly as in their line."""
 
     imported: int = 0
     replaced: int = 0
@@ -110,7 +111,7 @@ def import_sessions(
     now: float,
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Store every session of `stream`. Safe to run again: what is there already is skipped."""
+    """Store every session of `stream`. Safe to run again: sessions that exist are skipped."""
     with store:
         run = _Import(store=store, replace=replace, now=now, progress=progress)
         for line in raw_lines(stream):
@@ -125,7 +126,7 @@ def import_sessions(
 
 @dataclass(slots=True, kw_only=True)
 class _Import:
-    """An import under way: the batch that is being gathered, and the report that grows."""
+    """An import in progress: the batch being collected, and the counts for the report."""
 
     store: ImportStore
     replace: bool
@@ -147,7 +148,7 @@ class _Import:
             self._refuse(line, error)
             return
         if not line.is_short:
-            self.store_batch()  # the earlier lines first, and then this one alone
+            self.store_batch()  # earlier lines first, then this one alone
         self.batch.append((line, read))
         if not line.is_short or self._batch_is_full():
             self.store_batch()
@@ -163,7 +164,7 @@ class _Import:
             self.stopped = self.progress.stop_requested()
 
     def link(self) -> None:
-        """Second look at parents: those that came after their children, in this run or later."""
+        """Link children to parents that arrived after them."""
         for child, parent in self.store.waiting(AWAITED_PARENT):
             with self.store.transaction():
                 is_there = self.store.taken(parent) == parent
@@ -244,11 +245,11 @@ class _Import:
         return replace(session, parent_id=None, extra=extra)
 
     def _elsewhere(self, session: Session) -> str | None:
-        """The other session that its routing key leads to. A key that leads somewhere today must
-        not lead into the past tomorrow."""
+        """The other session that its routing key leads to now. An import must not lead a key in use
+        back to an old session."""
         current = None if session.routing_key is None else self.store.routed(session.routing_key)
         return None if current is None or current.id == session.id else current.id
 
     def _refuse(self, line: RawLine, error: UsageError) -> None:
-        # Interned: a file of another kind has a million lines with the same thing wrong.
+        # Interned: a file in another format may repeat the same error a million times.
         self.refused.append(LineNote(line=line.number, text=sys.intern(error.message)))

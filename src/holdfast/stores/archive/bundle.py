@@ -1,12 +1,13 @@
 """One archived session as one file: a compressed tar that any `tar` can read.
 
-    beside.json      what the session looked like, and the sha256 of all that follows
+    beside.json      facts about the session, and the sha256 of the other members
     session.jsonl    the session as an export writes it
     files/<name>     its files, with their modes and times
 
-A session that stays in the store may have its files put away: such a bundle has no session.jsonl.
+The files of a session that stays in the store can be archived too: such a bundle has no
+session.jsonl.
 
-Reading trusts nothing: a bundle may have been damaged, or made by hand.
+Reading trusts nothing: a bundle may be damaged, or made by hand.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _NANO = 10**9
 
 
 class ChangedError(DamageError):
-    """What was read back is not what was read from the source."""
+    """The source changed while it was packed."""
 
 
 class TooLongError(DamageError):
@@ -71,7 +72,7 @@ class SourceFile:
 
 
 class OneLine:
-    """The first line of a stream: whatever follows it is no part of the session."""
+    """The first line of a stream. What follows is not part of the session."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream: IO[bytes] | None = stream
@@ -122,13 +123,13 @@ def write(
 
 
 def read_beside(raw: IO[bytes], codec: Codec) -> Beside:
-    """What a bundle says of itself, without reading the rest."""
+    """What a bundle says about itself, without reading the rest."""
     with reading(), members(raw, codec) as found:
         return _beside(found)
 
 
 def verify(raw: IO[bytes], codec: Codec) -> Beside:
-    """Read a whole bundle and compare every member; raises `DamageError` that says which."""
+    """Read a whole bundle and compare every member; raises `DamageError` that names the member."""
     with reading(), members(raw, codec) as found:
         beside = _beside(found)
         missing = {FILES + file.name: file.sha256 for file in beside.files if file.link is None}
@@ -152,7 +153,7 @@ Member = tuple[str, str | None, IO[bytes]]
 
 @contextlib.contextmanager
 def members(raw: IO[bytes], codec: Codec) -> Iterator[Iterator[Member]]:
-    """Each member in order: its name, where a link points, and its content until the next."""
+    """Each member in order: name, target of a link, content, which is valid until the next one."""
     with (
         contextlib.closing(codec.reader(raw)) as unpacked,
         tarfile.open(fileobj=unpacked, mode="r|") as tar,
@@ -186,7 +187,7 @@ def digest_of(content: IO[bytes]) -> str:
 
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
-    """Whatever a tar or a codec says of bytes that nobody wrote."""
+    """Turn what tar and codecs raise for damaged bytes into `DamageError`."""
     try:
         yield
     except (*CORRUPT, *UNREADABLE, tarfile.TarError) as error:
@@ -206,7 +207,7 @@ def _each(tar: tarfile.TarFile, unpacked: IO[bytes]) -> Iterator[Member]:
         if content is not None:
             yield member.name, None, content
     while unpacked.read(_CHUNK):
-        pass  # to the very end, where the checksum is
+        pass  # the checksum is at the very end
 
 
 def _beside(found: Iterator[Member]) -> Beside:
@@ -225,14 +226,14 @@ def _spool(line: Iterable[str], spool: IO[bytes], longest: int) -> tuple[int, st
         data = piece.encode("utf-8")
         size += len(data)
         if size > longest:
-            raise TooLongError("it is too long to be taken in again")
+            raise TooLongError("it is too long to be imported again")
         digest.update(data)
         spool.write(data)
     return size, digest.hexdigest()
 
 
 def _packed(source: SourceFile) -> PackedFile | None:
-    """None for a file that vanished since it was seen."""
+    """None when the file vanished in the meantime."""
     status = source.status
     digest, size = "", 0
     if source.link is None:
@@ -286,6 +287,6 @@ def _member(name: str, size: int, mtime: float) -> tarfile.TarInfo:
 
 
 def _seconds(nanoseconds: int) -> str:
-    """Exact, as a pax header has it: a float would lose the last digits."""
+    """As a pax header writes it, exactly: a float would lose the last digits."""
     seconds, rest = divmod(abs(nanoseconds), _NANO)
     return f"{'-' if nanoseconds < 0 else ''}{seconds}.{rest:09}"
