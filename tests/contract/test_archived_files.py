@@ -25,8 +25,8 @@ from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.rules import DAY, Caps, Files, GcRules, Limits, Policy, Rules
 from holdfast.policy.selection import Selection
 from holdfast.services.apply import apply
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.exchange.jsonl import session_line
+from holdfast.services.exchange.session_import import import_sessions
+from holdfast.services.exchange.session_line import session_line
 from holdfast.services.plans import (
     plan_archive,
     plan_delete,

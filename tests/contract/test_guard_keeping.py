@@ -22,8 +22,8 @@ from holdfast.policy.budgets import Budgets
 from holdfast.policy.named import plan_all
 from holdfast.policy.rules import DAY
 from holdfast.services.apply import apply
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.exchange.jsonl import session_line
+from holdfast.services.exchange.session_import import import_sessions
+from holdfast.services.exchange.session_line import session_line
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo_latest
 from holdfast.stores.sqlite import checkup, schema

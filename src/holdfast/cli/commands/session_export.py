@@ -27,7 +27,7 @@ from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.model.session import SessionFilter
-    from holdfast.services.exchange.exporting import ExportReport
+    from holdfast.services.exchange.session_export import ExportReport
 
 _FORMATS = ("jsonl", "markdown")
 
@@ -106,10 +106,10 @@ def _export(
     redact: bool,
     output: Path | None,
 ) -> ExportReport:
-    from holdfast.services.exchange.exporting import export_sessions
-    from holdfast.services.exchange.jsonl import session_line
     from holdfast.services.exchange.markdown import export_markdown
-    from holdfast.services.exchange.redact import Redactor
+    from holdfast.services.exchange.redactor import Redactor
+    from holdfast.services.exchange.session_export import export_sessions
+    from holdfast.services.exchange.session_line import session_line
 
     store = need_store(invocation)
     if ids:

@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.homes.replacing import Replacing
-    from holdfast.services.exchange.importing import ImportReport
+    from holdfast.services.exchange.session_import import ImportReport
 
 _SHOWN = 20
 
@@ -41,7 +41,7 @@ def command(invocation: Invocation, file: Path, *, replace: bool) -> int:
     into the archive: `sessions list --archived` shows it, and `sessions restore` brings it back
     when the new one is gone. The home is made when there is none. `-` reads standard input.
     """
-    from holdfast.services.exchange.importing import import_sessions
+    from holdfast.services.exchange.session_import import import_sessions
     from holdfast.stores.sqlite.session_import import SqliteImport
 
     with _opened(file) as stream:
@@ -75,7 +75,7 @@ def _kept(replaced: Replacing | None) -> dict[str, str | None]:
     """Where the sessions are that were replaced, and by which operation they went there."""
     if replaced is None or replaced.operation is None:
         return {"replaced_kept_in": None, "operation": None}
-    return {"replaced_kept_in": str(replaced.folder), "operation": replaced.operation}
+    return {"replaced_kept_in": replaced.folder, "operation": replaced.operation}
 
 
 @contextlib.contextmanager
