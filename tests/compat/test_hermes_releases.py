@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.errors import UsageError
 from holdfast.homes.hermes import config_check, file_names
-from holdfast.homes.hermes.state_db import titles
+from holdfast.homes.hermes.state_db import values
 from holdfast.model.finding import Severity
 from holdfast.model.report import Report
 from holdfast.model.search import Search
@@ -123,7 +123,7 @@ def test_hermess_own_rules_are_ours_in_its_home(tmp_path: Path, version: str) ->
 
     def cleaned(title: str) -> str | None:
         try:
-            return titles.cleaned(title)
+            return values.clean_title(title)
         except UsageError:
             return "refused"
 

@@ -38,7 +38,7 @@ from holdfast.services.restore import chosen, restore
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo, undo_latest
 from holdfast.stores.archive.codec import codec_of
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.session_import import SqliteImport
 from tests.archiving import NOW, clock, opened
 
 #: Said by the user, sent to the model: nothing else in a home looks like it.

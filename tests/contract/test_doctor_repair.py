@@ -20,10 +20,10 @@ from holdfast.model.repair import Repair
 from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter
 from holdfast.services.silent import Silent
-from holdfast.stores.sqlite import checkup, migrations
-from holdfast.stores.sqlite.looking import pattern
+from holdfast.stores.sqlite import checkup, schema
 from holdfast.stores.sqlite.repair import fold_log, repair
 from holdfast.stores.sqlite.salvage import Pages
+from holdfast.stores.sqlite.schema import pattern
 from holdfast.stores.sqlite.search_text import search_text
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -475,7 +475,7 @@ def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        (f"PRAGMA user_version = {migrations.LATEST + 1}", "newer"),
+        (f"PRAGMA user_version = {schema.LATEST + 1}", "newer"),
         ("PRAGMA application_id = 7", "not a session store"),
     ],
 )

@@ -1,7 +1,8 @@
 """Maintenance: what keeps a home bounded without anybody at the keyboard.
 
-At most once per interval, by one process at a time. Each step is guarded: one that fails keeps
-no other from running, and nothing but a wish to end the whole process gets out of here.
+It runs at most once per interval, in one process at a time. Each step is guarded: a step that
+fails does not keep others from running, and only a request to end the process, such as
+KeyboardInterrupt, leaves this module as an exception.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ def maintain(
     progress: Progress | None = None,
     notifier: Notifier | None = None,
 ) -> MaintenanceResult:
-    """Look after a home if it is time to; `force` ignores the time, never another process.
+    """Look after a home if a run is due; `force` ignores the time, but never another process.
 
-    `early` is for a timer that comes at about the same time each day: what will be due within so
-    many seconds is due now, or it would miss every other day.
+    `early` is for a timer that fires at about the same time each day: a run that will be due within
+    that many seconds is due now, or the timer would miss every other day.
     Raises nothing that a host would have to catch: what fails is logged and returned.
     """
     harmless = Harmless(progress or Silent())
@@ -70,7 +71,7 @@ def maintain(
                 stack.enter_context(gate.entered(COMMAND))
             except BusyError as error:
                 return run.result(skipped=Skipped.BUSY, reason=error.message, hint=error.hint)
-            # Once more, now that nobody else can be at it: they may have just finished.
+            # Ask again under the lock: another process may have just finished.
             result = run.run() if force or run.is_due() else run.not_due()
             return replace(result, steps=(*result.steps, *harmless.failures()))
     except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
@@ -78,7 +79,7 @@ def maintain(
 
 
 def failed(home: str, started_at: float, clock: Clock, error: Exception) -> MaintenanceResult:
-    """What is returned instead of an exception, after it was logged."""
+    """The result that replaces an exception, which is logged."""
     _log_failure(f"maintenance of {home}", error)
     try:
         finished_at = clock()
@@ -95,8 +96,8 @@ def failed(home: str, started_at: float, clock: Clock, error: Exception) -> Main
 
 
 class Harmless:
-    """The progress of a host, which may fail. Then nobody is told any more, the run goes on, and
-    its result says so: what is half done because of a screen helps nobody."""
+    """Shields a run from the progress object of a host. If that fails, it is not called any more,
+    the run goes on, and the result says so: a run must not stay half done because of a screen."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -170,7 +171,7 @@ class _Run:
                 break
             steps.append(_guarded(step, work))
         if self.progress.stop_requested():
-            # Like a run that was killed: the next one takes it up again.
+            # As after a kill, the next run takes it up again.
             return self.result(steps=tuple(steps), stopped=True)
         events = self._look(steps)
         marker = self._record(steps, events)
@@ -200,11 +201,11 @@ class _Run:
         return StepResult(step=Step.SETTLE, note=note)
 
     def _forget(self) -> StepResult:
-        """Receipts of what cannot be undone any more are not kept for ever."""
+        """Drop old receipts of what cannot be undone any more."""
         before = self.clock() - self.settings.log_days * DAY
         started = (each.started_at for each in self.home.log.read().operations)
         if all(moment >= before for moment in started):
-            return StepResult(step=Step.LOG)  # nothing is locked or written without need
+            return StepResult(step=Step.LOG)  # lock and write nothing without need
         with self.home.log.writing(COMMAND) as log:
             dropped = log.forget(before=before)
         return StepResult(step=Step.LOG, note=f"dropped: {format_count(dropped, 'operation')}")
@@ -239,7 +240,7 @@ class _Run:
         return StepResult(step=Step.CHECKPOINTS, reports=tuple(reports), shortfalls=made.shortfalls)
 
     def _look(self, steps: list[StepResult]) -> list[Event]:
-        """How things stand after the run. What cannot be seen is one more step that failed."""
+        """How things stand after the run. A look that fails is one more step that failed."""
         events: list[Event] = []
 
         def look() -> StepResult:
@@ -256,7 +257,7 @@ class _Run:
         policy = self.settings.policy()
         unreached = [each for step in steps for each in step.shortfalls]
         events: list[Event] = []
-        # Without a cap nobody needs to look at each session.
+        # Without a cap there is no need to look at each session.
         wanted = None if _has_cap(policy) else SessionFilter(ids=())
         inventory = self.home.scan(now, self.progress, wanted=wanted)
         if _has_cap(policy):
@@ -271,7 +272,7 @@ class _Run:
         return events + file_events(home, now, inventory.items, limits)
 
     def _record(self, steps: list[StepResult], events: Sequence[Event]) -> Marker | None:
-        """Tell what is new, and write down that the run is over; None when that failed."""
+        """Tell what is new, and record that the run is over; None if that failed."""
         now, before = self.clock(), self.gate.read()
         new = fresh(events, before.told, now, self.interval)
         new = tell(new, self.notifier, self.progress.stop_requested)
@@ -295,7 +296,7 @@ class _Run:
 
 
 def _still_over(uses: Iterable[CapUse], unreached: Sequence[Shortfall]) -> list[Shortfall]:
-    """Caps that the plan meant to reach and the file system says were not."""
+    """Caps that the plan should have reached, but the file system shows that it did not."""
     named = {shortfall.cap for shortfall in unreached}
     return [
         Shortfall(

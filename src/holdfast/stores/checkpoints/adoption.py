@@ -104,7 +104,7 @@ def _find(layout: Layout, prefix: str) -> tuple[LegacyRepository, Checkpoint] | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of an older checkpoint beside its tree: where it came from, what else it could
+    """What is known of an older checkpoint besides its tree: where it came from, what else it could
     not capture, and the contents that a checkout gives where those are not what it stored."""
 
     origin: str | None = None

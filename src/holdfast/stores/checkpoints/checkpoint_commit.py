@@ -39,7 +39,7 @@ _ORDER_DIGITS = 15
 _MILLISECONDS = 1000
 _GAP = "\n\n"
 _WHO = "Holdfast <checkpoint@holdfast.invalid>"
-#: What comes of a message that is not one of ours, or was damaged.
+#: What parsing raises for a message that Holdfast did not write, or that is damaged.
 _NO_DETAILS = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 ROTATED = "rotated"
@@ -95,7 +95,7 @@ def parse(
     names: Mapping[str, str] | None = None,
     pins: frozenset[str] = frozenset(),
 ) -> Checkpoint:
-    """The checkpoint that a commit is; raises `DamageError` when it is none of ours."""
+    """The checkpoint that a commit is; raises `DamageError` when Holdfast did not write it."""
     reason, _, line = message.rstrip("\n").rpartition(_GAP)
     try:
         data = json.loads(line)
@@ -298,7 +298,7 @@ def ref_names(layout: Layout, project: str) -> Sequence[str]:
 
 
 def _parsed(oid: str, path: str) -> Ref | None:
-    """None for a name that is none of ours, and for what does not refer to anything."""
+    """None for a name that Holdfast does not use, and for a reference without an object."""
     if not is_id(oid) or oid == _NOTHING:
         return None
     if path.startswith(REFS):

@@ -57,7 +57,7 @@ class Usual:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """The record beside a tree. Paths are bytes."""
+    """What git cannot store of a tree: permissions and empty directories. Paths are bytes."""
 
     usual: Usual = Usual()
     modes: Mapping[bytes, int] = field(default_factory=dict)
@@ -98,7 +98,7 @@ def loaded(raw: bytes) -> Beside:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamageError(
-            "The record of modes beside a checkpoint is damaged.",
+            "The record of permissions of a checkpoint is damaged.",
             hint="Run `holdfast checkpoints verify` to see which checkpoints are.",
         ) from error
 
@@ -125,7 +125,7 @@ def _most(counts: Counter[int], standard: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a checkpoint's tree holds: the `files` tree, and the record beside it."""
+    """What a checkpoint's tree holds: the `files` tree, and the record of permissions."""
 
     root: bytes
     files: bytes

@@ -33,7 +33,7 @@ _LOCKS = ("config.lock", "HEAD.lock", "packed-refs.lock")
 
 
 def prepare(layout: Layout, rules: Sequence[str] = ()) -> None:
-    """Make the store if there is none, and see to its excludes; safe to repeat after a kill."""
+    """Create the store if it is missing and write its excludes; safe to repeat after a kill."""
     if not layout.exists():
         with storage_errors(f"make the checkpoint store {layout.store}"):
             make_private_dir(layout.folder)
@@ -131,7 +131,7 @@ def _fill(store: Path) -> None:
 
 
 def _is_repository(store: Path) -> bool:
-    """Whether git takes it for one. Nothing of ours stands in HEAD, so it can be written again."""
+    """Whether git accepts it. Holdfast keeps nothing in HEAD, so HEAD can be written again."""
     try:
         head = read_file(store / "HEAD")
     except (OSError, HoldfastError):

@@ -65,7 +65,7 @@ class State:
 
 
 def read_state(folder: Path) -> State:
-    """The state; an empty one when there is none that can be read."""
+    """The state; an empty one when it is missing or unreadable."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         digest, _, text = read_file(folder / _STATE).partition(b"\n")
         data = json.loads(text)

@@ -260,7 +260,7 @@ def _head_time(repository: Path) -> Iterator[float]:
 
 
 def _in(folder: Path) -> Iterator[Path]:
-    """The repositories that lie directly in a folder. Links are none of ours."""
+    """The repositories that lie directly in a folder. Symlinks do not count."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
             if OLDER_REPOSITORY.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from holdfast.model.checkpoint import Entry
 from holdfast.stores.files import PRIVATE_FILE, write_all
 
-# Without O_NONBLOCK, opening a fifo that has just taken a file's place would wait for ever.
+# Without O_NONBLOCK, opening a fifo that has just taken a file's place would block forever.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
@@ -148,7 +148,7 @@ def move_to_free(old: bytes, new: bytes, fd: int) -> bool:
 
 
 def exchange(one: bytes, other: bytes, fd: int) -> bool:
-    """Let two names in the directory `fd` change places, at one stroke; False as above."""
+    """Exchange two names in the directory `fd` atomically; False where that cannot be done."""
     return _rename(one, other, fd, _EXCHANGE)
 
 

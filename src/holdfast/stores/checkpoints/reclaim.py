@@ -79,8 +79,8 @@ def reclaim(
 ) -> Reclaimed:
     """Remove everything that no checkpoint, undo copy or private index holds.
 
-    Packs are made anew when that is worth it; with `thorough`, whenever it frees anything. `limit`
-    is the cap of the store: twice that is never exceeded meanwhile.
+    Packs are rewritten when that is worth it; with `thorough`, whenever it frees anything. `limit`
+    is the cap of the store; a run never exceeds twice the cap.
     """
     check(layout)  # before anything is cleared: a link could lead out of the store
     before = allocated_below(layout.folder)
@@ -144,7 +144,7 @@ def _without_greedy_indexes(layout: Layout, measured: Measured, holder: str) -> 
 
 
 def unlock(layout: Layout, *, holder: str) -> None:
-    """Remove locks of git's that killed processes left: git itself waits for them for ever."""
+    """Remove lock files of git that killed processes left: git would fail on them forever."""
     with alone(layout, holder=holder):
         _remove(layout, _locks(layout))
 
@@ -161,7 +161,7 @@ class _Packed:
 def _pack(
     layout: Layout, measured: Measured, packing: contextlib.ExitStack, limit: int | None
 ) -> tuple[_Packed | None, str]:
-    """Make a pack of everything, or say why there is none."""
+    """Make a pack of everything, or say why that was not possible."""
     try:
         packing.enter_context(_packing(layout))
         with used(layout):
@@ -211,7 +211,7 @@ def _is_anything(measured: Measured) -> bool:
 
 def _has_room(layout: Layout, needed: int, limit: int | None) -> bool:
     if limit is not None:
-        # Takes go on meanwhile, up to a limit of their own.
+        # Takes go on, up to a limit of their own.
         taken = max(store_bytes(layout), most_for_takes(limit))
         if taken + needed > most_for_packs(limit):
             return False

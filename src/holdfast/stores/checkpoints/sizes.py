@@ -129,7 +129,7 @@ def _listed(pack: Path) -> Iterator[bytes]:
 
 
 def _indexes(layout: Layout) -> Iterator[tuple[str, Sequence[bytes]]]:
-    """What the private indexes hold. A damaged one holds nothing: it is made anew."""
+    """What the private indexes hold. A damaged one holds nothing: it is rebuilt."""
     with contextlib.suppress(FileNotFoundError):
         for folder in sorted((layout.store / "worktrees").iterdir()):
             with contextlib.suppress(DamageError, OSError):

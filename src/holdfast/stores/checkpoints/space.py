@@ -98,8 +98,8 @@ def is_over(layout: Layout, limit: int, total: int | None = None) -> bool:
 
 
 def pack_bytes(layout: Layout) -> int:
-    """Whatever lies beside the packs counts too: somebody may be writing one. Lengths are counted,
-    because blocks may be known only once they are written."""
+    """Every file in the folder counts: another process may be writing a pack. Lengths are counted,
+    because the file system may allocate blocks late."""
     folder, total = str(layout.packs), 0
     try:
         names = os.listdir(folder)  # noqa: PTH208 - every take does this: names are enough
@@ -109,7 +109,7 @@ def pack_bytes(layout: Layout) -> int:
         try:
             total += -(-os.lstat(f"{folder}/{name}").st_size // _BLOCK) * _BLOCK
         except FileNotFoundError:
-            continue  # it went meanwhile
+            continue  # just removed
     return total
 
 

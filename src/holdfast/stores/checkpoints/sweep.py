@@ -34,7 +34,7 @@ from holdfast.stores.git.program import PACKING_CONFIG
 
 #: Less than this in a pack is not worth a copy of the rest.
 _LEAST_GARBAGE = 4_096
-#: What the two files of a pack take beside their objects, rounded up to whole blocks.
+#: What the two files of a pack take besides their objects, rounded up to whole blocks.
 _PACK_OVERHEAD = 3 * 4_096
 #: More rounds than a store has packs.
 _ROUNDS = 64
@@ -86,7 +86,7 @@ def _round(layout: Layout, limit: int, holder: str, *, compare: bool) -> bool:
 
 
 def _alone_round(layout: Layout, limit: int, holder: str) -> bool:
-    """A pack that is too large to be copied beside takes. Nothing is compared: others wait."""
+    """Copy a pack that is too large to copy while takes go on. Others wait, so no deltas."""
     with alone(layout, holder=holder):
         worth = [each for each in _parts(layout) if each.garbage >= _LEAST_GARBAGE]
         smallest = min(worth, key=lambda each: each.needed_bytes, default=None)
@@ -104,7 +104,7 @@ def _room_alone(layout: Layout, limit: int, size: int) -> int:
     below twice the cap.
 
     A store above what takes may use, or a pack above the cap, is of a time when the cap was higher.
-    Then only the disk says how far to go, or it would stay as it is for ever."""
+    Then only the disk says how far to go, or the store would never get smaller."""
     taken, free = store_bytes(layout), _free(layout)
     if taken > most_for_takes(limit) or size > limit:
         return free

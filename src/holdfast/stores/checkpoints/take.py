@@ -215,7 +215,7 @@ class Taker:
             return find_all_again(seeing, tree)
 
     def _stored(self, seeing: Seeing, found: Found, base: Base | None) -> StoredLook:
-        """Write what is new: content, trees, the record beside."""
+        """Write what is new: contents, trees, the record of permissions."""
         looked = look(seeing, found, self._objects)
         files = self._trees.patched(seeing.base, looked.patch)
         before = None if base is None else base.content

@@ -26,7 +26,7 @@ _REF = re.compile(r"^error: (refs/holdfast\S*): (.+)$")
 
 
 def verify(layout: Layout) -> Verification:
-    """Look at everything. Others may use the store meanwhile."""
+    """Check everything. Others may use the store while this runs."""
     if not layout.exists():
         return Verification(checkpoints=0)
     with used(layout):
@@ -95,7 +95,7 @@ def _indexes(layout: Layout) -> Iterator[Damage]:
             yield Damage(
                 kind="index",
                 name=f"worktrees/{folder.name}/index",
-                reason="damaged; it is made anew by the next checkpoint",
+                reason="damaged; the next checkpoint rebuilds it",
                 harmless=True,
             )
 

@@ -70,7 +70,7 @@ def following(layout: Layout, workdir: Path) -> Iterator[Following]:
 
 
 def ignored_directories(git: Git, directories: Sequence[str]) -> Collection[str]:
-    """Those that the rules leave out whole. One with a captured file in it is none of them."""
+    """Directories that the rules leave out whole, and that hold no captured file."""
     if not directories:
         return ()
     by_name = {os.fsencode(each) + b"/": each for each in directories}

@@ -102,7 +102,7 @@ class WorkingTree:
             raise
 
     def names(self, path: bytes) -> list[bytes]:
-        """What lies in a directory; nothing when there is none."""
+        """The names in a directory; empty when there is no directory."""
         try:
             with os.scandir(self._enter(path)) as found:
                 return [os.fsencode(each.name) for each in found]
@@ -125,7 +125,7 @@ class WorkingTree:
     # --- Changing ---------------------------------------------------------------------------------
 
     def put(self, path: bytes, entry: Entry, content: bytes, over: PathState | None) -> None:
-        """Put a file or symlink in its place at one stroke. `over` is what was seen there.
+        """Put a file or symlink in its place atomically. `over` is what was seen there.
 
         Write-order rule: content, owner and permissions are whole and on the disk before the name
         is given to them.
@@ -259,7 +259,7 @@ class WorkingTree:
 
 
 def _split(path: bytes) -> tuple[bytes, bytes]:
-    """The directory and the name; refuses what no tree of ours holds, whoever made it."""
+    """The directory and the name; refuses paths that no checkpoint holds."""
     if any(name in _NEVER or name.lower() == _REPOSITORY for name in path.split(b"/")):
         raise PermissionError(errno.EPERM, "never touched: inside a .git, or no path of a project")
     folder, _, name = path.rpartition(b"/")

@@ -90,7 +90,7 @@ def read_index(path: Path) -> bytes:
         raise DamageError(f"The private index {path} is damaged.")
     signature, version, _ = _HEADER.unpack_from(body)
     if signature != b"DIRC" or version != _VERSION:
-        raise DamageError(f"The private index {path} is none that this version knows.")
+        raise DamageError(f"The private index {path} has a format that this version does not know.")
     return body
 
 

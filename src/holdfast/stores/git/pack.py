@@ -29,7 +29,7 @@ _FOLDERS = 256
 #: And how many objects there are with a first byte up to this one, for every byte.
 INDEX_START = struct.Struct(f">4sI{_FOLDERS}I")
 _INDEX_ROW = OID_BYTES + 2 * struct.calcsize(">I")
-#: Quick: reading and hashing a file takes as long, and maintenance compresses anew.
+#: Fast: reading and hashing a file takes as long, and maintenance compresses again.
 _COMPRESSION = 1
 SIZE_BITS, FIRST_SIZE_BITS = 7, 4
 MORE = 0x80

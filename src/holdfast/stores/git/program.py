@@ -15,7 +15,7 @@ from holdfast.errors import GitFailedError, StorageError
 from holdfast.stores import lock
 from holdfast.stores.files import check_regular
 
-#: `GIT_CONFIG_GLOBAL` is known from here on; an older git would read the user's configuration.
+#: The first version with `GIT_CONFIG_GLOBAL`; an older git would read the user's configuration.
 OLDEST = (2, 32)
 
 EXCLUDES = "excludes"
@@ -61,14 +61,14 @@ _ENVIRONMENT = {
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 
 
-#: What git reads before it does anything. A pipe in the place of one would make it wait for ever.
+#: What git reads before it does anything. A pipe in its place would make git wait forever.
 _READ_FIRST = ("HEAD", "config", "packed-refs", "info/attributes", "info/exclude", "shallow")
 _READ_FIRST_OF_ITS_OWN = ("HEAD", "commondir", "gitdir", "index")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What a git process answered."""
+    """The result of a git process."""
 
     status: int
     output: bytes
@@ -123,7 +123,7 @@ class Git:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                # If we are killed it goes on for a while: nobody else may begin meanwhile.
+                # If this process is killed, git goes on for a while and must keep our locks.
                 pass_fds=lock.held(),
                 umask=_PRIVATE if self.private else -1,
             )
@@ -158,11 +158,11 @@ class Git:
 
 
 def find_git() -> str:
-    """The git on PATH; raises `StorageError` when there is none, or one that is too old."""
+    """The git on PATH; raises `StorageError` when it is missing or too old."""
     program = shutil.which("git")
     if program is None:
         raise StorageError(
-            "Checkpoints need git, and there is none on PATH.",
+            "Checkpoints need git, and there is no git on PATH.",
             hint=f"Install git {OLDEST[0]}.{OLDEST[1]} or later.",
         )
     _check_version(program)

@@ -30,7 +30,7 @@ from holdfast.stores.files import (
 from holdfast.stores.git.flush import flush, flush_folders
 from holdfast.stores.git.program import Git
 
-#: Git may remove it again each time, though hardly ever twice.
+#: git may remove the empty folder again each time, though hardly ever twice.
 _TRIES = 50
 
 _LIST = "packed-refs"
@@ -107,7 +107,7 @@ def listed(store: Path, prefix: str) -> Mapping[str, str]:
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[tuple[Path, int]]:
     """Git's lock of a file, to write what takes its place into. Raises `FileExistsError` when
-    another process has it; what a killed one left, maintenance removes."""
+    another process holds it. Maintenance removes the lock of a killed process."""
     lock = path.with_name(f"{path.name}.lock")
     fd = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
@@ -119,7 +119,7 @@ def locked(path: Path) -> Iterator[tuple[Path, int]]:
 
 def unlist(store: Path, prefix: str) -> None:
     """Give every reference of one folder a file. Raises `FileExistsError` when another process has
-    the list, or one of them.
+    packed-refs, or one of the references.
 
     Write-order rule: the files are durable before the list is written without them. Killed in
     between, a reference stands in both, with the same id.
@@ -216,7 +216,7 @@ def is_id(text: str) -> bool:
 
 
 def read_reference(store: Path, ref: str) -> str:
-    """The id that a reference has; raises `DamageError` when there is none that can be read."""
+    """The id that a reference holds; raises `DamageError` when it is missing or unreadable."""
     folder, _, name = ref.rpartition("/")
     try:
         found = small_text(store / ref)
@@ -237,7 +237,7 @@ def loose_names(folder: Path | str) -> Sequence[str]:
 
 
 def small_text(path: Path | str) -> str:
-    """A small file, at once: a checkpoint reads some twenty of them."""
+    """A small file in one read: a take reads about twenty of them."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(fd, _ENOUGH).decode("ascii", "replace").strip()

@@ -84,7 +84,7 @@ class Trees:
         return node
 
     def folder(self, tree: bytes, path: bytes) -> dict[bytes, Node]:
-        """What lies directly in the folder at a path; nothing when there is none."""
+        """What lies directly in the folder at a path; empty when there is no folder."""
         node = self.at(tree, path)
         return self.entries(node[1]) if node is not None and node[0] == TREE else {}
 
@@ -203,7 +203,7 @@ def _order(item: tuple[bytes, Node]) -> bytes:
 
 
 def _parsed(raw: bytes) -> dict[bytes, Node]:
-    """What a tree's bytes say; raises `ValueError` when they are none."""
+    """The entries of a tree; raises `ValueError` when the bytes are not a tree."""
     found = TREE_ENTRY.findall(raw)
     if sum(map(len, itertools.chain.from_iterable(found))) + _BETWEEN * len(found) != len(raw):
         raise ValueError("no tree")

@@ -27,10 +27,12 @@ from holdfast.model.units import format_bytes, format_count
 from holdfast.ports import Progress
 from holdfast.stores.files import PRIVATE_FILE, open_dir, storage_errors, sync_dir
 from holdfast.stores.liveness import open_elsewhere
-from holdfast.stores.sqlite import first_page, migrations, totals
+from holdfast.stores.sqlite import first_page, schema, totals
 from holdfast.stores.sqlite.checkup import index_in_step, missing_parts, page_problems
 from holdfast.stores.sqlite.database import Database, sqlite_errors
-from holdfast.stores.sqlite.looking import (
+from holdfast.stores.sqlite.rescue import Rescue, drop_dangling
+from holdfast.stores.sqlite.salvage import Pages, joined
+from holdfast.stores.sqlite.schema import (
     beside,
     error_code,
     open_to_look,
@@ -38,8 +40,6 @@ from holdfast.stores.sqlite.looking import (
     schema_version,
     tells_nothing,
 )
-from holdfast.stores.sqlite.rescue import Rescue, drop_dangling
-from holdfast.stores.sqlite.salvage import Pages, joined
 
 #: Added to the bytes of the store itself: what a small one needs at least.
 _HEADROOM = 4 * 1024 * 1024
@@ -246,7 +246,7 @@ def _build(
     """What was lost, and whether the ledger had to be filled from what was not."""
     _create(work)
     with contextlib.closing(prepared(sqlite3.connect(work, isolation_level=None))) as new:
-        migrations.migrate(new)
+        schema.migrate(new)
         # Nobody sees the file before it is whole: what a kill leaves of it is thrown away.
         new.execute("PRAGMA journal_mode = OFF").fetchall()
         new.execute("PRAGMA synchronous = OFF")

@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.ids import check_id
 from holdfast.model.repair import Loss
 from holdfast.ports import Progress
-from holdfast.stores.sqlite import guarded_rows, ledger, totals, unpriced
+from holdfast.stores.sqlite import guard_rows, ledger, totals
 from holdfast.stores.sqlite.content import load_extra
 from holdfast.stores.sqlite.salvage import Pages, Range, Row, Walk, both_ends, in_order, joined
 
@@ -27,7 +27,7 @@ _SMALL: tuple[tuple[str, Sequence[str], str, Callable[[Row], bool]], ...] = (
     ("routes", ("key",), "routing key", lambda _: True),
     ("leases", ("session", "host", "boot", "process", "started"), "lease", lambda _: True),
     ("facts", ("name",), "fact", lambda _: True),
-    (guarded_rows.TABLE, ("session",), "guard's record", guarded_rows.is_sound),
+    (guard_rows.TABLE, ("session",), "guard's record", guard_rows.is_sound),
 )
 #: What the indexes know of messages and sessions, for rows that cannot be read themselves: a
 #: temporary table of numbers and values, the column, and the index with the table and its order.
@@ -328,7 +328,7 @@ class Rescue:
         of sessions that had been removed before cannot be."""
         whole = self._copy_small(ledger.TABLE, ledger.KEYS, _is_usage)
         if not set(self._columns(ledger.TABLE)).issuperset(ledger.COUNTS):
-            unpriced.count_stored(self._new)
+            ledger.count_unpriced(self._new)
         if whole:
             return None
         ledger.fill(self._new)

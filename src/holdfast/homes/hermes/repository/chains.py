@@ -50,7 +50,7 @@ def read_link(trees: Trees, commit: str) -> Link:
 
 
 def parse_link(commit: str, raw: bytes) -> Link:
-    """What a commit says; raises `DamageError` for one that is none of Hermes's."""
+    """What a commit says; raises `DamageError` when Hermes did not write it."""
     found = parse_commit(commit, raw)
     if found.authored is None:
         raise DamageError(f"The commit {commit} is not a checkpoint: it has no time.")
@@ -101,7 +101,7 @@ def read_cuts(store: Path) -> frozenset[str]:
 
 
 def write_cuts(store: Path, cuts: Collection[str]) -> None:
-    """Replace them all, at one stroke, under git's own lock."""
+    """Replace the whole file atomically, under git's own lock."""
     if frozenset(cuts) == read_cuts(store):
         return
     path = store / _CUTS
@@ -124,7 +124,7 @@ def write_cuts(store: Path, cuts: Collection[str]) -> None:
 
 def forget_graph(store: Path) -> None:
     """Remove git's list of commits and their parents, which must not name what is gone. `git gc`
-    makes it anew."""
+    writes it again."""
     info = store / "objects" / "info"
     (info / "commit-graph").unlink(missing_ok=True)
     shutil.rmtree(info / "commit-graphs", ignore_errors=True)
@@ -132,7 +132,7 @@ def forget_graph(store: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chains:
-    """`tips` are the newest checkpoints by project; `trash` are references of ours."""
+    """`tips` are the newest checkpoints by project; `trash` are references that Holdfast made."""
 
     layout: HermesLayout
     trees: Trees

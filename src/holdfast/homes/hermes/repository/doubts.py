@@ -142,7 +142,7 @@ def _why(process: Path, home: Path, store: Path) -> str | None:
 
 
 def _is_hermes(process: Path, environment: dict[bytes, bytes], home: Path) -> bool:
-    """A Python with this home; a user's shell has the same environment and is none."""
+    """A Python process with this home. A user's shell with the same environment is not Hermes."""
     command = _proc_text(process / "cmdline").split(b"\0")
     named = environment.get(b"HERMES_HOME")
     if named is not None:

@@ -43,7 +43,7 @@ PASSING = re.compile(r"\..*|.*\.(?:lock|new|tmp)|tmp_.*|.*~|Thumbs\.db")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HermesLayout:
-    """`folder` is the checkpoint folder of Hermes, `notes` a folder of ours."""
+    """`folder` is the checkpoint folder of Hermes, `notes` a folder of Holdfast."""
 
     folder: Path
     notes: Path
@@ -62,7 +62,7 @@ class HermesLayout:
 
     @property
     def shape(self) -> Layout:
-        """The same folder as one of ours: objects and references are where git has them."""
+        """The same folder as Holdfast's layout: objects and references are where git keeps them."""
         return Layout(folder=self.folder)
 
     def git(self) -> Git:
@@ -98,7 +98,7 @@ def read_records(layout: HermesLayout) -> Mapping[str, HermesRecord]:
 
 
 def read_record(layout: HermesLayout, project: str) -> HermesRecord | None:
-    """The record; None when there is none that can be read."""
+    """The record; None when it is missing or unreadable."""
     try:
         return parse_record(read_file(layout.records / f"{project}.json"))
     except OSError:

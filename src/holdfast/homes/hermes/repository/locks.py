@@ -47,7 +47,7 @@ _WAIT = 30.0
 
 
 class GitLock:
-    """The lock on `path`, for whoever is the only one of ours here."""
+    """The lock on `path`. Only one process of Holdfast at a time may use it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -151,9 +151,9 @@ def _holder(path: Path) -> str | None:
 
 @contextlib.contextmanager
 def changing(layout: HermesLayout, *, holder: str) -> Iterator[None]:
-    """One process of ours at a time changes the store, and no `git gc` removes objects meanwhile.
+    """Let one process of Holdfast at a time change the store, and keep `git gc` out.
 
-    Hermes knows no lock, so whatever is done under this one must be safe beside a Hermes that
+    Hermes takes no lock, so whatever is done under this one must be safe next to a Hermes that
     takes a checkpoint.
     """
     _check_owner(layout)

@@ -74,7 +74,7 @@ class Notes:
         return found
 
     def renewed(self, pairs: Iterable[tuple[Link, Link]], staying: Collection[str]) -> Notes:
-        """After commits were written anew, each with what it was: marks follow it."""
+        """After commits were rewritten, given as (old, new): marks follow them."""
         links = list(pairs)
         new_ids = {old.id: new.id for old, new in links}
         marks = {new_ids.get(key, key): mark for key, mark in self.marks.items()}
@@ -93,7 +93,7 @@ def read_notes(layout: HermesLayout, project: str) -> Notes:
 
 
 def parse_notes(data: bytes) -> Notes:
-    """What a file of ours says; nothing, when it is damaged."""
+    """What a notes file says; empty notes when it is damaged."""
     try:
         return _from_json(json.loads(data))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):

@@ -45,11 +45,11 @@ _GITLINK = b"160000"
 #: What was touched within so many seconds may be about to be referred to.
 GRACE = 600.0
 
-#: Packs are worth making anew for so many bytes that nobody needs, single objects, or packs.
+#: Packs are rewritten from so many unneeded bytes, loose objects, or packs on.
 _LEAST_UNNEEDED = 16 * 1024
 _MANY_LOOSE = 256
 _MANY_PACKS = 8
-#: Left free on the disk after packs were made anew.
+#: Left free on the disk after packs were rewritten.
 _MARGIN = 16 * 1024 * 1024
 _NO_ROOM = "too little room on the disk to pack again; only single objects were given back"
 _WAITING = "Hermes used the store in the last ten minutes; the rest comes back with a later run"
@@ -113,7 +113,7 @@ def indexed(layout: HermesLayout) -> Iterator[bytes]:
     """Everything that an index names; of nested repositories that is a commit which is not here."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for path in layout.indexes.iterdir():
-            # A damaged one, or one that is being replaced, is made anew by Hermes.
+            # Hermes rebuilds an index that is damaged or being replaced.
             with contextlib.suppress(DamageError, OSError):
                 yield from index_objects(path)
 
@@ -146,7 +146,7 @@ class _Survey:
 def reclaim(layout: HermesLayout, *, now: float, holder: str, thorough: bool = False) -> Reclaimed:
     """Remove what nothing needs and nobody touched lately; the freed bytes are the disk's.
 
-    With `thorough`, packs are made anew whenever that can free anything.
+    With `thorough`, packs are rewritten whenever that can free anything.
     """
     before = allocated_below(layout.folder)
     with changing(layout, holder=holder):

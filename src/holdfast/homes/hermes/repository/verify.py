@@ -16,7 +16,7 @@ from holdfast.stores.git.program import Git
 
 
 def verify(layout: HermesLayout) -> Verification:
-    """Look at everything, older layouts too. Hermes may use the store meanwhile."""
+    """Check everything, older layouts too. Hermes may use the store while this runs."""
     problems: list[Damage] = []
     shown = 0
     if layout.exists():
@@ -68,7 +68,7 @@ def _records(layout: HermesLayout, chains: Chains) -> Iterator[Damage]:
             yield Damage(
                 kind="record",
                 name=f"projects/{project}.json",
-                reason="missing or damaged; Hermes writes it anew with the next checkpoint",
+                reason="missing or damaged; Hermes writes it again with the next checkpoint",
                 harmless=True,
             )
 
