@@ -25,7 +25,7 @@ from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.model.session import Message, Session
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import totals
 from holdfast.stores.sqlite.repair import repair
 from holdfast.stores.sqlite.sessions import SqliteSessionStore

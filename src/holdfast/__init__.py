@@ -64,11 +64,11 @@ if TYPE_CHECKING:
     from holdfast.policy.rules import Limits as Limits
     from holdfast.policy.rules import Policy as Policy
     from holdfast.policy.rules import Rules as Rules
-    from holdfast.services.apply import apply as apply
     from holdfast.services.async_sessions import AsyncSessions as AsyncSessions
     from holdfast.services.recorder import Recorder as Recorder
     from holdfast.services.rollback import rollback as rollback
     from holdfast.services.sessions import Sessions as Sessions
+    from holdfast.spine.apply import apply as apply
 
 _ROOMS = {
     "Advice": "holdfast.model.guard",
@@ -113,7 +113,7 @@ _ROOMS = {
     "Thresholds": "holdfast.policy.budgets",
     "Tokens": "holdfast.model.session",
     "Transcript": "holdfast.policy.lifecycle",
-    "apply": "holdfast.services.apply",
+    "apply": "holdfast.spine.apply",
     "archive_sessions": "holdfast.homes.library",
     "delete_sessions": "holdfast.homes.library",
     "garbage_collect": "holdfast.homes.library",

@@ -16,7 +16,7 @@ from holdfast.model.checkpoint import ProjectState
 from holdfast.model.report import Result
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.plans import plan_clear_legacy
-from holdfast.services.undo import undo_latest
+from holdfast.spine.undo import undo_latest
 from holdfast.stores.checkpoints import older_layout, projects
 from holdfast.stores.checkpoints.adoption import OLDER, StoreWithOlderLayout
 from holdfast.stores.checkpoints.older_layout import LegacyShelf

@@ -83,7 +83,7 @@ def remove(invocation: Invocation, home: Home, plan: Plan, how: RemovalFlags) ->
     if how.dry_run or how.plan_out is not None:
         _document(invocation, plan, None)
         return 0
-    from holdfast.services.apply import apply
+    from holdfast.spine.apply import apply
 
     if not plan.steps:
         apply(plan, home, clock=invocation.clock)  # settles what a killed run left, if one did

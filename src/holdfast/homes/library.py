@@ -30,8 +30,6 @@ from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY, Files, Rules
 from holdfast.policy.selection import Selection
 from holdfast.ports import Clock, Home, SessionStore
-from holdfast.services import undo as undoing
-from holdfast.services.apply import apply
 from holdfast.services.plans import (
     plan_archive,
     plan_delete,
@@ -40,6 +38,8 @@ from holdfast.services.plans import (
     plan_prune_checkpoints,
 )
 from holdfast.services.restore import chosen, restore
+from holdfast.spine import undo as undoing
+from holdfast.spine.apply import apply
 
 #: A path, or a home that is open already.
 AnyHome: TypeAlias = StrPath | Home

@@ -11,7 +11,7 @@ from holdfast.model.item import ARCHIVED
 from holdfast.model.repair import Repair
 from holdfast.model.units import format_count
 from holdfast.ports import Clock, Home, Progress
-from holdfast.services.settle import settle
+from holdfast.spine.settle import settle
 
 COMMAND = "doctor --repair"
 

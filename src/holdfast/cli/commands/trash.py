@@ -110,7 +110,7 @@ def empty(
     how: RemovalFlags,
 ) -> int:
     """Free the space of the trash: of the given operations, or all of it. Not undoable."""
-    from holdfast.services.trash import plan_empty
+    from holdfast.spine.trash import plan_empty
 
     home, _ = invocation.open_home()
     plan = plan_empty(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.model.plan import PlanItem
     from holdfast.model.report import Report
     from holdfast.ports import Home
-    from holdfast.services.undo import Foreseen
+    from holdfast.spine.undo import Foreseen
 
 
 @click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")
@@ -35,8 +35,8 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_it
     passed over unless you give its number: resets, limits, delivered cron sessions, sessions it
     ended as abandoned, checkpoints beyond their bounds.
     """
-    from holdfast.services.undo import undo as bring_back
-    from holdfast.services.undo import undo_latest
+    from holdfast.spine.undo import undo as bring_back
+    from holdfast.spine.undo import undo_latest
 
     home, _ = invocation.open_home()
     if dry_run:
@@ -76,7 +76,7 @@ def _in_part(report: Report) -> int:
 def _show_preview(
     invocation: Invocation, home: Home, operation: str | None, *, all_items: bool
 ) -> None:
-    from holdfast.services.undo import foresee, preview
+    from holdfast.spine.undo import foresee, preview
 
     target, removals = preview(home, operation)
     foreseen = foresee(home, removals)
