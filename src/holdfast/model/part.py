@@ -373,4 +373,5 @@ def _rows(value: object) -> Rows:
     match value:
         case [str(table), str(column), (str() | int()) as wanted, str(stamp)]:
             return Rows(table=table, column=column, value=wanted, stamp=stamp)
-    raise DamageError("a part names no rows")
+        case _:
+            raise DamageError("a part names no rows")
