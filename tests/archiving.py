@@ -16,7 +16,7 @@ from holdfast.model.search import Search
 from holdfast.model.session import Message, Relation, Session, SessionFilter, Tokens
 from holdfast.policy.rules import DAY, Policy
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
+from holdfast.services.plans import plan_archive
 from holdfast.services.restore import chosen, restore
 from holdfast.stores.archive.folder import SessionArchive
 from holdfast.stores.sqlite.sessions import SqliteSessionStore

@@ -17,7 +17,7 @@ from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.apply import apply
-from holdfast.services.prune_checkpoints import plan_prune_checkpoints
+from holdfast.services.plans import plan_prune_checkpoints
 from holdfast.stores.checkpoints.store import ShadowGitStore
 
 DAY = 86_400.0

@@ -18,7 +18,8 @@ from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter
 from holdfast.services.exchange.importing import import_sessions
 from holdfast.stores import processes
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite import moves
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 #: In every message, so that a search finds them all.
@@ -127,6 +128,13 @@ def _file(path: Path) -> SeenFile:
     elif stat.S_ISREG(status.st_mode):
         content = path.read_bytes()
     return SeenFile(mode=status.st_mode, mtime_ns=status.st_mtime_ns, content=content)
+
+
+def remove_rows(store: SqliteSessionStore, session_id: str) -> None:
+    """Take a session out of its store as if it had its copy elsewhere."""
+    with store.database.write() as db:
+        [number] = db.execute("SELECT number FROM sessions WHERE id = ?", (session_id,)).fetchone()
+        moves.delete(db, [number])
 
 
 def check_whole(root: Path) -> None:

@@ -139,6 +139,24 @@ class SchemaError(HoldfastError):
     kind = "schema"
 
 
+class GitFailedError(StorageError):
+    """git could not do what it was asked. `said` is what it wrote about it."""
+
+    kind = "git"
+
+    def __init__(self, message: str, *, said: str = "") -> None:
+        # The second is what git says when it writes a pack.
+        full = ("No space left on device", "Out of diskspace")
+        self.said = said
+        self.disk_full = any(words in said for words in full)
+        super().__init__(
+            message,
+            hint="The disk is full. Free some space and try again; nothing was changed."
+            if self.disk_full
+            else "Run `holdfast checkpoints verify` to see whether the store is whole.",
+        )
+
+
 class UnknownCheckpointError(UsageError):
     """No checkpoint has this id, or several begin so."""
 

@@ -11,6 +11,7 @@ from holdfast import Message, open_sessions
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.cli.machine import Machine
 from tests.cli.session_bench import CRON, DISK
+from tests.stored import remove_rows
 
 
 def test_the_document_of_stats(stored_once: Machine) -> None:
@@ -69,7 +70,7 @@ def test_usage_stays_when_sessions_go(stored: Machine) -> None:
     assert len(days) == 2
     assert days == sorted(days, reverse=True)
     with closing(SqliteSessionStore(stored.home / "sessions.db")) as store:
-        store.delete(DISK)
+        remove_rows(store, DISK)
     after = stored.json("sessions", "stats")["sessions"]
     assert after["tokens"] == 30
     assert after["usage"] == before

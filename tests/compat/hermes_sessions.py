@@ -21,7 +21,7 @@ from holdfast.model.report import Report
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
-from holdfast.services.delete import plan_delete
+from holdfast.services.plans import plan_delete
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo_latest
 from tests.compat import hermes_release

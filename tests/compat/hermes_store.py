@@ -20,7 +20,7 @@ from holdfast.model.report import Report
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointStore
 from holdfast.services.apply import apply
-from holdfast.services.prune_checkpoints import plan_prune_checkpoints
+from holdfast.services.plans import plan_prune_checkpoints
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo_latest
 from holdfast.stores.checkpoints.store import ShadowGitStore

@@ -18,7 +18,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.item import LEGACY
 from holdfast.model.report import Result
 from holdfast.policy.rules import CheckpointPolicy
-from holdfast.services.prune_checkpoints import plan_clear_legacy
+from holdfast.services.plans import plan_clear_legacy
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.stores.checkpoints.store import ShadowGitStore

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UnknownCheckpointError
-from holdfast.homes.bounding import Bounder, Pace
-from holdfast.homes.hermes.repository.quarantine import loose_files
+from holdfast.homes.bounder import Bounder, Pace
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.report import Report, Result
 from holdfast.policy.rules import CheckpointPolicy, Rules
-from holdfast.services.prune_checkpoints import plan_drop
+from holdfast.services.plans import plan_drop
 from holdfast.stores import lock
+from holdfast.stores.git.object_files import object_files
 from tests.compat.hermes_store import (
     DAY,
     HOUR,
@@ -319,10 +319,10 @@ def test_an_unknown_object_is_no_reason_to_remove_anything(made: tuple[Home, Pat
     subprocess.run(unpack, input=data, check=True)
     (home.git_dir / "objects" / tree[:2] / tree[2:]).unlink()
     home.age()
-    before = loose_files(home.git_dir / "objects").keys()
+    before = object_files(home.git_dir / "objects").loose.keys()
     report = home.prune(KEEP_TWO_FOR_GOOD)
     assert report.count(Result.FAILED) == 1  # to give space back
-    assert loose_files(home.git_dir / "objects").keys() == before
+    assert object_files(home.git_dir / "objects").loose.keys() == before
 
 
 def test_hours_apart_or_in_one_second_the_order_is_that_of_the_chain(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.policy.rules import CheckpointPolicy
-from holdfast.services.prune_checkpoints import plan_drop
+from holdfast.services.plans import plan_drop
 from holdfast.services.rollback import rollback
 from tests.compat.hermes_release import NEWEST, OLDEST
 from tests.compat.hermes_store import (

@@ -11,8 +11,9 @@ import pytest
 
 from holdfast.errors import BusyError
 from holdfast.homes.hermes.repository.locks import gc_lock
-from holdfast.homes.hermes.repository.quarantine import Quarantine, loose_files, pack_files
+from holdfast.homes.hermes.repository.quarantine import Quarantine, pack_files
 from holdfast.homes.hermes.repository.reclaim import GRACE, reclaim
+from holdfast.stores.git.object_files import object_files
 from tests.compat.hermes_store import Home, git, project, recorded
 
 
@@ -87,7 +88,7 @@ def test_the_index_of_a_project_without_checkpoints_goes_before_its_objects(
 def test_what_is_touched_while_it_goes_comes_back(made: tuple[Home, Path, Path]) -> None:
     home, *_ = made
     wanted, other = blob(home, "wanted", age=10 * GRACE), blob(home, "other", age=10 * GRACE)
-    seen = loose_files(home.git_dir / "objects")
+    seen = object_files(home.git_dir / "objects").loose
     os.utime(wanted, (home.now, home.now))  # git found it, and counts upon it
     leaving = Quarantine.empty(home.git_dir)
     for file in seen.values():
@@ -101,7 +102,7 @@ def test_what_is_touched_while_it_goes_comes_back(made: tuple[Home, Path, Path])
 def test_what_a_killed_run_had_moved_aside_comes_back(made: tuple[Home, Path, Path]) -> None:
     home, site, _ = made
     leaving = Quarantine.empty(home.git_dir)
-    for pack in pack_files(home.git_dir / "objects"):
+    for pack in pack_files(object_files(home.git_dir / "objects")):
         leaving.move_pack(pack)  # killed here, and with more than it would ever move
     with pytest.raises(subprocess.CalledProcessError):
         home.chain(site)

@@ -13,14 +13,14 @@ import pytest
 
 from holdfast.errors import UsageError
 from holdfast.homes.hermes import config_check, file_names
-from holdfast.homes.hermes.state_db import titles
+from holdfast.homes.hermes.state_db import values
 from holdfast.model.finding import Severity
 from holdfast.model.report import Report
 from holdfast.model.search import Search
 from holdfast.model.session import SessionFilter
 from holdfast.policy.gc import plan_gc
 from holdfast.policy.rules import DAY, GcRules, Policy
-from holdfast.services.archive import plan_archive
+from holdfast.services.plans import plan_archive
 from holdfast.services.silent import Silent
 from tests import tally
 from tests.compat.hermes_release import NEWEST, OLDEST
@@ -123,7 +123,7 @@ def test_hermess_own_rules_are_ours_in_its_home(tmp_path: Path, version: str) ->
 
     def cleaned(title: str) -> str | None:
         try:
-            return titles.cleaned(title)
+            return values.clean_title(title)
         except UsageError:
             return "refused"
 

@@ -22,15 +22,15 @@ from holdfast.model.search import Search
 from holdfast.model.session import Relation, SessionFilter, SessionOrder
 from holdfast.policy.rules import Policy
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
 from holdfast.services.doctor import examine
 from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.exchange.jsonl import session_line
+from holdfast.services.plans import plan_archive
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo, undo_latest
 from holdfast.stores.archive.beside import Beside
-from holdfast.stores.sqlite.importing import SqliteImport
-from holdfast.stores.sqlite.survey import LifeSigns
+from holdfast.stores.sqlite.leases import LifeSigns
+from holdfast.stores.sqlite.session_import import SqliteImport
 from tests.compat.hermes_sessions import (
     LIVING,
     NOW,
@@ -48,6 +48,7 @@ from tests.compat.hermes_sessions import (
     session_ids,
     undone,
 )
+from tests.stored import remove_rows
 
 FIRST = "20260101_101010_aaaaaa"
 TITLED = "20260103_000000_titled"
@@ -403,7 +404,7 @@ def test_a_bundle_that_counts_what_was_taken_back_comes_into_an_own_home(tmp_pat
     import_sessions(SqliteImport(store), io.BytesIO(written), replace=False, now=NOW)
     session = store.get("a")
     assert session.message_count == 1
-    store.delete("a")
+    remove_rows(store, "a")
     life = LifeSigns(is_dead=lambda _: True, abandoned_after=0)
     rows = StoreRows(store, SqliteEngine(store, lambda: NOW, life), lambda: NOW)
     for counted in (2, 1):
@@ -418,7 +419,7 @@ def test_a_bundle_that_counts_what_was_taken_back_comes_into_an_own_home(tmp_pat
         )
         assert rows.put_back(beside, io.BytesIO(written)) == ""
         assert store.get("a") == session
-        store.delete("a")
+        remove_rows(store, "a")
 
 
 def test_a_file_that_does_not_name_its_session_is_archived_with_it_all_the_same(

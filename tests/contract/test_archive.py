@@ -65,6 +65,7 @@ from tests.archiving import (
     store_of,
     with_files,
 )
+from tests.stored import remove_rows
 
 ANY = SessionFilter()
 
@@ -236,7 +237,7 @@ def pin(store: SqliteSessionStore) -> None:
 
 
 def delete(store: SqliteSessionStore) -> None:
-    store.delete("leaf")
+    remove_rows(store, "leaf")
 
 
 @pytest.mark.parametrize("change", [add_message, reopen, rename, pin, delete])

@@ -25,17 +25,20 @@ from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.rules import DAY, Caps, Files, GcRules, Limits, Policy, Rules
 from holdfast.policy.selection import Selection
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
-from holdfast.services.delete import plan_delete
 from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.exchange.jsonl import session_line
-from holdfast.services.gc import plan_home_gc
-from holdfast.services.prune import plan_prune, plan_prune_archive
+from holdfast.services.plans import (
+    plan_archive,
+    plan_delete,
+    plan_home_gc,
+    plan_prune,
+    plan_prune_archive,
+)
 from holdfast.services.restore import chosen, restore
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo, undo_latest
 from holdfast.stores.archive.codec import codec_of
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.session_import import SqliteImport
 from tests.archiving import NOW, clock, opened
 
 #: Said by the user, sent to the model: nothing else in a home looks like it.

@@ -22,7 +22,8 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import Action
 from holdfast.model.report import Report, Result
 from holdfast.policy.rules import CheckpointPolicy, Rules
-from holdfast.services.prune_checkpoints import bound_checkpoints, plan_drop
+from holdfast.services.bounds import bound_checkpoints
+from holdfast.services.plans import plan_drop
 from holdfast.services.rollback import rollback
 from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty

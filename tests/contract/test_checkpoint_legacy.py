@@ -14,7 +14,7 @@ from holdfast.errors import UnknownCheckpointError
 from holdfast.model.checkpoint import ProjectState
 from holdfast.model.report import Result
 from holdfast.policy.rules import CheckpointPolicy
-from holdfast.services.prune_checkpoints import plan_clear_legacy
+from holdfast.services.plans import plan_clear_legacy
 from holdfast.services.undo import undo_latest
 from holdfast.stores.checkpoints import older_layout, projects
 from holdfast.stores.checkpoints.adoption import StoreWithOlderLayout

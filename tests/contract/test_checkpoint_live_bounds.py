@@ -19,13 +19,13 @@ import pytest
 
 from holdfast import Recorder, open_checkpoints
 from holdfast.errors import CannotUndoError
-from holdfast.homes.bounding import Bounder, Pace
+from holdfast.homes.bounder import Bounder, Pace
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.model.item import CHECKPOINT
 from holdfast.model.operation import BY_ITSELF
 from holdfast.model.plan import Plan
-from holdfast.services.prune_checkpoints import plan_drop
+from holdfast.services.plans import plan_drop
 from holdfast.services.rollback import rollback
 from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import lock
@@ -202,7 +202,7 @@ def _kill_workers(root: Path, times: int) -> None:
     store = ShadowGitStore(home / "checkpoints", Capturing(max_snapshots=4, max_bytes=2 * MEGABYTE))
     chance = random.Random(times)
     asked = json.dumps([str(home), str(home / "checkpoints"), 4, 2 * MEGABYTE])
-    code = "import sys; from holdfast.homes.bounding import worker; worker(sys.argv[1])"
+    code = "import sys; from holdfast.homes.bounder import worker; worker(sys.argv[1])"
     taken: set[str] = set()
     with sampled(home / "checkpoints") as disk:
         for number in range(times):

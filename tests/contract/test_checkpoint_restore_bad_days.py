@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.services.apply import apply
-from holdfast.services.prune_checkpoints import plan_drop
+from holdfast.services.plans import plan_drop
 from holdfast.services.undo import undo_latest
 from holdfast.stores.checkpoints import comparison
 from holdfast.stores.checkpoints.reclaim import reclaim

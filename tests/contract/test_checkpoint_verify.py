@@ -12,7 +12,7 @@ import pytest
 from holdfast.model.checkpoint import Checkpoint
 from holdfast.model.verification import Damage, Verification
 from holdfast.policy.rules import CheckpointPolicy
-from holdfast.services.prune_checkpoints import plan_drop
+from holdfast.services.plans import plan_drop
 from holdfast.stores.checkpoints.repository import project_of
 from tests.checkpointing import Bench, contents
 

@@ -15,7 +15,7 @@ import pytest
 from holdfast.errors import BusyError, StorageError
 from holdfast.model.checkpoint import TakeOutcome, Taking
 from holdfast.model.places import StrPath
-from holdfast.model.watched import Seen, Watched
+from holdfast.model.watched import ChangedPaths, Watched
 from holdfast.services.watch import Follower, Pace, Step, watch
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.store import ShadowGitStore
@@ -50,7 +50,7 @@ def follower(store: ShadowGitStore, workdir: Path) -> Iterator[Following]:
         yield found
 
 
-def told(follower: Following) -> Seen:
+def told(follower: Following) -> ChangedPaths:
     """Everything that was told of what happened so far."""
     seen = follower.wait(MOMENT)
     while more := follower.wait(0.05):
@@ -70,7 +70,7 @@ def test_what_changes_is_told_by_its_path(follower: Following, workdir: Path) ->
     (workdir / "with space").write_text("x")
     (workdir / "new\nline").write_text("x")
     Path(os.fsdecode(os.fsencode(workdir) + b"/bad\xff")).write_text("x")
-    assert told(follower) == Seen(
+    assert told(follower) == ChangedPaths(
         paths=frozenset({"src/main.py", "with space", "new\nline", "bad\udcff"})
     )
 
@@ -173,7 +173,7 @@ def test_more_than_the_kernel_keeps_is_told_as_lost(follower: Following, workdir
     (workdir / "src" / "unheard of").mkdir()
     assert told(follower).lost
     (workdir / "src" / "unheard of" / "file").write_text("x")
-    assert told(follower) == Seen(paths=frozenset({"src/unheard of/file"}))
+    assert told(follower) == ChangedPaths(paths=frozenset({"src/unheard of/file"}))
 
 
 def test_a_directory_in_its_place_is_followed_anew(
@@ -214,12 +214,12 @@ def test_one_process_at_a_time_follows_a_directory(
 class Told:
     """A follower that says what a test wants it to say."""
 
-    def __init__(self, said: Iterable[Seen], *, blind: str = "") -> None:
+    def __init__(self, said: Iterable[ChangedPaths], *, blind: str = "") -> None:
         self._said = iter(said)
         self.blind = blind
 
-    def wait(self, seconds: float) -> Seen:
-        return next(self._said, Seen())
+    def wait(self, seconds: float) -> ChangedPaths:
+        return next(self._said, ChangedPaths())
 
 
 class Stubborn(ShadowGitStore):
@@ -316,7 +316,7 @@ def test_what_was_lost_is_found_by_a_look_at_everything(
     store: ShadowGitStore, workdir: Path
 ) -> None:
     edits = [lambda: (workdir / "untold").write_text("x")]
-    follower = Told([Seen(lost="it was too much")])
+    follower = Told([ChangedPaths(lost="it was too much")])
     done, steps = watched(store, workdir, follower, edits)
     assert steps[-1].look == "it was too much"
     assert done.looks == 2
@@ -325,7 +325,7 @@ def test_what_was_lost_is_found_by_a_look_at_everything(
 
 def test_many_paths_cost_a_look_at_everything(store: ShadowGitStore, workdir: Path) -> None:
     edits = [lambda: (workdir / "untold").write_text("x")]
-    follower = Told([Seen(paths=frozenset("abcd"))])
+    follower = Told([ChangedPaths(paths=frozenset("abcd"))])
     _, steps = watched(store, workdir, follower, edits, Pace(settle=0.01, most_paths=3))
     assert steps[-1].look == "4 paths changed"
     assert is_captured(store, workdir)
@@ -358,7 +358,7 @@ def test_a_failure_ends_nothing_and_costs_a_look_at_everything(
         lambda: (workdir / "a").write_text("2"),
         lambda: None,
     ]
-    follower = Told([Seen(paths=frozenset("a")), Seen()])
+    follower = Told([ChangedPaths(paths=frozenset("a")), ChangedPaths()])
     pace = Pace(settle=0.01, retry=0.0)
     done, steps = watched(stubborn, workdir, follower, edits, pace)
     assert steps[1].error is not None

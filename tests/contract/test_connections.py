@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.homes.hermes.home import HermesHome
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.stores.sqlite import first_page, looking, migrations
+from holdfast.stores.sqlite import first_page, schema
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests import connections
@@ -50,9 +50,9 @@ def test_a_pattern_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise sqlite3.OperationalError("no such module: fts5")
 
-    monkeypatch.setattr(migrations, "migrate", fail)
+    monkeypatch.setattr(schema, "migrate", fail)
     with pytest.raises(sqlite3.OperationalError):
-        looking.pattern()
+        schema.pattern()
     assert connections.left_open(thorough=True) == []
 
 

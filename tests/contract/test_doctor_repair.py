@@ -20,9 +20,10 @@ from holdfast.model.repair import Repair
 from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter
 from holdfast.services.silent import Silent
-from holdfast.stores.sqlite import checkup, migrations
-from holdfast.stores.sqlite.looking import pattern
+from holdfast.stores.sqlite import checkup, schema
 from holdfast.stores.sqlite.repair import fold_log, repair
+from holdfast.stores.sqlite.salvage import Pages
+from holdfast.stores.sqlite.schema import pattern
 from holdfast.stores.sqlite.search_text import search_text
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -312,6 +313,77 @@ def test_lost_sessions_are_made_anew_from_what_knows_of_them(
         )
 
 
+@pytest.mark.parametrize("table", ["messages", "sessions"])
+def test_rows_below_a_lost_interior_page_are_saved(tmp_path: Path, table: str) -> None:
+    """Without the root page no tree leads to the rows; their leaf pages still name them."""
+    path = tmp_path / "sessions.db"
+    build_in_blocks(path, sessions=400 if table == "sessions" else 5)
+    everything = content(path)
+    destroy(path, root_page(path, table))
+    result = mend(path)
+    assert problems(path) == []
+    assert content(path) == everything
+    assert result.losses == ()
+
+
+@pytest.mark.parametrize("header_too", [False, True])
+def test_rows_on_free_pages_stay_deleted(tmp_path: Path, header_too: bool) -> None:
+    path = tmp_path / "sessions.db"
+    build_in_blocks(path, sessions=5)
+    execute(
+        path,
+        "PRAGMA secure_delete = OFF",
+        "DELETE FROM messages WHERE session IN (SELECT number FROM sessions WHERE id = 'b2')",
+        "DELETE FROM sessions WHERE id = 'b2'",
+        "PRAGMA wal_checkpoint(TRUNCATE)",
+    )
+    everything = content(path)
+    assert b"<b2 message 150>" in path.read_bytes(), "the deleted rows are still in the file"
+    destroy(path, root_page(path, "messages"))
+    if header_too:  # which also loses the free list
+        data = bytearray(path.read_bytes())
+        _no_header(data)
+        path.write_bytes(data)
+    mend(path)
+    assert problems(path) == []
+    assert content(path) == everything
+
+
+def build_in_blocks(path: Path, sessions: int) -> None:
+    """A store in which messages of a session are neighbours, some longer than a page."""
+    with contextlib.closing(SqliteSessionStore(path)) as store, store.transaction():
+        for number in range(sessions):
+            store.create(Session(id=f"b{number}", source="cli", started_at=NOW, last_active_at=NOW))
+            texts = [f"<b{number} message {each}> " for each in range(1_500 // sessions)]
+            texts.append(random.Random(number).randbytes(20_000).hex())
+            messages = [Message(role="user", content=text) for text in texts]
+            store.append(f"b{number}", messages, now=NOW)
+
+
+def root_page(path: Path, table: str) -> int:
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        query = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
+        root: int = db.execute(query, (table,)).fetchone()[0] - 1
+    assert path.read_bytes()[root * PAGE] == 5, "it is an interior page"
+    return root
+
+
+def test_leaf_pages_say_what_the_tables_say(small: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copy(small, tmp_path / "sessions.db"))
+    with contextlib.closing(SqliteSessionStore(path)) as store:
+        long = random.Random(1).randbytes(50_000).hex()
+        store.append("s1", [Message(role="user", content=long)], now=NOW + 0.5)
+    with contextlib.closing(sqlite3.connect(path)) as db, path.open("rb") as file:
+        pages = Pages(file, PAGE)
+        for table in ("messages", "sessions"):
+            told = db.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - our own names
+            width = len(told[0])
+            read = {row[1]: row[2][1:] for row in pages.rows(range(width, width + 1))}
+            assert read == {row[0]: row[1:] for row in told}
+        [free] = db.execute("PRAGMA freelist_count").fetchone()
+        assert len(pages.free() or ()) == free
+
+
 @pytest.mark.parametrize("index_too", [False, True])
 def test_numbers_with_wide_gaps(tmp_path: Path, small: Path, index_too: bool) -> None:
     """After years of removals few numbers are left, and most of a range never was a row."""
@@ -403,7 +475,7 @@ def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        (f"PRAGMA user_version = {migrations.LATEST + 1}", "newer"),
+        (f"PRAGMA user_version = {schema.LATEST + 1}", "newer"),
         ("PRAGMA application_id = 7", "not a session store"),
     ],
 )
@@ -419,7 +491,7 @@ def test_stores_that_are_not_ours_are_refused(path: Path, statement: str, words:
 def test_a_damaged_store_in_use_is_left_alone(
     path: Path, everything: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.stores.sqlite.rebuild._WAIT", 0.1)
+    monkeypatch.setattr("holdfast.stores.sqlite.repair._WAIT", 0.1)
     destroy(path, *pages_of(path.read_bytes(), *short_messages(everything, 1)))
     with contextlib.closing(SqliteSessionStore(path)) as store:
         store.append("s1", [Message(role="user", content="while in use")], now=NOW)
@@ -475,7 +547,7 @@ def test_a_new_file_that_is_not_whole_is_not_used(
 ) -> None:
     destroy(path, *pages_of(path.read_bytes(), *short_messages(everything, 1)))
     before = path.read_bytes()
-    monkeypatch.setattr("holdfast.stores.sqlite.rebuild.index_in_step", lambda _: False)
+    monkeypatch.setattr("holdfast.stores.sqlite.repair.index_in_step", lambda _: False)
     with pytest.raises(StorageError, match="the old one was left alone"):
         mend(path)
     assert path.read_bytes()[100:] == before[100:]

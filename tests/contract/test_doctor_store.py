@@ -15,7 +15,7 @@ import pytest
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.session import Message, Session, Tokens
 from holdfast.services.silent import Silent
-from holdfast.stores.sqlite import checkup, migrations
+from holdfast.stores.sqlite import checkup, schema
 from holdfast.stores.sqlite.search_text import search_text
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -207,7 +207,7 @@ def test_a_missing_part_is_named(path: Path, part: str) -> None:
 
 def test_a_newer_store_is_left_alone(path: Path) -> None:
     with sql(path) as db:
-        db.execute(f"PRAGMA user_version = {migrations.LATEST + 1}")
+        db.execute(f"PRAGMA user_version = {schema.LATEST + 1}")
     before = seen(path.parent)
     found = check(path)["session store"]
     assert (found.severity, found.repairable) == (Severity.WARNING, False)
@@ -265,7 +265,7 @@ def test_a_folder_in_its_place(tmp_path: Path) -> None:
 
 def test_a_locked_store_is_said_to_be_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another program has it for itself alone, which no program of ours does for long."""
-    monkeypatch.setattr("holdfast.stores.sqlite.looking._PATIENCE", 0.1)
+    monkeypatch.setattr("holdfast.stores.sqlite.schema._PATIENCE", 0.1)
     holder = subprocess.Popen(
         [sys.executable, "-c", _HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

@@ -18,7 +18,7 @@ from holdfast.services.exchange.fields import SET_APART
 from holdfast.services.exchange.jsonl import session_line
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.redact import Redactor
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW
 

@@ -16,7 +16,7 @@ from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.services.exchange import raw_lines
 from holdfast.services.exchange.exporting import export_sessions
 from holdfast.services.exchange.importing import ImportReport, import_sessions
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW
 

@@ -250,7 +250,7 @@ def test_what_is_made_of_itself_is_damage(repository: Repository) -> None:
 
 def test_a_tree_that_is_none_is_damage(repository: Repository) -> None:
     oid = LooseObjects(repository.objects).put(Kind.TREE, b"no tree at all")
-    with pytest.raises(DamageError, match="no tree"):
+    with pytest.raises(DamageError, match="not a tree"):
         Trees(Objects(repository.objects)).entries(oid)
 
 

@@ -26,10 +26,10 @@ from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.exchange.jsonl import session_line
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo_latest
-from holdfast.stores.sqlite import checkup, migrations
-from holdfast.stores.sqlite.importing import SqliteImport
-from holdfast.stores.sqlite.looking import prepared
+from holdfast.stores.sqlite import checkup, schema
 from holdfast.stores.sqlite.repair import repair
+from holdfast.stores.sqlite.schema import prepared
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.archiving import archive, bring
 
@@ -281,7 +281,7 @@ def test_an_older_store_can_be_guarded(tmp_path: Path, version: int) -> None:
     path = tmp_path / "sessions.db"
     tmp_path.chmod(0o700)
     with contextlib.closing(prepared(sqlite3.connect(path, isolation_level=None))) as db:
-        migrations.migrate(db, to=version)
+        schema.migrate(db, to=version)
         db.execute(
             "INSERT INTO sessions (id, source, started_at, last_active_at) "
             "VALUES ('a', 'cli', 1, 1)"

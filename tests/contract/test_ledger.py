@@ -21,12 +21,13 @@ from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import Usage, UsageTotals
 from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.silent import Silent
-from holdfast.stores.sqlite import checkup, content, migrations
-from holdfast.stores.sqlite.importing import SqliteImport
-from holdfast.stores.sqlite.looking import pattern, prepared
+from holdfast.stores.sqlite import checkup, content, schema
 from holdfast.stores.sqlite.repair import repair
+from holdfast.stores.sqlite.schema import pattern, prepared
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import moment
+from tests.stored import remove_rows
 
 NOW = moment("2026-03-25T12:00")
 DAY = 86_400
@@ -176,7 +177,7 @@ def test_what_leaves_the_store_stays_counted(store: SqliteSessionStore) -> None:
         store.create(a_session(name))
         store.append(name, [answered()], now=NOW)
     before = rows(store)
-    store.delete("a")
+    remove_rows(store, "a")
     assert rows(store) == before
     stats = store.statistics(now=NOW, ages=[("all", float("inf"))])
     assert (stats.tokens, stats.cost) == (12, 0.5)
@@ -244,7 +245,7 @@ def test_what_comes_back_is_not_counted_again(store: SqliteSessionStore) -> None
     line = a_line("a", used(5, cost=0.1))
     bring(store, line)
     before = rows(store)
-    store.delete("a")
+    remove_rows(store, "a")
     bring(store, line, count_usage=False)
     assert store.get("a").tokens.input == 5
     assert rows(store) == before
@@ -260,7 +261,7 @@ def make_schema_1(path: Path, session: Session, messages: list[Message], count: 
     encoded = [(message, content.encode(message)) for message in messages]
     tokens = [message.usage for message in messages]
     with contextlib.closing(prepared(sqlite3.connect(path, isolation_level=None))) as db:
-        migrations.migrate(db, to=1)
+        schema.migrate(db, to=1)
         db.execute("BEGIN")
         for number in range(1, count + 1):
             db.execute(
@@ -311,10 +312,10 @@ def test_an_older_store_gets_a_ledger(path: Path) -> None:
         assert rows(store) == {("2026-03-20", "cli", "m"): (60, 12, 18, 3.0)}
         store.append("a1", [answered()], now=NOW)
         assert rows(store)["2026-03-25", "cli", "m"] == (10, 2, 3, 0.5)
-        store.delete("a2")
+        remove_rows(store, "a2")
         assert store.usage().ever.cost == 3.5
     with contextlib.closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (migrations.LATEST,)
+        assert db.execute("PRAGMA user_version").fetchone() == (schema.LATEST,)
 
 
 def test_migrating_changes_no_row_that_was_there(path: Path) -> None:
@@ -360,7 +361,7 @@ def filled(path: Path) -> Path:
             )
         store.create(a_session("gone", source="telegram"))
         store.append("gone", [answered()] * 5, now=NOW)
-        store.delete("gone")
+        remove_rows(store, "gone")
     return path
 
 
@@ -417,7 +418,7 @@ def test_rows_of_a_damaged_ledger_that_can_be_read_stay(path: Path) -> None:
             at = NOW - day * DAY
             store.append("stays", [answered(content=None, timestamp=at)], now=NOW)
             store.append("goes", [answered(content=None, timestamp=at)], now=NOW)
-        store.delete("goes")
+        remove_rows(store, "goes")
     with contextlib.closing(SqliteSessionStore(path)) as store:
         before = rows(store)
     data = path.read_bytes()

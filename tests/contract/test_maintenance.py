@@ -23,10 +23,11 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.maintenance import maintain_opened
 from holdfast.model.maintenance import Skipped, Step
 from holdfast.model.operation import OperationAction
-from holdfast.services.archive import plan_archive
+from holdfast.services.plans import plan_archive
 from holdfast.services.undo import undo_latest
 from holdfast.stores.operation_log import FileOperationLog
 from tests.contract.maintained import DAY, a_home, at, configure, finished, ids, python, step
+from tests.stored import remove_rows
 
 PRUNE = "[sessions]\nauto_prune = true\n"
 HOUR = 3600.0
@@ -223,7 +224,7 @@ def test_space_is_given_back_even_when_nothing_is_pruned(root: Path) -> None:
     assert store is not None
     with store.transaction():
         for session in store.find(holdfast.SessionFilter()):
-            store.delete(session.id)
+            remove_rows(store, session.id)
     store.close()
     before = (root / "sessions.db").stat().st_size
     result = holdfast.maintain(root)

@@ -18,8 +18,8 @@ from holdfast.model.item import SESSION
 from holdfast.model.maintenance import Step
 from holdfast.policy.rules import Policy
 from holdfast.ports import Home
-from holdfast.services.archive import plan_archive
 from holdfast.services.doctor import examine
+from holdfast.services.plans import plan_archive
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
 from holdfast.services.upkeep import plan_step, preview

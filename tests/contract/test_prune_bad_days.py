@@ -25,9 +25,8 @@ from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY
 from holdfast.policy.selection import Selection
 from holdfast.services.apply import apply
-from holdfast.services.delete import plan_delete
-from holdfast.services.endings import end_abandoned, plan_home_endings
-from holdfast.services.prune import plan_prune
+from holdfast.services.endings import end_abandoned
+from holdfast.services.plans import plan_delete, plan_home_endings, plan_prune
 from holdfast.services.undo import undo_latest
 from holdfast.stores import plan_file
 from holdfast.stores.sqlite.sessions import SqliteSessionStore

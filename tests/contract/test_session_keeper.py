@@ -26,6 +26,7 @@ from holdfast.services.undo import undo, undo_latest
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests import tally
+from tests.stored import remove_rows
 
 NOW = 1_800_000_000.0
 
@@ -177,7 +178,7 @@ def pin(store: SqliteSessionStore) -> None:
 
 
 def delete(store: SqliteSessionStore) -> None:
-    store.delete("leaf")
+    remove_rows(store, "leaf")
 
 
 @pytest.mark.parametrize("change", [add_message, reopen, rename, pin, delete])
@@ -245,7 +246,7 @@ def test_a_taken_place_and_a_damaged_copy_stay_in_the_trash(home: HoldfastHome) 
     assert store.get("leaf").message_count == 0
     [copy] = home.root.glob("trash/1/sessions/*")
     whole = copy.read_bytes()
-    store.delete("leaf")
+    remove_rows(store, "leaf")
     copy.write_bytes(whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:])
     _, report = undo(home, "1", clock=clock)
     assert [outcome.result for outcome in report.outcomes] == [Result.DAMAGED]

@@ -31,7 +31,7 @@ from holdfast.model.session import (
     SessionOrder,
     Tokens,
 )
-from holdfast.stores.sqlite import migrations
+from holdfast.stores.sqlite import schema
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 NOW = 1_800_000_000.0
@@ -323,7 +323,7 @@ def test_what_was_stored_is_there_after_reopening(path: Path) -> None:
 def test_a_newer_schema_is_refused_untouched(path: Path) -> None:
     SqliteSessionStore(path).close()
     with sqlite3.connect(path) as db:
-        db.execute(f"PRAGMA user_version = {migrations.LATEST + 1}")
+        db.execute(f"PRAGMA user_version = {schema.LATEST + 1}")
     db.close()
     before = path.read_bytes()
     with pytest.raises(SchemaError, match="newer version"):

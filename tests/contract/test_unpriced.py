@@ -16,13 +16,14 @@ from holdfast.model.finding import Severity
 from holdfast.model.session import Message, Session, SessionFilter, SessionOrder, Tokens
 from holdfast.policy.prices import Price, Prices
 from holdfast.services.silent import Silent
-from holdfast.stores.sqlite import bundle, checkup, content, migrations, removing
+from holdfast.stores.sqlite import bundle, checkup, content, moves, schema
 from holdfast.stores.sqlite.bundle import BundleFolder
-from holdfast.stores.sqlite.importing import SqliteImport
-from holdfast.stores.sqlite.looking import prepared
 from holdfast.stores.sqlite.repair import repair
+from holdfast.stores.sqlite.schema import prepared
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import moment
+from tests.stored import remove_rows
 
 NOW = moment("2026-03-25T12:00")
 PAGE = 4096
@@ -148,7 +149,7 @@ def make_schema_2(path: Path, sessions: Sequence[tuple[str, Sequence[Message]]])
     """A store of schema 2. Its ledger knows of what is there, and of two sessions that are gone:
     one that told a cost on another day, and one that did not on a day of its own."""
     with contextlib.closing(prepared(sqlite3.connect(path, isolation_level=None))) as db:
-        migrations.migrate(db, to=2)
+        schema.migrate(db, to=2)
         db.execute("BEGIN")
         for number, (name, messages) in enumerate(sessions, start=1):
             used = [message.usage for message in messages]
@@ -257,13 +258,13 @@ def test_a_kill_in_the_middle_leaves_the_older_store(
 ) -> None:
     make_schema_2(path, OLD)
     before = path.read_bytes()
-    statements = [*migrations.statements(3)]
+    statements = [*schema.statements(3)]
 
     def killed(_: int) -> Iterator[str]:
         yield from statements[:done]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(migrations, "statements", killed)
+    monkeypatch.setattr(schema, "statements", killed)
     with pytest.raises(KeyboardInterrupt):
         SqliteSessionStore(path)
     monkeypatch.undo()
@@ -303,7 +304,7 @@ def copied(store: SqliteSessionStore, folder: Path, *ids: str) -> Path:
 
 def put_back(store: SqliteSessionStore, path: Path, *ids: str) -> None:
     with bundle.opened(path) as copies, store.database.write() as db:
-        removing.put_back(db, copies, ids, awaiting="parent")
+        moves.put_back(db, copies, ids, awaiting="parent")
 
 
 def without_counts(path: Path) -> None:
@@ -323,8 +324,8 @@ def test_they_come_back_from_the_trash(
     copy = copied(store, tmp_path / "trash", "a", "b")
     if older:
         without_counts(copy)
-    store.delete("a")
-    store.delete("b")
+    remove_rows(store, "a")
+    remove_rows(store, "b")
     put_back(store, copy, "a", "b")
     assert [store.get("a"), store.get("b")] == before
     assert is_sound(path)
@@ -340,7 +341,7 @@ def test_what_is_left_of_an_older_copy_can_still_be_brought_back(
     without_counts(copy)
     smaller = BundleFolder(tmp_path / "trash").without(copy, {"a"})
     assert smaller is not None
-    store.delete("b")
+    remove_rows(store, "b")
     put_back(store, smaller, "b")
     assert store.get("b") == before
     assert is_sound(path)

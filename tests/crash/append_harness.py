@@ -22,7 +22,7 @@ from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.sessions import Sessions
 from holdfast.stores.sqlite import totals
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.session_import import SqliteImport
 from tests.crash.harness import NOW, Tally, clock, run_killed
 from tests.stored import a_line, bring_in, check_whole, opened
 

@@ -23,7 +23,7 @@ from holdfast.services.apply import apply
 from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.settle import settle
 from holdfast.services.undo import undo
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.session_import import SqliteImport
 from tests.archiving import (
     NOW,
     STAMPED,
@@ -42,6 +42,7 @@ from tests.archiving import (
     with_files,
 )
 from tests.crash.harness import Tally, run_killed
+from tests.stored import remove_rows
 
 ALL = ("leaf", "middle", STAMPED)
 
@@ -168,7 +169,7 @@ def _take_back_replacements(root: Path) -> None:
     store = store_of(home)
     for name in (each.id for each in store.find(SessionFilter()) if each.started_at == NOW):
         assert name in {each.session.id for each in home.archive.find(SessionFilter())}, "lost"
-        store.delete(name)
+        remove_rows(store, name)
     store.close()
 
 

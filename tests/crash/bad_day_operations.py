@@ -10,8 +10,8 @@ from holdfast.model.session import Message
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import CheckpointPolicy, Policy
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
-from holdfast.services.prune_checkpoints import bound_checkpoints
+from holdfast.services.bounds import bound_checkpoints
+from holdfast.services.plans import plan_archive
 from holdfast.services.recorder import Recorder
 from holdfast.services.restore import chosen, restore
 from holdfast.services.rollback import rollback

@@ -18,10 +18,8 @@ from holdfast.model.session import SessionFilter
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
-from holdfast.services.delete import plan_delete
 from holdfast.services.doctor import examine
-from holdfast.services.prune_checkpoints import plan_drop
+from holdfast.services.plans import plan_archive, plan_delete, plan_drop
 from holdfast.services.restore import chosen, restore
 from holdfast.services.settle import settle_if_needed
 from holdfast.services.silent import Silent

@@ -14,8 +14,8 @@ from holdfast.model.session import SessionFilter
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import Caps, CheckpointPolicy, Limits, Policy
 from holdfast.services.apply import apply
+from holdfast.services.bounds import bound_checkpoints
 from holdfast.services.doctor import examine
-from holdfast.services.prune_checkpoints import bound_checkpoints
 from holdfast.services.restore import chosen, restore
 from holdfast.services.settle import settle_if_needed
 from holdfast.services.silent import Silent

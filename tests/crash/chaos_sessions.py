@@ -24,10 +24,7 @@ from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import Caps, GcRules, Limits, Policy, Rules
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
-from holdfast.services.delete import plan_delete
-from holdfast.services.gc import plan_home_gc
-from holdfast.services.prune import plan_prune_archive
+from holdfast.services.plans import plan_archive, plan_delete, plan_home_gc, plan_prune_archive
 from holdfast.services.restore import restore
 from holdfast.services.sessions import Sessions
 from holdfast.services.trash import plan_empty

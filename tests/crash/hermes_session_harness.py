@@ -21,8 +21,8 @@ from holdfast.model.session import SessionFilter
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
 from holdfast.services.endings import end_abandoned
+from holdfast.services.plans import plan_archive
 from holdfast.services.settle import settle
 from holdfast.services.silent import Silent
 from holdfast.services.trash import plan_empty

@@ -17,7 +17,7 @@ from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import Policy
 from holdfast.ports import Home
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
+from holdfast.services.plans import plan_archive
 from holdfast.services.restore import chosen, restore
 from holdfast.services.undo import undo_latest
 from tests.archiving import NOW, STAMPED, a_stored_session, opened, store_of

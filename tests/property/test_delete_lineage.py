@@ -18,7 +18,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.item import SESSION
 from holdfast.ports import Home
 from holdfast.services.apply import apply
-from holdfast.services.delete import plan_delete
+from holdfast.services.plans import plan_delete
 from holdfast.services.silent import Silent
 from holdfast.services.undo import undo
 from tests.compat.hermes_sessions import NOW, check, database, opened, recorded, seen

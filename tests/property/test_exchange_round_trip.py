@@ -26,7 +26,7 @@ from holdfast.services.exchange.fields import (
 from holdfast.services.exchange.importing import ImportReport, import_sessions
 from holdfast.services.exchange.line_text import LineText
 from holdfast.services.exchange.redact import Redactor
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW
 

@@ -18,12 +18,10 @@ from holdfast.errors import BudgetExceededError, UsageError
 from holdfast.guard.call import Call
 from holdfast.model.guard import Level, Sample, Work
 from holdfast.model.session import Message, Tokens
-from holdfast.policy import breaker, fixation
-from holdfast.policy.budget_warnings import warnings
+from holdfast.policy.advice import Run, breaker_advice, errors_after, fingerprint, fixation_advice
 from holdfast.policy.budgets import Budget, Budgets, Thresholds
-from holdfast.policy.message_rate import in_last_minute, sampled
-from holdfast.policy.spending import Measure
-from holdfast.policy.work_time import ticked
+from holdfast.policy.spending import Measure, warnings
+from holdfast.policy.work import in_last_minute, sampled, ticked
 from tests.guarding import Bench
 
 # --- budgets ------------------------------------------------------------------------------------
@@ -190,10 +188,10 @@ def test_the_breaker_counts_errors_since_the_last_success(
 ) -> None:
     errors = 0
     for place, (tool, _, failed) in enumerate(results):
-        errors = breaker.errors_after(errors, failed=failed)
+        errors = errors_after(errors, failed=failed)
         behind = [each[2] for each in reversed(results[: place + 1])]
         expected = len(list(takewhile(bool, behind)))
-        advice = breaker.advice(errors, tool, thresholds)
+        advice = breaker_advice(errors, tool, thresholds)
         assert advice.level is _level(expected, thresholds)
         assert bool(advice.text) == bool(advice)
         assert not advice or str(expected) in advice.text
@@ -203,22 +201,22 @@ def test_the_breaker_counts_errors_since_the_last_success(
 def test_fixation_is_the_length_of_the_last_run(
     results: list[tuple[str, Any, bool]], same_call: Thresholds, same_tool: Thresholds
 ) -> None:
-    run = fixation.Run()
+    run = Run()
     for place, (tool, arguments, _) in enumerate(results):
-        run = run.after(tool, fixation.fingerprint(arguments))
+        run = run.after(tool, fingerprint(arguments))
         behind = list(reversed(results[: place + 1]))
         tools = _run([each[0] for each in behind])
         calls = _run([each[:2] for each in behind])
-        advice = fixation.advice(run, same_call=same_call, same_tool=same_tool)
+        advice = fixation_advice(run, same_call=same_call, same_tool=same_tool)
         assert advice.level is max(_level(tools, same_tool), _level(calls, same_call))
 
 
 @given(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=4))
 def test_the_same_arguments_have_the_same_fingerprint(arguments: dict[str, Any]) -> None:
     turned = dict(reversed(arguments.items()))
-    assert fixation.fingerprint(arguments) == fixation.fingerprint(turned)
-    assert fixation.fingerprint(arguments) == fixation.fingerprint(json.dumps(turned))
-    assert fixation.fingerprint(arguments) != fixation.fingerprint({**arguments, "more!": 1})
+    assert fingerprint(arguments) == fingerprint(turned)
+    assert fingerprint(arguments) == fingerprint(json.dumps(turned))
+    assert fingerprint(arguments) != fingerprint({**arguments, "more!": 1})
 
 
 # --- time, messages, warnings -------------------------------------------------------------------

@@ -17,8 +17,8 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.homes.hermes import file_names, signs
 from holdfast.homes.hermes.file_names import HermesName
 from holdfast.homes.hermes.state_db import checkup, life
-from holdfast.homes.hermes.state_db.awaited import NAME, AwaitedParents
-from holdfast.homes.hermes.state_db.packing import packed, unpacked
+from holdfast.homes.hermes.state_db.bundle import packed, unpacked
+from holdfast.homes.hermes.state_db.moves import AWAITED_PARENTS, AwaitedParents
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.item import SESSION
 from holdfast.model.search import Search
@@ -198,7 +198,7 @@ def test_notes_of_our_own_that_were_damaged_cost_nothing_but_a_parent(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     state = tmp_path_factory.mktemp("state")
-    (state / NAME).write_bytes(content)
+    (state / AWAITED_PARENTS).write_bytes(content)
     notes = AwaitedParents(state)
     notes.among(["a"])
     notes.add({"a": "b"})

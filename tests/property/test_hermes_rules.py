@@ -12,16 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import UsageError
-from holdfast.homes.hermes.state_db import titles
+from holdfast.homes.hermes.state_db import values
 from holdfast.model.item import SESSION
 from holdfast.model.plan import Plan
 from holdfast.model.search import Search
 from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY, Caps, GcRules, Limits, Policy, Rules
 from holdfast.policy.selection import Selection
-from holdfast.services.delete import plan_delete
-from holdfast.services.gc import plan_home_gc
-from holdfast.services.prune import plan_prune
+from holdfast.services.plans import plan_delete, plan_home_gc, plan_prune
 from tests.cli.machine import Machine
 from tests.compat.hermes_sessions import (
     NOW,
@@ -280,9 +278,11 @@ def test_stats_show_what_auxiliary_models_used(machine: Machine, root: Path) -> 
 
 @given(title=st.text(st.characters() | st.sampled_from(" \t\n\u200b\u202e\ufeff"), max_size=90))
 def test_a_title_is_stored_on_one_line_and_without_what_cannot_be_seen(title: str) -> None:
-    left = titles.cleaned(title)
-    assert left is None or (left == " ".join(left.split()) and 0 < len(left) <= titles.LONGEST)
-    assert titles.cleaned(left) == left
+    left = values.clean_title(title)
+    assert left is None or (
+        left == " ".join(left.split()) and 0 < len(left) <= values.LONGEST_TITLE
+    )
+    assert values.clean_title(left) == left
     if left is not None:
         left.encode()
         assert not any(ord(each) < 32 or each == "\x7f" for each in left)

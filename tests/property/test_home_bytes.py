@@ -24,9 +24,7 @@ from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Caps, Limits, Policy
 from holdfast.ports import Home
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
-from holdfast.services.delete import plan_delete
-from holdfast.services.prune import archive_inventory
+from holdfast.services.plans import archive_inventory, plan_archive, plan_delete
 from holdfast.services.status import status
 from holdfast.services.undo import undo
 from tests.archiving import NOW, clock, opened

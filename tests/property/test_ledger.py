@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from holdfast.model.session import Message
 from holdfast.services.exchange.importing import import_sessions
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from tests.stored import remove_rows
 
 NOW = 1_800_000_000.0
 DAY = 86_400
@@ -84,7 +85,7 @@ def take(store: SqliteSessionStore, model: Model, step: str, line: dict[str, Any
         model.book(known, line["messages"])
         model.there[name] = known | {"messages": known["messages"] + line["messages"]}
     elif step == "delete" and known is not None:
-        store.delete(name)
+        remove_rows(store, name)
         model.gone[name] = model.there.pop(name)
     elif step == "bring back" and known is None and name in model.gone:
         bring(store, model.gone[name], count_usage=False)

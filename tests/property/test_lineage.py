@@ -17,8 +17,7 @@ from holdfast.model.session import Relation, Session, SessionFilter
 from holdfast.policy.rules import Policy
 from holdfast.ports import Home
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
-from holdfast.services.delete import plan_delete
+from holdfast.services.plans import plan_archive, plan_delete
 from holdfast.services.restore import chosen, restore
 from holdfast.services.undo import undo, undo_latest
 from tests.archiving import NOW, clock, opened

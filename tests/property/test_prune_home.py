@@ -21,10 +21,7 @@ from holdfast.model.session import EndReason, Session, SessionFilter
 from holdfast.policy.rules import DAY, Caps, Files, GcRules, Limits, Policy, Rules
 from holdfast.policy.selection import Selection
 from holdfast.services.apply import apply
-from holdfast.services.delete import plan_delete
-from holdfast.services.endings import plan_home_endings
-from holdfast.services.gc import plan_home_gc
-from holdfast.services.prune import plan_prune
+from holdfast.services.plans import plan_delete, plan_home_endings, plan_home_gc, plan_prune
 from holdfast.services.undo import undo_latest
 from holdfast.stores import processes
 from tests.builders import NOW, a_policy

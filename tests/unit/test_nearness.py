@@ -10,8 +10,8 @@ from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage, UsageEntry
 from holdfast.policy.budgets import Budgets, GuardOptions
 from holdfast.policy.limits import SessionLimits
-from holdfast.policy.nearness import nearness
 from holdfast.policy.prices import Price, Prices
+from holdfast.policy.spending import nearness
 
 NO_LIMITS = SessionLimits(max_messages=0, max_bytes=0)
 PRICES = Prices(by_model={"m": Price(input=1, output=1)})

@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.given import text
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
-from holdfast.policy.usage_figures import checked_cost, checked_tokens
+from holdfast.policy.budgets import checked_cost, checked_tokens
 
 if TYPE_CHECKING:
     from holdfast.guard.guard import Guard

@@ -19,12 +19,12 @@ from holdfast.model.guard import Advice, Reservation, Standing
 from holdfast.model.guarded import Estimate
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
-from holdfast.policy import breaker, fixation, spending, work_time
-from holdfast.policy.budget_warnings import warnings
-from holdfast.policy.budgets import MINUTE, Budgets, GuardOptions
+from holdfast.policy import spending
+from holdfast.policy.advice import Run, breaker_advice, errors_after, fingerprint, fixation_advice
+from holdfast.policy.budgets import MINUTE, Budgets, GuardOptions, checked_cost, checked_tokens
 from holdfast.policy.prices import Prices
-from holdfast.policy.spending import Measure
-from holdfast.policy.usage_figures import checked_cost, checked_tokens
+from holdfast.policy.spending import Measure, warnings
+from holdfast.policy.work import ticked
 from holdfast.ports import Clock, GuardBook, Processes
 
 #: Longer than any call. Only for those of another machine or container, of which nobody here can
@@ -89,7 +89,7 @@ class Guard:
         self._on_end = on_end
         self._lock = threading.Lock()
         self._errors = 0
-        self._run = fixation.Run()
+        self._run = Run()
 
     def call(self, *, tokens: Tokens | None = None, cost: float = 0.0) -> Call:
         """One call of the model, or one turn of the loop: `with guard.call() as call:`.
@@ -113,14 +113,14 @@ class Guard:
         The advice of the breaker and of the look for fixation, whichever is stronger: `text` is
         for the model, `level` for you. A success ends a row of errors, another tool a fixation.
         """
-        arguments_seen = fixation.fingerprint(arguments)
+        arguments_seen = fingerprint(arguments)
         options = self._rules.options
         with self._lock:
-            self._errors = breaker.errors_after(self._errors, failed=failed)
+            self._errors = errors_after(self._errors, failed=failed)
             self._run = self._run.after(tool, arguments_seen)
             errors, run = self._errors, self._run
-        broken = breaker.advice(errors, tool, options.breaker)
-        fixed = fixation.advice(run, same_call=options.same_call, same_tool=options.same_tool)
+        broken = breaker_advice(errors, tool, options.breaker)
+        fixed = fixation_advice(run, same_call=options.same_call, same_tool=options.same_tool)
         return broken if broken.level >= fixed.level else fixed
 
     # --- For `Call` -------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class Guard:
 
     def _ticked(self, standing: Standing) -> Standing:
         mine = [each for each in standing.in_flight if each.session_id == self.session_id]
-        work = work_time.ticked(
+        work = ticked(
             standing.work,
             boot=self._processes.this_process().boot,
             at=self._monotonic(),

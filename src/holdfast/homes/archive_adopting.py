@@ -36,7 +36,7 @@ from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.codec import CORRUPT
 from holdfast.stores.archive.folder import SessionArchive
 from holdfast.stores.files import check_regular, open_regular
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 _REPLACED = re.compile(r"replaced_\d{8}_\d{6}\.jsonl", re.ASCII)

@@ -140,7 +140,7 @@ class ArchiveMover:
                 in_the_way=_CHANGED_SINCE,
                 damage="" if here else BUNDLE_MISSING,
             )
-        why, original = "", False
+        why, original = "", True  # rows that are there while the bundle is damaged were not reached
         try:
             beside = self._archive.verify(entry.file)
             original = here and rows.is_original(beside)

@@ -17,8 +17,8 @@ from holdfast.services.exchange.fields import AWAITED_PARENT
 from holdfast.services.exchange.importing import import_sessions
 from holdfast.services.exchange.raw_lines import ByteLines
 from holdfast.stores.archive.beside import Beside
-from holdfast.stores.sqlite.importing import SqliteImport
-from holdfast.stores.sqlite.removing import Found, key_stays
+from holdfast.stores.sqlite.moves import Found, key_stays
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 #: How a session ended, and why.

@@ -15,7 +15,7 @@ from holdfast.model.inventory import Problem
 from holdfast.model.search import Search
 from holdfast.model.session import Hit, Message
 from holdfast.stores.sqlite.search_text import snippet
-from holdfast.stores.sqlite.seeking import Seeker, searched_text, seeker
+from holdfast.stores.sqlite.text_search import TextSearch, searched_text, text_search
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,7 +33,7 @@ def search(
     messages: Callable[[ArchivedSession], Iterator[Message]],
 ) -> ArchiveHits:
     """The messages that match, best first; with `substring` those that contain it, newest first."""
-    seeking: Seeker[_Place] = seeker(asked)
+    seeking: TextSearch[_Place] = text_search(asked)
     problems = []
     for place, session in enumerate(sessions):
         try:
@@ -54,7 +54,7 @@ def _hits(
     chosen: Sequence[tuple[float, _Place]],
     sessions: Sequence[ArchivedSession],
     messages: Callable[[ArchivedSession], Iterator[Message]],
-    seeking: Seeker[_Place],
+    seeking: TextSearch[_Place],
 ) -> Iterator[Hit]:
     """Read what is shown once more: nothing of it was kept."""
     numbers: dict[int, set[int]] = {}

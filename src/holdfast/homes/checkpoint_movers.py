@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.errors import UsageError
+from holdfast.errors import GitFailedError, UsageError
 from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
@@ -32,9 +32,7 @@ from holdfast.stores.checkpoints.projects import read_record
 from holdfast.stores.checkpoints.reclaim import unlock
 from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name, used
 from holdfast.stores.checkpoints.sizes import CUT_SHORT, in_use, version_of
-from holdfast.stores.files import make_private_dir, sync_dir
-from holdfast.stores.git.object_files import allocated_below
-from holdfast.stores.git.program import GitFailedError
+from holdfast.stores.files import allocated_below, make_private_dir, sync_dir
 from holdfast.stores.trash_folder import TrashFolder
 
 #: How often to look when references are changed between the look and the change, before nobody

@@ -26,8 +26,7 @@ from holdfast.stores.checkpoints.projects import ProjectRecord, recorded, state_
 from holdfast.stores.checkpoints.repository import Layout, opened, used
 from holdfast.stores.checkpoints.sizes import Measured, items, measure
 from holdfast.stores.checkpoints.space import store_bytes
-from holdfast.stores.git.object_files import allocated_below
-from holdfast.stores.git.trees import Trees
+from holdfast.stores.files import allocated_below
 
 _HOLDER = "checkpoints prune"
 
@@ -64,13 +63,13 @@ class CheckpointFolder:
         ids = {ref.checkpoint for ref in shown}
         # One that has both names was about to be hidden: it is still there.
         rotated = [ref for ref in refs if ref.rotated and ref.checkpoint not in ids]
-        trees, weights = Trees(objects), measured.weights
+        weights = measured.weights
         return CheckpointInventory(
             home=str(self._home),
             scanned_at=now,
             projects={project.id: project for project in projects},
-            checkpoints=tuple(items(self._layout, trees, shown, records, weights)),
-            rotated=tuple(items(self._layout, trees, rotated, {}, weights)),
+            checkpoints=tuple(items(self._layout, objects, shown, records, weights)),
+            rotated=tuple(items(self._layout, objects, rotated, {}, weights)),
             trash=tuple(entry.as_item() for entry in trash),
             legacy=tuple(legacy_items(self._layout, single)),
             older=older_projects(single),

@@ -86,6 +86,6 @@ class _LateBounder:
         return self._loaded().room_made()
 
     def _loaded(self) -> Bounding:
-        from holdfast.homes.bounding import Bounder
+        from holdfast.homes.bounder import Bounder
 
         return Bounder(self.home, self.folder, self.max_snapshots, self.max_bytes)

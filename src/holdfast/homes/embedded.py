@@ -20,7 +20,7 @@ from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices
 from holdfast.ports import Clock
 from holdfast.stores import processes
-from holdfast.stores.sqlite.guarding import SqliteGuardBook
+from holdfast.stores.sqlite.guard_book import SqliteGuardBook
 
 
 def open_sessions(

@@ -32,11 +32,13 @@ from holdfast.policy.selection import Selection
 from holdfast.ports import Clock, Home, SessionStore
 from holdfast.services import undo as undoing
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
-from holdfast.services.delete import plan_delete
-from holdfast.services.gc import plan_home_gc
-from holdfast.services.prune import plan_prune
-from holdfast.services.prune_checkpoints import plan_prune_checkpoints
+from holdfast.services.plans import (
+    plan_archive,
+    plan_delete,
+    plan_home_gc,
+    plan_prune,
+    plan_prune_checkpoints,
+)
 from holdfast.services.restore import chosen, restore
 
 #: A path, or a home that is open already.

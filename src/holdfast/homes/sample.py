@@ -21,7 +21,7 @@ from holdfast.homes.holdfast import DATABASE
 from holdfast.homes.sample_sessions import Sampled, memorable, sampled
 from holdfast.stores import processes
 from holdfast.stores.files import make_private_dir
-from holdfast.stores.sqlite.importing import SqliteImport
+from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 _SESSIONS = 728

@@ -19,7 +19,7 @@ from holdfast.model.session import EndReason
 from holdfast.ports import Clock
 from holdfast.spine.outcomes import ALREADY_GONE, NO_SESSION_STORE, NOT_REACHED
 from holdfast.stores.sqlite import space
-from holdfast.stores.sqlite.removing import End, Found
+from holdfast.stores.sqlite.moves import End, Found
 
 _Step = Callable[[SessionEngine, Connection, Sequence[Removal]], Sequence[Outcome]]
 

@@ -19,12 +19,12 @@ from holdfast.model.plan import PlanItem
 from holdfast.ports import Clock
 from holdfast.services.exchange.fields import AWAITED_PARENT
 from holdfast.spine.outcomes import ALREADY_GONE
-from holdfast.stores.sqlite import removing, space
+from holdfast.stores.sqlite import moves, space
 from holdfast.stores.sqlite.bundle import BundleFolder, Copied
 from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.removing import End, Found
+from holdfast.stores.sqlite.leases import LifeSigns
+from holdfast.stores.sqlite.moves import End, Found
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
-from holdfast.stores.sqlite.survey import LifeSigns
 
 #: Messages in one transaction: some tens of milliseconds, also where each leaves the index.
 MOST_MESSAGES = 800
@@ -116,26 +116,26 @@ class SqliteEngine:
         return BundleFolder(folder)
 
     def look(self, db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, Found]:
-        return removing.look(db, ids, now=self._clock(), life=self._life)
+        return moves.look(db, ids, now=self._clock(), life=self._life)
 
     def delete(self, db: sqlite3.Connection, numbers: Sequence[int]) -> None:
-        removing.delete(db, numbers, awaiting=AWAITED_PARENT)
+        moves.delete(db, numbers, awaiting=AWAITED_PARENT)
 
     def put_back(
         self, db: sqlite3.Connection, copies: sqlite3.Connection, ids: Collection[str]
     ) -> Returned:
-        return Returned(notes=removing.put_back(db, copies, ids, awaiting=AWAITED_PARENT))
+        return Returned(notes=moves.put_back(db, copies, ids, awaiting=AWAITED_PARENT))
 
     def is_copied(self, db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
-        return removing.is_same(db, found, started_at=copied.started_at, first=copied.first_message)
+        return moves.is_same(db, found, started_at=copied.started_at, first=copied.first_message)
 
     def ends(self, db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, End]:
-        return removing.ends(db, ids)
+        return moves.ends(db, ids)
 
     def set_end(
         self, db: sqlite3.Connection, numbers: Sequence[int], at: float | None, reason: str | None
     ) -> None:
-        removing.set_end(db, numbers, at, reason)
+        moves.set_end(db, numbers, at, reason)
 
     def rest(self) -> None:
         space.rest(self.database)

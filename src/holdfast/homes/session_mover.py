@@ -38,7 +38,7 @@ from holdfast.spine.outcomes import COPY_MISSING, NO_SESSION_STORE, PLACE_TAKEN,
 from holdfast.stores.files import storage_errors
 from holdfast.stores.sqlite import bundle
 from holdfast.stores.sqlite.bundle import BundleFolder, Copied
-from holdfast.stores.sqlite.removing import Found
+from holdfast.stores.sqlite.moves import Found
 from holdfast.stores.trash_folder import TrashFolder
 
 #: Where bundles lie in the trash of an operation.

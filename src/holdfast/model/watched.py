@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ChangedPaths:
     """Paths that may have changed, they and everything below them, relative to the directory.
 
     `lost` is why that is not all of it; then only a look at the whole tree tells.
@@ -19,8 +19,8 @@ class Seen:
     def __bool__(self) -> bool:
         return bool(self.paths or self.lost)
 
-    def __or__(self, other: Seen) -> Seen:
-        return Seen(paths=self.paths | other.paths, lost=self.lost or other.lost)
+    def __or__(self, other: ChangedPaths) -> ChangedPaths:
+        return ChangedPaths(paths=self.paths | other.paths, lost=self.lost or other.lost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

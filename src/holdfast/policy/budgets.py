@@ -1,4 +1,5 @@
-"""What a session may use: the limits that a guard holds it to. 0 turns a limit off."""
+"""What a session may use: the limits that a guard holds it to, and the figures of use that a host
+may report. 0 turns a limit off."""
 
 from __future__ import annotations
 
@@ -8,15 +9,17 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from holdfast.errors import UsageError
+from holdfast.model.given import shown
+from holdfast.model.session import Tokens
 
-#: Beyond this a figure is a mistake, and sums of them would leave what the store can hold.
+#: A larger figure is a mistake, and sums of such figures would exceed what the store can hold.
 MOST_TOKENS = 10**12
 MOST_COST = 1e9
 MINUTE = 60.0
 
 
 class Budget(StrEnum):
-    """The budgets, by the names that they have in `Budgets`, in errors, alerts and end reasons."""
+    """The budgets, under the names that they have in `Budgets`, errors, alerts and end reasons."""
 
     TOKENS_IN = "tokens_in"
     TOKENS_OUT = "tokens_out"
@@ -33,8 +36,8 @@ class Budget(StrEnum):
 class Budgets:
     """Limits for one session, and for one UTC day over all sessions; 0 is no limit.
 
-    `tokens` is what was read and written together. `wall_seconds` is time in which the session was
-    at work. `warn_shares` are the shares of each limit at which a warning comes, once each.
+    `tokens` counts what was read and written together. `wall_seconds` counts the time in which the
+    session was at work. At each of the `warn_shares` of a limit a warning comes, once.
     """
 
     tokens_in: int = 0
@@ -67,7 +70,7 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """After how many in a row advice comes, and of what level; 0 is never."""
+    """After how many calls in a row which level of advice comes; 0 is never."""
 
     nudge: int = 3
     strong_nudge: int = 6
@@ -84,13 +87,13 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardOptions:
-    """How a guard behaves. A source in `by_source` has its own limits for a session in place of
-    those of `everywhere`, and what it says of a day bounds that source alone, beside what
-    `everywhere` says of a day for all sources together.
+    """How a guard behaves. For a session of a source in `by_source`, those limits replace the ones
+    of `everywhere`. Its daily limits bound that source alone; those of `everywhere` still bound the
+    day of all sources together.
 
-    `breaker` counts tool errors in a row, `same_call` calls of one tool with the same arguments
-    in a row, `same_tool` those with any. Between two calls at most `idle_after` seconds count as
-    wall time: a session that waits for its user is not at work.
+    `breaker` counts tool errors in a row, `same_call` calls of one tool in a row with the same
+    arguments, `same_tool` with any arguments. Between two calls at most `idle_after` seconds count
+    as wall time: a session that waits for its user is not at work.
     """
 
     everywhere: Budgets = field(default_factory=Budgets)
@@ -119,3 +122,29 @@ def _check_limit(budget: Budget, limit: float) -> None:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def checked_tokens(tokens: Tokens | None) -> Tokens:
+    """The tokens that a host reports; None: nothing was used. A bare number is refused, because it
+    does not say whether they were read or written."""
+    if tokens is None:
+        return Tokens()
+    if not isinstance(tokens, Tokens):
+        raise UsageError(
+            f"Tokens of a call must be told as Tokens(input=…, output=…), not as {shown(tokens)}."
+        )
+    for count in (tokens.input, tokens.output, tokens.cached):
+        if not is_count(count):
+            raise UsageError(f"A call cannot have used {count!r} tokens.")
+    return tokens
+
+
+def checked_cost(cost: float) -> float:
+    if not _is_number(cost) or not 0 <= cost <= MOST_COST:
+        raise UsageError(f"A call cannot have cost {cost!r}.")
+    return float(cost)
+
+
+def is_count(value: object) -> bool:
+    """A host may pass on whatever a provider sent: text, true, a fraction."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS

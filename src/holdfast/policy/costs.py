@@ -1,4 +1,4 @@
-"""What was ever used, with prices applied to what came without a cost."""
+"""The cost of everything that was ever used. Prices apply to tokens that came without a cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_DAYS = 30
 
 
 def cost(prices: Prices, model: str | None, usage: Usage) -> Cost:
-    """What was told counts as it is, and prices only for the rest."""
+    """A reported cost counts as it is; prices apply only to the rest."""
     if usage.unpriced == Tokens():
         return Cost(usage=usage)
     priced = prices.cost_of(model, usage.unpriced)
@@ -28,7 +28,7 @@ def session_cost(prices: Prices, session: Session) -> Cost:
 
 
 def costs(entries: Iterable[UsageEntry], prices: Prices) -> CostTotals:
-    """The totals of a ledger. Of days, the latest that used anything."""
+    """The totals of a ledger. Of the days, only the latest on which anything was used."""
     ever = Cost()
     by_day: dict[str | None, Cost] = {}
     by_source: dict[str | None, Cost] = {}

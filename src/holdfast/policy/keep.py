@@ -1,4 +1,4 @@
-"""The rules that keep items by number, by nearness to the newest, and by calendar."""
+"""The rules that keep items: by number, by closeness to the newest, and by calendar."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from datetime import UTC, datetime
 
 from holdfast.model.item import Item
 from holdfast.model.units import format_duration
-from holdfast.policy.rules import Rules
-
-_HOUR = 3_600.0
+from holdfast.policy.rules import HOUR, Rules
 
 
 def kept_by_rules(rules: Rules, newest_first: list[Item], now: float) -> list[str | None]:
-    """Why the keep rules keep each item of a group; the first rule that does is named."""
+    """For each item of a group, the first rule that keeps it, as a reason; None if none does."""
     kept: list[str | None] = [None] * len(newest_first)
     for place in range(min(rules.keep_last, len(kept))):
         kept[place] = f"last: {place + 1} of {rules.keep_last}"
@@ -39,11 +37,11 @@ def _keep_buckets(name: str, count: int, newest_first: list[Item], kept: list[st
     seen: set[str] = set()
     last_hour = None
     for place, item in enumerate(newest_first):
-        hour = item.last_active_at // _HOUR
+        hour = item.last_active_at // HOUR
         if hour == last_hour:
             continue  # no bucket is shorter than an hour, and a date is slow to make
         last_hour = hour
-        bucket = _bucket(name, hour * _HOUR)
+        bucket = _bucket(name, hour * HOUR)
         if bucket in seen:
             continue
         if len(seen) == count:

@@ -1,4 +1,4 @@
-"""How sessions live: resets, idleness, transcripts."""
+"""How sessions live: resets, idleness, transcripts, and the signs of life."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_ENDED = "it has not ended"
 
 
 class OnReset(StrEnum):
-    """What becomes of the files of a session that was reset."""
+    """What happens to the files of a session that was reset."""
 
     KEEP = "keep"
     ARCHIVE = "archive"
@@ -24,7 +24,8 @@ class OnReset(StrEnum):
 
 
 class Transcript(StrEnum):
-    """Whether a source's sessions are also written as files; synced ones survive a power cut."""
+    """Whether the sessions of a source are also written to files. Synced files survive a power
+    cut."""
 
     NONE = "none"
     JSONL = "jsonl"
@@ -33,10 +34,10 @@ class Transcript(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """How sessions behave. `idle_minutes` of None is no idle reset.
+    """How sessions behave. Without `idle_minutes` there is no idle reset.
 
-    `transcripts` is by source; the one named `default` holds for all others. `abandoned_after`
-    are the idle seconds after which a session is ended whose process is gone; 0 is never.
+    `transcripts` is by source; `default` holds for sources that are not named. A session whose
+    process is gone is ended after `abandoned_after` idle seconds; 0 is never.
     """
 
     limits: SessionLimits = field(default_factory=SessionLimits)
@@ -52,17 +53,17 @@ class SessionOptions:
 
 
 def is_idle(options: SessionOptions, session: Session, now: float) -> bool:
-    """Idle for so long that the next message begins a new session."""
+    """Whether it has been idle for so long that the next message starts a new session."""
     minutes = options.idle_minutes
     return minutes is not None and now - session.last_active_at > minutes * 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLife:
-    """Why a session counts as alive, in words; None when it does not.
+    """Why a session counts as alive, in words; None if it does not.
 
-    A session without an end is always alive. `abandoned` is the proof that nobody will go on with
-    it: such a session may be ended, and counts as alive until it is.
+    A session without an end always counts as alive. `abandoned` is the proof that nobody will
+    continue it: such a session may be ended.
     """
 
     alive: str | None = None
@@ -71,8 +72,8 @@ class SessionLife:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseCount:
-    """The leases of one session. `living` are those whose process is not provably gone, `held`
-    those of them that were not given back."""
+    """The leases of one session. `living` counts those whose process is not provably gone, `held`
+    those of the living that were not released."""
 
     all: int = 0
     living: int = 0
@@ -82,10 +83,10 @@ class LeaseCount:
 def session_life(
     *, ended: bool, idle: float, leases: LeaseCount, abandoned_after: float
 ) -> SessionLife:
-    """Judge by its end, by how long it has been idle, and by its leases.
+    """Judge a session by its end, by how long it has been idle, and by its leases.
 
-    A process that gave its lease back and still runs may come back to its session: it protects as
-    long as it lives. A session that nobody ever held may be anybody's: there is no proof.
+    A process that released its lease and still runs may come back to the session: it protects the
+    session as long as it lives. Without any lease there is no proof.
     """
     if leases.held:
         return SessionLife(alive=HELD)

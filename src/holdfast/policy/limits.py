@@ -12,7 +12,7 @@ from holdfast.model.session import Session, SessionFilter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits:
-    """0 turns a limit off. `warn_share` of a limit is where the warning comes."""
+    """0 turns a limit off. A warning comes at `warn_share` of a limit."""
 
     max_messages: int = 1_000
     max_bytes: int = 10_000_000
@@ -20,12 +20,12 @@ class SessionLimits:
 
 
 def alerts(limits: SessionLimits, before: Session, after: Session) -> tuple[Alert, ...]:
-    """What a change from `before` to `after` has to say; each threshold speaks once."""
+    """The alerts for a change from `before` to `after`; each threshold gives one alert."""
     return tuple(_alerts(limits, before, after))
 
 
 def near(limits: SessionLimits) -> tuple[SessionFilter, ...]:
-    """Which open sessions have reached the share of a limit at which it warns."""
+    """Filters for the open sessions that have reached the warning share of a limit."""
     filters = []
     if limits.max_messages:
         least = math.ceil(limits.max_messages * limits.warn_share)

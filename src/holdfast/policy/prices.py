@@ -1,4 +1,4 @@
-"""What tokens cost, by a table that the user sets.
+"""What tokens cost, by a table that the user writes.
 
 There is no list of prices in here: it would be wrong tomorrow. A model without a price costs an
 unknown amount, which is None and never 0.
@@ -15,14 +15,14 @@ from holdfast.model.given import number
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
 
-#: At the end of a name: any model whose name begins so.
+#: At the end of a name: every model whose name begins with the rest.
 ANY = "*"
 _MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a million tokens cost. Without a price of its own, `cached` costs as `input` does."""
+    """What a million tokens cost. Without its own price, `cached` costs as much as `input`."""
 
     input: float
     output: float
@@ -34,7 +34,7 @@ class Price:
                 raise UsageError("A price must be a finite number.")
 
     def cost_of(self, tokens: Tokens) -> float:
-        """Cached tokens are counted beside those of the input, not among them."""
+        """`tokens.cached` is not part of `tokens.input`."""
         cached = self.input if self.cached is None else self.cached
         cost = tokens.input * self.input + tokens.output * self.output + tokens.cached * cached
         return cost / _MILLION
@@ -63,13 +63,13 @@ class Prices:
         return None if longest is None else self.by_model[longest]
 
     def cost_of(self, model: str | None, tokens: Tokens) -> float | None:
-        """What these tokens cost; None where nobody knows."""
+        """What these tokens cost; None if nobody knows."""
         price = self.of(model)
         return None if price is None else price.cost_of(tokens)
 
     def cost_of_session(self, session: Session) -> float | None:
-        """What was told of its cost, and the price of what was told without; None where a part of
-        that has none."""
+        """The reported cost, plus the price of tokens that came without a cost; None if these have
+        no price."""
         return self._whole(session.model, session.cost, session.unpriced)
 
     def cost_of_usage(self, model: str | None, usage: Usage) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-#: What stands at the top of a project.
+#: Files and folders that mark the top of a project.
 SIGNS = (
     ".git",
     ".hg",
@@ -41,8 +41,8 @@ SIGNS = (
 def project_root(
     directory: Path, *, exists: Callable[[Path], bool], known: Iterable[Path] = ()
 ) -> Path:
-    """The innermost `known` directory around this one; else the nearest one with a sign of a
-    project in it; else the directory itself. `exists` asks the world."""
+    """The innermost `known` directory that contains this one; else the nearest one with the sign of
+    a project in it; else the directory itself. `exists` looks at the file system."""
     around = (directory, *directory.parents)
     named = set(known)
     for place in around:

@@ -31,7 +31,7 @@ class Files(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """When an item may go. An item stays if *any* rule keeps it; without rules all stay.
+    """When an item may go. An item stays if *any* rule keeps it; without rules, all items stay.
 
     `max_age` counts from now. `keep_within` counts from the newest item of the group, so a
     home that lay in a drawer for a year does not lose everything on the day it wakes up.
@@ -57,7 +57,7 @@ class Rules:
         return self == Rules()
 
     def buckets(self) -> Mapping[str, int]:
-        """How many of each calendar bucket to keep; buckets that are off are left out."""
+        """How many buckets of each calendar unit to keep, without those that are off."""
         counts = {name: int(getattr(self, f"keep_{name}")) for name in BUCKETS}
         return {name: count for name, count in counts.items() if count > 0}
 
@@ -122,21 +122,21 @@ class Policy:
 
     @property
     def empty(self) -> bool:
-        """True when no rule and no cap says anything, whatever the trash is set to."""
+        """Whether no rule and no cap is set, whatever the trash is set to."""
         every = (self.everywhere, *self.by_source.values())
         return all(limits.empty for limits in every) and not self.leftovers
 
     @property
     def has_rules(self) -> bool:
-        """True when a rule says what may go, and not a cap alone."""
+        """Whether a rule says what may go, and not only a cap."""
         every = (self.everywhere, *self.by_source.values())
         return any(not limits.rules.empty for limits in every)
 
     def with_own(self, rules: Rules, caps: Caps = _NO_CAPS) -> Policy:
-        """This policy in a run that brings its own rules or caps.
+        """This policy in a run that has its own rules or caps.
 
-        Own rules replace those of every source, own caps those for all sources together. What is
-        empty replaces nothing.
+        These rules replace those of every source, these caps those on all sources together. Empty
+        ones replace nothing.
         """
         if rules.empty and caps.empty:
             return self

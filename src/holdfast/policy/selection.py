@@ -1,4 +1,4 @@
-"""Which of the scanned items a run looks at; the others are not part of its plan at all."""
+"""Which of the scanned items a run is about. The others are not part of its plan."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class Selection:
         return self.sessions.sources is None or item.source in self.sessions.sources
 
     def _is_wanted(self, item: Item) -> bool:
-        """What a file without a row can be asked; bounds in time are exclusive, as for rows."""
+        """Of a file without a row, only source and time are known. Bounds are exclusive, as they
+        are for rows."""
         before, after = self.sessions.active_before, self.sessions.active_after
         return (
             self._is_of_source(item)
@@ -48,6 +49,6 @@ class Selection:
 
 
 def _could_be_wanted(wanted: SessionFilter) -> bool:
-    """Whether files without a row could be meant: a title, a model, an end are in rows only."""
+    """Whether files without a row can match: title, model and end are known only from rows."""
     rest = replace(wanted, sources=None, active_before=None, active_after=None)
     return rest == SessionFilter()

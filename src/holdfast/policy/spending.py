@@ -1,17 +1,23 @@
-"""Which budget a call would pass. Pure: what was used comes in as values."""
+"""How a session and a day stand to their budgets: which budget a call would exceed, when to warn,
+and what is near its limit. What was used comes in as values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.model.guard import DayShare, Standing
+from holdfast.model.alert import Alert, AlertKind
+from holdfast.model.guard import DayShare, Standing, Work
 from holdfast.model.guarded import Estimate
+from holdfast.model.nearness import Near, Nearness
+from holdfast.model.session import Session
+from holdfast.model.usage import UsageEntry
 from holdfast.policy.budgets import Budget, Budgets, GuardOptions
-from holdfast.policy.message_rate import in_last_minute
+from holdfast.policy.limits import SessionLimits
 from holdfast.policy.prices import Prices
+from holdfast.policy.work import in_last_minute
 
-#: What a sum of costs may be off by: three times 0.1 is a little more than 0.3.
+#: The relative rounding error to allow in a sum of costs: three times 0.1 is more than 0.3.
 _ROUNDING = 1e-9
 _REASON = "budget: "
 _IN_WORDS = {
@@ -28,13 +34,16 @@ _IN_WORDS = {
 _DIGITS = 6
 _COSTS = (Budget.COST, Budget.DAILY_COST)
 _DAILY = (Budget.DAILY_TOKENS, Budget.DAILY_COST)
+#: Known only to the processes that hold the session.
+_FLEETING = (Budget.MESSAGES_PER_MINUTE,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """How a session stands to one of its budgets. `used` of None is a cost that nobody knows.
+    """How a session stands to one of its budgets. `used` is None for a cost that nobody knows.
 
-    `source` is whose day it is; None is everybody's, or a budget of the session alone.
+    Of a budget for a day, `source` is the source that it bounds, or None for all together. It is
+    None for a budget of the session, too.
     """
 
     budget: Budget
@@ -54,26 +63,26 @@ class Measure:
         return self.budget in _DAILY
 
     def would_pass(self, estimate: Estimate) -> bool:
-        """Whether one more call, with all that are in flight, goes over the limit. Of a call that
-        nothing is known of, only that it uses something."""
+        """Whether one more call, with those that are in flight, exceeds the limit. A call without
+        an estimate still uses something."""
         total = (self.used or 0) + self.in_flight
         more = _next(self.budget, estimate)
         return total >= self.limit or total + more > self.limit * (1 + _ROUNDING)
 
 
 def end_reason(budget: Budget) -> str:
-    """Why a session ended that passed a budget."""
+    """The end reason of a session that exceeded a budget."""
     return f"{_REASON}{budget}"
 
 
 def ended_by(reason: str | None) -> Budget | None:
-    """The budget for which a session was ended; None when it was for anything else."""
+    """The budget for which a session was ended; None if it ended for another reason."""
     names = {end_reason(budget): budget for budget in Budget}
     return names.get(reason or "")
 
 
 def shown(value: float) -> float:
-    """A figure for people: whole if it is, and without the dust of fractions."""
+    """A figure for people: a whole number where it is one, and else rounded."""
     return int(value) if value == int(value) else round(value, _DIGITS)
 
 
@@ -85,8 +94,8 @@ def measures(
     own: Budgets | None = None,
     at: float,
 ) -> tuple[Measure, ...]:
-    """Each budget that is set. `own` are limits of this session, in place of those of its source;
-    `at` is the time of the machine's own clock."""
+    """One measure for each budget that is set. `own` are limits of this session, in place of those
+    of its source. `at` is a time of the machine's own clock."""
     source = standing.session.source
     session = own or options.budgets_of(source)
     found = [*_of_session(session, standing, prices, at)]
@@ -97,12 +106,12 @@ def measures(
 
 
 def refusal(found: Sequence[Measure], estimate: Estimate) -> Measure | None:
-    """The first budget that a call would pass."""
+    """The first budget that a call would exceed."""
     return next((each for each in found if each.would_pass(estimate)), None)
 
 
 def unknown_cost(found: Sequence[Measure]) -> Measure | None:
-    """A budget of cost that cannot be kept: nobody knows what was spent."""
+    """A cost budget that cannot be enforced, because nobody knows what was spent."""
     return next((each for each in found if each.used is None), None)
 
 
@@ -178,11 +187,142 @@ def _estimated(budget: Budget, estimate: Estimate) -> float:
         case Budget.COST | Budget.DAILY_COST:
             return estimate.cost
         case Budget.ITERATIONS | Budget.WALL_SECONDS | Budget.MESSAGES_PER_MINUTE:
-            return 0  # counted when a call begins, or not in a call's hands
+            return 0  # counted when a call begins, or not up to the call
 
 
 def _next(budget: Budget, estimate: Estimate) -> float:
-    """What the call in question adds: of what is counted in whole numbers, 1 at the least."""
+    """What the next call adds: at least 1 of what is counted in whole numbers."""
     if budget in _COSTS or budget is Budget.WALL_SECONDS:
         return _estimated(budget, estimate)
     return max(1, _estimated(budget, estimate))
+
+
+# --- Warnings -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warnings:
+    """What to tell now, and the keys of everything that has been told after that."""
+
+    alerts: tuple[Alert, ...]
+    told: tuple[str, ...]
+
+
+def warnings(
+    session_id: str,
+    found: Sequence[Measure],
+    told: Collection[str],
+    *,
+    passed: Measure | None = None,
+) -> Warnings:
+    """For each budget, warn of the largest share that was reached, once. `passed` is the budget
+    that a refused call would have exceeded: it counts as reached. A changed limit warns again."""
+    alerts: list[Alert] = []
+    now_told: list[str] = []
+    for measure in found:
+        reached = [
+            share for share in _shares(measure) if measure is passed or _has_reached(measure, share)
+        ]
+        new = [share for share in reached if _key(measure, share) not in told]
+        if new and max(new) == max(reached):
+            alerts.append(alert(session_id, measure, over=max(new) >= 1))
+        keys = {_key(measure, share): share for share in _shares(measure)}
+        now_told += [key for key, share in keys.items() if share in new or key in told]
+    return Warnings(alerts=tuple(alerts), told=tuple(now_told))
+
+
+def alert(session_id: str, measure: Measure, *, over: bool) -> Alert:
+    return Alert(
+        kind=AlertKind.OVER_LIMIT if over else AlertKind.NEAR_LIMIT,
+        session_id=session_id,
+        what=measure.words,
+        value=shown(measure.used or 0),
+        limit=shown(measure.limit),
+    )
+
+
+def _shares(measure: Measure) -> tuple[float, ...]:
+    return (*measure.warn_shares, 1.0)
+
+
+def _has_reached(measure: Measure, share: float) -> bool:
+    return measure.used is not None and measure.used >= share * measure.limit
+
+
+def _key(measure: Measure, share: float) -> str:
+    return f"{measure.budget}@{share:g}@{measure.limit:g}@{measure.source or ''}"
+
+
+# --- What is near its limit -----------------------------------------------------------------------
+
+
+def nearness(
+    limits: SessionLimits,
+    options: GuardOptions,
+    prices: Prices,
+    sessions: Sequence[Session],
+    today: Iterable[UsageEntry],
+) -> Nearness:
+    """Which open `sessions` are near a limit or a budget, and which budgets of the day are;
+    `today` is what the ledger has of it. A limit is near from the first share at which it warns.
+    Limits that an agent set in its code for a single session are not known here."""
+    found = [*_near_limits(limits, sessions)]
+    unknown = 0
+    for source, name, measure in (
+        *_near_budgets(options, prices, sessions),
+        *_near_days(options, prices, today),
+    ):
+        if measure.used is None:
+            unknown += 1
+        elif measure.used >= measure.limit * min(measure.warn_shares, default=1.0):
+            found.append(
+                Near(
+                    session=name,
+                    source=source,
+                    what=measure.budget.value,
+                    used=measure.used,
+                    limit=measure.limit,
+                )
+            )
+    found.sort(key=lambda near: (-near.share, near.session or "", near.what))
+    return Nearness(near=tuple(found), unknown_cost=unknown)
+
+
+def _near_limits(limits: SessionLimits, sessions: Iterable[Session]) -> Iterator[Near]:
+    for session in sessions:
+        for what, used, limit in (
+            ("messages", session.message_count, limits.max_messages),
+            ("bytes", session.bytes, limits.max_bytes),
+        ):
+            if limit and used >= limit * limits.warn_share:
+                yield Near(
+                    session=session.id, source=session.source, what=what, used=used, limit=limit
+                )
+
+
+def _near_budgets(
+    options: GuardOptions, prices: Prices, sessions: Iterable[Session]
+) -> Iterator[tuple[str, str, Measure]]:
+    for session in sessions:
+        work = Work(guarded=session.guarded) if session.guarded else Work()
+        standing = Standing(session=session, work=work)
+        for measure in measures(options, standing, prices, at=0.0):
+            if not measure.is_daily and measure.budget not in _FLEETING:
+                yield session.source, session.id, measure
+
+
+def _near_days(
+    options: GuardOptions, prices: Prices, today: Iterable[UsageEntry]
+) -> Iterator[tuple[str | None, None, Measure]]:
+    """Each source with a daily budget of its own, and once the day of all sources."""
+    shares = tuple(
+        DayShare(source=entry.source, model=entry.model or "", usage=entry.usage) for entry in today
+    )
+    told = set()
+    for source in ("", *options.by_source):
+        nobody = Session(id="", source=source, started_at=0.0, last_active_at=0.0)
+        for measure in measures(options, Standing(session=nobody, day=shares), prices, at=0.0):
+            key = measure.budget, measure.source
+            if measure.is_daily and key not in told:
+                told.add(key)
+                yield measure.source, None, measure

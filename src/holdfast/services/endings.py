@@ -1,28 +1,37 @@
-"""Give abandoned sessions the end that they never had: in the log, and undoable."""
+"""End sessions that their agent never will: abandoned ones, and what a person says is over."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.model.inventory import Inventory
-from holdfast.model.plan import Plan
+from holdfast.errors import BusyError, UsageError
+from holdfast.model.item import SESSION
 from holdfast.model.report import Result
-from holdfast.model.session import SessionFilter
-from holdfast.policy.named import plan_endings
-from holdfast.ports import Clock, Home, Progress
+from holdfast.model.session import Session, SessionFilter
+from holdfast.policy.lifecycle import HELD
+from holdfast.ports import Clock, Home
 from holdfast.services.apply import apply
-
-
-def plan_home_endings(
-    home: Home, *, now: float, command: str, progress: Progress | None = None
-) -> tuple[Plan, Inventory]:
-    """The plan for all sessions without an end, and what the scan saw of them."""
-    inventory = home.scan(now, progress, wanted=SessionFilter(ended=False))
-    return plan_endings(inventory, now, command=command), inventory
+from holdfast.services.plans import plan_home_endings
 
 
 def end_abandoned(home: Home, *, clock: Clock, command: str) -> Sequence[str]:
-    """End what was abandoned, and say which sessions that were."""
+    """End abandoned sessions, in the log and undoable. Returns their ids."""
     plan, _ = plan_home_endings(home, now=clock(), command=command)
     report = apply(plan, home, clock=clock)
     return [each.id for each in report.outcomes if each.result is Result.ENDED]
+
+
+def end_by_hand(home: Home, session_id: str, reason: str, *, at: float) -> Session:
+    """End a session because a person says so; raises `BusyError` while a process holds it."""
+    if not reason:
+        raise UsageError("A session ends for a reason; it cannot be empty.")
+    store = home.session_store()
+    if store is None:
+        raise UsageError(f"{home.root} has no session store.")
+    found = home.scan(at, wanted=SessionFilter(ids=(session_id,))).items
+    if any(item.kind == SESSION and item.alive == HELD for item in found):
+        raise BusyError(
+            f"Session {session_id} is held by a process; it was left as it is.",
+            hint="End it where it is open, or stop that process.",
+        )
+    return store.end(session_id, reason, at=at)

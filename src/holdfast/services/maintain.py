@@ -1,7 +1,8 @@
 """Maintenance: what keeps a home bounded without anybody at the keyboard.
 
-At most once per interval, by one process at a time. Each step is guarded: one that fails keeps
-no other from running, and nothing but a wish to end the whole process gets out of here.
+It runs at most once per interval, in one process at a time. Each step is guarded: a step that
+fails does not keep others from running, and only a request to end the process, such as
+KeyboardInterrupt, leaves this module as an exception.
 """
 
 from __future__ import annotations
@@ -19,14 +20,13 @@ from holdfast.model.event import Event
 from holdfast.model.item import ARCHIVED
 from holdfast.model.maintenance import MaintenanceResult, Marker, Skipped, Step, StepResult
 from holdfast.model.plan import Shortfall
-from holdfast.model.report import Report
 from holdfast.model.session import SessionFilter
 from holdfast.model.units import format_count
 from holdfast.policy.cap_use import CapUse, cap_uses
 from holdfast.policy.rules import DAY, Policy
 from holdfast.policy.schedule import is_due, next_due
 from holdfast.ports import Clock, Home, MaintenanceGate, Notifier, Progress
-from holdfast.services.apply import apply
+from holdfast.services.bounds import bound, bound_checkpoints
 from holdfast.services.events import (
     cap_events,
     failure_events,
@@ -35,14 +35,10 @@ from holdfast.services.events import (
     shortfall_events,
 )
 from holdfast.services.notify import fresh, remember, tell
-from holdfast.services.prune_checkpoints import bound_checkpoints
 from holdfast.services.settle import settle_if_needed
 from holdfast.services.silent import Silent
-from holdfast.services.upkeep import COMMAND, checkpoint_policy, plan_step, steps_of
+from holdfast.services.upkeep import COMMAND, StepPlan, checkpoint_policy, plan_step, steps_of
 
-#: How often to plan anew when a size cap was not reached: what a session takes is an estimate
-#: until its pages are given back.
-ROUNDS = 3
 _INTERNAL = "internal"
 _log = logging.getLogger("holdfast")
 
@@ -58,10 +54,10 @@ def maintain(
     progress: Progress | None = None,
     notifier: Notifier | None = None,
 ) -> MaintenanceResult:
-    """Look after a home if it is time to; `force` ignores the time, never another process.
+    """Look after a home if a run is due; `force` ignores the time, but never another process.
 
-    `early` is for a timer that comes at about the same time each day: what will be due within so
-    many seconds is due now, or it would miss every other day.
+    `early` is for a timer that fires at about the same time each day: a run that will be due within
+    that many seconds is due now, or the timer would miss every other day.
     Raises nothing that a host would have to catch: what fails is logged and returned.
     """
     harmless = Harmless(progress or Silent())
@@ -75,7 +71,7 @@ def maintain(
                 stack.enter_context(gate.entered(COMMAND))
             except BusyError as error:
                 return run.result(skipped=Skipped.BUSY, reason=error.message, hint=error.hint)
-            # Once more, now that nobody else can be at it: they may have just finished.
+            # Ask again under the lock: another process may have just finished.
             result = run.run() if force or run.is_due() else run.not_due()
             return replace(result, steps=(*result.steps, *harmless.failures()))
     except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
@@ -83,7 +79,7 @@ def maintain(
 
 
 def failed(home: str, started_at: float, clock: Clock, error: Exception) -> MaintenanceResult:
-    """What is returned instead of an exception, after it was logged."""
+    """The result that replaces an exception, which is logged."""
     _log_failure(f"maintenance of {home}", error)
     try:
         finished_at = clock()
@@ -100,8 +96,8 @@ def failed(home: str, started_at: float, clock: Clock, error: Exception) -> Main
 
 
 class Harmless:
-    """The progress of a host, which may fail. Then nobody is told any more, the run goes on, and
-    its result says so: what is half done because of a screen helps nobody."""
+    """Shields a run from the progress object of a host. If that fails, it is not called any more,
+    the run goes on, and the result says so: a run must not stay half done because of a screen."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -175,7 +171,7 @@ class _Run:
                 break
             steps.append(_guarded(step, work))
         if self.progress.stop_requested():
-            # Like a run that was killed: the next one takes it up again.
+            # As after a kill, the next run takes it up again.
             return self.result(steps=tuple(steps), stopped=True)
         events = self._look(steps)
         marker = self._record(steps, events)
@@ -205,40 +201,33 @@ class _Run:
         return StepResult(step=Step.SETTLE, note=note)
 
     def _forget(self) -> StepResult:
-        """Receipts of what cannot be undone any more are not kept for ever."""
+        """Drop old receipts of what cannot be undone any more."""
         before = self.clock() - self.settings.log_days * DAY
         started = (each.started_at for each in self.home.log.read().operations)
         if all(moment >= before for moment in started):
-            return StepResult(step=Step.LOG)  # nothing is locked or written without need
+            return StepResult(step=Step.LOG)  # lock and write nothing without need
         with self.home.log.writing(COMMAND) as log:
             dropped = log.forget(before=before)
         return StepResult(step=Step.LOG, note=f"dropped: {format_count(dropped, 'operation')}")
 
     def _carry_out(self, step: Step) -> StepResult:
-        """Plan and apply; again while a size cap is exceeded and something more can go."""
         if step is Step.CHECKPOINTS:
             return self._bound_checkpoints()
-        caps = self._policy_of(step)
-        reports: list[Report] = []
-        while True:
-            made = plan_step(
-                step, self.home, self.settings, now=self.clock(), progress=self.progress
-            )
-            over = any(use.exceeded for use in cap_uses(caps, made.inventory) if use.in_bytes)
-            if reports and not (over and made.plan.removals):
-                break
-            if step is Step.AUTO_ARCHIVE and made.plan.removals:
-                self.home.archive.check()  # one clear error, not one for each session
-            reports.append(apply(made.plan, self.home, clock=self.clock, progress=self.progress))
-            last = len(reports) == ROUNDS or not _has_size_cap(caps)
-            if last or self.progress.stop_requested():
-                break
+        reports, made = bound(
+            self.home, partial(self._planned, step), clock=self.clock, progress=self.progress
+        )
         return StepResult(
             step=step,
-            reports=tuple(report for report in reports if report.operation is not None),
+            reports=tuple(reports),
             shortfalls=made.plan.shortfalls,
             note=made.note,
         )
+
+    def _planned(self, step: Step) -> StepPlan:
+        made = plan_step(step, self.home, self.settings, now=self.clock(), progress=self.progress)
+        if step is Step.AUTO_ARCHIVE and made.plan.removals:
+            self.home.archive.check()  # one clear error, not one for each session
+        return made
 
     def _bound_checkpoints(self) -> StepResult:
         reports, made = bound_checkpoints(
@@ -250,14 +239,8 @@ class _Run:
         )
         return StepResult(step=Step.CHECKPOINTS, reports=tuple(reports), shortfalls=made.shortfalls)
 
-    def _policy_of(self, step: Step) -> Policy:
-        """The one whose caps a step has to reach."""
-        if step is Step.ARCHIVE:
-            return self.settings.archive_policy()
-        return self.settings.policy() if step is Step.PRUNE else Policy()
-
     def _look(self, steps: list[StepResult]) -> list[Event]:
-        """How things stand after the run. What cannot be seen is one more step that failed."""
+        """How things stand after the run. A look that fails is one more step that failed."""
         events: list[Event] = []
 
         def look() -> StepResult:
@@ -274,7 +257,7 @@ class _Run:
         policy = self.settings.policy()
         unreached = [each for step in steps for each in step.shortfalls]
         events: list[Event] = []
-        # Without a cap nobody needs to look at each session.
+        # Without a cap there is no need to look at each session.
         wanted = None if _has_cap(policy) else SessionFilter(ids=())
         inventory = self.home.scan(now, self.progress, wanted=wanted)
         if _has_cap(policy):
@@ -289,7 +272,7 @@ class _Run:
         return events + file_events(home, now, inventory.items, limits)
 
     def _record(self, steps: list[StepResult], events: Sequence[Event]) -> Marker | None:
-        """Tell what is new, and write down that the run is over; None when that failed."""
+        """Tell what is new, and record that the run is over; None if that failed."""
         now, before = self.clock(), self.gate.read()
         new = fresh(events, before.told, now, self.interval)
         new = tell(new, self.notifier, self.progress.stop_requested)
@@ -313,7 +296,7 @@ class _Run:
 
 
 def _still_over(uses: Iterable[CapUse], unreached: Sequence[Shortfall]) -> list[Shortfall]:
-    """Caps that the plan meant to reach and the file system says were not."""
+    """Caps that the plan should have reached, but the file system shows that it did not."""
     named = {shortfall.cap for shortfall in unreached}
     return [
         Shortfall(
@@ -329,11 +312,6 @@ def _still_over(uses: Iterable[CapUse], unreached: Sequence[Shortfall]) -> list[
 
 def _has_cap(policy: Policy) -> bool:
     return any(not limits.caps.empty for limits in (policy.everywhere, *policy.by_source.values()))
-
-
-def _has_size_cap(policy: Policy) -> bool:
-    every = (policy.everywhere, *policy.by_source.values())
-    return any(limits.caps.max_bytes is not None for limits in every)
 
 
 def _guarded(step: Step, work: Callable[[], StepResult]) -> StepResult:

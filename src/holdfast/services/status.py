@@ -17,10 +17,10 @@ from holdfast.model.session_file import SessionFile
 from holdfast.model.stats import Share, StoreStats
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.limits import SessionLimits, near
-from holdfast.policy.nearness import nearness
 from holdfast.policy.planner import outlook
 from holdfast.policy.prices import Prices
 from holdfast.policy.rules import DAY, HOUR, Policy
+from holdfast.policy.spending import nearness
 from holdfast.ports import Home, Progress, SessionStore
 from holdfast.services.checkpoint_count import CheckpointCount, count_checkpoints
 from holdfast.services.large_files import too_large

@@ -1,9 +1,9 @@
-"""The plans of maintenance, step by step. What a dry run shows is what a run carries out."""
+"""The plans of maintenance, step by step. A run carries out what a dry run shows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from holdfast.config import Settings
@@ -12,34 +12,43 @@ from holdfast.model.inventory import Inventory
 from holdfast.model.maintenance import Step
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
-from holdfast.policy.cap_use import with_waiting
+from holdfast.policy.cap_use import cap_uses, with_waiting
 from holdfast.policy.planner import plan, plan_upkeep
-from holdfast.policy.rules import CheckpointPolicy, Files
+from holdfast.policy.rules import CheckpointPolicy, Files, Policy
 from holdfast.ports import Archive, Home, Progress
-from holdfast.services.endings import plan_home_endings
-from holdfast.services.gc import plan_home_gc
-from holdfast.services.prune import archive_inventory
-from holdfast.services.prune_checkpoints import plan_prune_checkpoints
+from holdfast.services.plans import (
+    archive_inventory,
+    plan_home_endings,
+    plan_home_gc,
+    plan_prune_checkpoints,
+)
 
 COMMAND = "maintain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
-    """The plan of one step, and the inventory that it was made from. `if_archived` is the plan as
-    it is when nothing waits for the archive any more, where that makes a difference."""
+    """The plan of one step, and the inventory that it was made from. `caps` is the policy whose
+    caps the step has to reach. `if_archived` is the plan as it is once nothing waits for the
+    archive any more, where that makes a difference."""
 
     step: Step
     plan: Plan
     inventory: Inventory
     note: str = ""
+    caps: Policy = field(default_factory=Policy)
     if_archived: Plan | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether a cap on bytes was exceeded when the plan was made."""
+        return any(use.exceeded for use in cap_uses(self.caps, self.inventory) if use.in_bytes)
 
 
 def steps_of(settings: Settings, home: Home) -> tuple[Step, ...]:
     """What maintenance does in a home with these settings, in order.
 
-    Ends come last: what a run ends is not removed by the same run, whatever the rules and caps.
+    Ending comes last: no run both ends a session and removes it, whatever the rules and caps.
     """
     wanted = {
         Step.AUTO_ARCHIVE: settings.sessions.auto_archive,
@@ -55,8 +64,8 @@ def steps_of(settings: Settings, home: Home) -> tuple[Step, ...]:
 
 
 def _ends_abandoned(settings: Settings, home: Home) -> bool:
-    """In the home of another agent only if its configuration file says so: a chat of a gateway
-    that is down is not dead."""
+    """In the home of another agent only if the configuration file says so: a chat of a gateway that
+    is down is not dead."""
     if home.root == home.state:
         return settings.sessions.abandoned_hours > 0
     return settings.sessions.abandoned_hours > 0 and settings.is_in_file(
@@ -67,14 +76,15 @@ def _ends_abandoned(settings: Settings, home: Home) -> bool:
 def plan_step(
     step: Step, home: Home, settings: Settings, *, now: float, progress: Progress | None = None
 ) -> StepPlan:
-    """The plan of a step of a run, made when the steps before it are over."""
+    """The plan of one step of a run, made after the steps before it are done."""
     return _PLANNERS[step](home, settings, now, progress)
 
 
 def preview(
     home: Home, settings: Settings, *, now: float, progress: Progress | None = None
 ) -> list[StepPlan]:
-    """What a run would do: the archive has taken what it is to take, if it can."""
+    """What a run would do. Sessions that are due for the archive count as archived, if they can
+    be."""
     plans = [
         plan_step(step, home, settings, now=now, progress=progress)
         for step in steps_of(settings, home)
@@ -87,7 +97,7 @@ def preview(
 def _plan_auto_archive(
     home: Home, settings: Settings, now: float, progress: Progress | None
 ) -> StepPlan:
-    """Move ended sessions whose last activity is long ago into the archive, with their files."""
+    """Move ended sessions that have been inactive for long into the archive, with their files."""
     if settings.auto_archive_policy().empty:
         return _nothing(Step.AUTO_ARCHIVE, home, now, "archive_after_days is 0: none is archived")
     inventory = home.scan(now, progress)
@@ -97,7 +107,7 @@ def _plan_auto_archive(
 
 
 def _why_not(archive: Archive) -> str:
-    """Why a run could archive nothing: said in a dry run too, before anybody relies on it."""
+    """Why a run could archive nothing. A dry run says so too, before anybody relies on it."""
     try:
         archive.check()
     except HoldfastError as error:
@@ -106,7 +116,7 @@ def _why_not(archive: Archive) -> str:
 
 
 def _archiving(inventory: Inventory, settings: Settings, now: float) -> Plan:
-    """Which sessions go to the archive. Trash is not looked at: that is for the next step."""
+    """Which sessions go to the archive. Trash is left to the next step."""
     return plan(
         settings.auto_archive_policy(),
         replace(inventory, trash=()),
@@ -119,9 +129,9 @@ def _archiving(inventory: Inventory, settings: Settings, now: float) -> Plan:
 def _without_archived(inventory: Inventory, settings: Settings, now: float) -> Inventory:
     """The inventory as the archiving step leaves it.
 
-    In a run that step has already taken them, unless it failed. Then they wait for its next try:
-    what the user wants in the archive must not end up in the trash, nor cost younger sessions
-    their place. Whether a cap is reached is judged with them.
+    In a run, that step has already archived them, unless it failed. Then they wait for the next
+    try: sessions that the user wants in the archive must not end up in the trash, nor cost younger
+    sessions their place. They still count against the caps.
     """
     if not settings.sessions.auto_archive or settings.auto_archive_policy().empty:
         return inventory
@@ -145,7 +155,9 @@ def _plan_prune(home: Home, settings: Settings, now: float, progress: Progress |
     left = _without_archived(inventory, settings, now)
     made = plan(policy, left, now, command=COMMAND)
     waiting = with_waiting(made, policy, inventory, left)
-    return StepPlan(step=Step.PRUNE, plan=waiting, inventory=inventory, if_archived=made)
+    return StepPlan(
+        step=Step.PRUNE, plan=waiting, inventory=inventory, caps=policy, if_archived=made
+    )
 
 
 def _plan_upkeep(
@@ -155,7 +167,7 @@ def _plan_upkeep(
     progress: Progress | None,
     why: str = "auto_prune is off",
 ) -> StepPlan:
-    """Empty trash whose time is over, give space back. No rule and no cap of the policy holds."""
+    """Empty old trash and give space back. The rules and caps of the policy do not apply."""
     inventory = home.scan(now, progress)
     made = plan_upkeep(settings.policy(), inventory, now, command=COMMAND, why=why)
     return StepPlan(step=Step.UPKEEP, plan=made, inventory=inventory)
@@ -191,13 +203,13 @@ def _plan_gc(home: Home, settings: Settings, now: float, progress: Progress | No
 
 
 def _plan_archive(home: Home, settings: Settings, now: float, _: Progress | None) -> StepPlan:
-    """What has been in the archive for too long goes to the trash; what is too much, at once."""
-    inventory = archive_inventory(home, now)
-    made = plan(settings.archive_policy(), inventory, now, command=COMMAND)
+    """What has been in the archive for too long goes to the trash. What exceeds the caps of the
+    archive goes for good."""
+    inventory, policy = archive_inventory(home, now), settings.archive_policy()
+    made = plan(policy, inventory, now, command=COMMAND)
     unreached = tuple(replace(each, cap=f"{each.cap} of the archive") for each in made.shortfalls)
-    return StepPlan(
-        step=Step.ARCHIVE, plan=replace(made, shortfalls=unreached), inventory=inventory
-    )
+    made = replace(made, shortfalls=unreached)
+    return StepPlan(step=Step.ARCHIVE, plan=made, inventory=inventory, caps=policy)
 
 
 def _plan_ends(home: Home, _: Settings, now: float, progress: Progress | None) -> StepPlan:
@@ -206,7 +218,7 @@ def _plan_ends(home: Home, _: Settings, now: float, progress: Progress | None) -
 
 
 def checkpoint_policy(settings: Settings) -> CheckpointPolicy:
-    """What maintenance does to checkpoints: without leave to prune, it only clears up."""
+    """What maintenance does to checkpoints. Without `auto_prune` it only empties old trash."""
     policy = settings.checkpoint_policy()
     return policy if settings.checkpoints.auto_prune else policy.upkeep_only()
 

@@ -15,7 +15,7 @@ from typing import Protocol
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import TakeOutcome, Taking
 from holdfast.model.printable import one_line
-from holdfast.model.watched import Seen, Watched
+from holdfast.model.watched import ChangedPaths, Watched
 from holdfast.ports import CheckpointTaker, Clock
 
 _NAMED = 3
@@ -29,7 +29,7 @@ class Follower(Protocol):
     @property
     def blind(self) -> str: ...
 
-    def wait(self, seconds: float) -> Seen: ...
+    def wait(self, seconds: float) -> ChangedPaths: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def watch(
     """Follow a directory until told to stop. What it saw by then is taken before it ends."""
     watching = _Watch(store, workdir, clock, pace)
     # The watches are there already: what changes from here on is told.
-    told(watching.take(Seen(lost="the first look")))
+    told(watching.take(ChangedPaths(lost="the first look")))
     while not stopped():
         seen = watching.overdue(follower) | _settled(follower, pace, stopped)
         if seen:
@@ -85,7 +85,7 @@ def watch(
     return watching.done
 
 
-def _settled(follower: Follower, pace: Pace, stopped: Stopped) -> Seen:
+def _settled(follower: Follower, pace: Pace, stopped: Stopped) -> ChangedPaths:
     """What changed, once nothing more does; nothing, if nothing did for a moment."""
     seen = follower.wait(_TICK)
     until = time.monotonic() + pace.longest
@@ -109,16 +109,16 @@ class _Watch:
         self._looked = time.monotonic()
         self._failed = False
 
-    def overdue(self, follower: Follower) -> Seen:
+    def overdue(self, follower: Follower) -> ChangedPaths:
         """Whether it is time to look at the whole tree, whatever was told."""
         since = time.monotonic() - self._looked
         if self._failed:
-            return Seen(lost="the last try failed" if since >= self._pace.retry else "")
+            return ChangedPaths(lost="the last try failed" if since >= self._pace.retry else "")
         if follower.blind:
-            return Seen(lost=follower.blind if since >= self._pace.look_every_blind else "")
-        return Seen(lost="a regular look" if since >= self._pace.look_every else "")
+            return ChangedPaths(lost=follower.blind if since >= self._pace.look_every_blind else "")
+        return ChangedPaths(lost="a regular look" if since >= self._pace.look_every else "")
 
-    def take(self, seen: Seen) -> Step:
+    def take(self, seen: ChangedPaths) -> Step:
         """One checkpoint of what was seen. An error ends nothing: the next try looks at all."""
         look = seen.lost
         if len(seen.paths) > self._pace.most_paths:

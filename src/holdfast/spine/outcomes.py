@@ -83,7 +83,7 @@ def judge_interrupted(seen: Presence, *, undoable: bool) -> Verdict:
             verdict = _verdict(Result.SKIPPED, _why_not(seen), step=Step.ROLL_BACK)
         case Presence(partly=True):
             verdict = _verdict(Result.REMOVED, step=Step.FINISH)
-        case Presence(here=True) if not seen.copied or seen.damage:
+        case Presence(here=True) if not seen.copied or (seen.ours and seen.damage):
             verdict = _verdict(Result.SKIPPED, NOT_REACHED)
         case Presence(here=True, ours=True):
             verdict = _verdict(Result.SKIPPED, NOT_REACHED, step=Step.DISCARD)

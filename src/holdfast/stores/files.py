@@ -29,6 +29,29 @@ def allocated_bytes(status: os.stat_result) -> int:
     return status.st_size if blocks is None else blocks * 512
 
 
+def allocated_below(folder: Path) -> int:
+    """The bytes of all files in a folder and below; links are not followed."""
+    total = 0
+    waiting: list[os.DirEntry[str] | Path] = [folder]
+    while waiting:
+        for entry in entries_of(waiting.pop()):
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry)
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                total += allocated_bytes(entry.stat(follow_symlinks=False))
+    return total
+
+
+def entries_of(folder: os.DirEntry[str] | Path) -> Iterator[os.DirEntry[str]]:
+    """What lies in a folder; nothing when it is gone or is not a folder."""
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
 def version_of(status: os.stat_result) -> str:
     """A text that changes when the file is written, replaced, or changes its type."""
     kind = "l" if stat.S_ISLNK(status.st_mode) else "f"

@@ -43,7 +43,7 @@ def clear(
     """
     if _has_no_home(invocation):
         return 0
-    from holdfast.services.prune_checkpoints import plan_drop
+    from holdfast.services.plans import plan_drop
 
     home, _ = invocation.open_home()
     names = project_names(home)
@@ -134,7 +134,7 @@ def clear_legacy(
     """
     if _has_no_home(invocation):
         return 0
-    from holdfast.services.prune_checkpoints import plan_clear_legacy
+    from holdfast.services.plans import plan_clear_legacy
 
     home, _ = invocation.open_home()
     plan = plan_clear_legacy(

@@ -83,7 +83,7 @@ def command(
     Archives of an older layout wait for you: they go with --legacy, or with `clear-legacy`, and
     never by age or size.
     """
-    from holdfast.services.prune_checkpoints import plan_prune_checkpoints
+    from holdfast.services.plans import plan_prune_checkpoints
 
     home, settings = invocation.open_home()
     base = replace(settings.checkpoint_policy(use_trash=not skip_trash), legacy=legacy)

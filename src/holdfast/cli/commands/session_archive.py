@@ -106,7 +106,7 @@ def _plan(
     ids: tuple[str, ...],
     wanted: SessionFilter | None,
 ) -> Plan:
-    from holdfast.services.archive import plan_archive
+    from holdfast.services.plans import plan_archive
 
     store = home.session_store() or need_store(invocation)
     with progress() as shown:

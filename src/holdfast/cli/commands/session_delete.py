@@ -46,7 +46,7 @@ def command(
     back with `holdfast undo`. With --now it cannot: then everything that the store, the archive and
     the trash have of it is gone.
     """
-    from holdfast.services.delete import plan_delete
+    from holdfast.services.plans import plan_delete
 
     home, settings = invocation.open_home()
     plan = plan_delete(

@@ -49,7 +49,7 @@ def end(invocation: Invocation, session: str, *, reason: str) -> int:
 
     One that a process holds is left alone.
     """
-    from holdfast.services.ending import end_by_hand
+    from holdfast.services.endings import end_by_hand
 
     wanted = stored_text(reason, "The reason").strip()
     home, _ = invocation.open_home()

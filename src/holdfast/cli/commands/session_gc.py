@@ -57,7 +57,7 @@ def command(
     """
     from dataclasses import replace
 
-    from holdfast.services.gc import plan_home_gc
+    from holdfast.services.plans import plan_home_gc
 
     home, settings = invocation.open_home()
     rules = settings.gc_rules()

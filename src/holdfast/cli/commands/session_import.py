@@ -42,7 +42,7 @@ def command(invocation: Invocation, file: Path, *, replace: bool) -> int:
     when the new one is gone. The home is made when there is none. `-` reads standard input.
     """
     from holdfast.services.exchange.importing import import_sessions
-    from holdfast.stores.sqlite.importing import SqliteImport
+    from holdfast.stores.sqlite.session_import import SqliteImport
 
     with _opened(file) as stream:
         home = invocation.create_home()

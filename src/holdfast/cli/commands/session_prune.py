@@ -85,7 +85,7 @@ def command(
     [archive] hold, and --older-than counts from when a session was archived.
     """
     from holdfast.policy.selection import Selection
-    from holdfast.services.prune import plan_prune, plan_prune_archive
+    from holdfast.services.plans import plan_prune, plan_prune_archive
 
     home, settings = invocation.open_home()
     base = settings.archive_policy if archived else settings.policy

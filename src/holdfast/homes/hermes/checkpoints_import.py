@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import DamageError, HoldfastError, UsageError
+from holdfast.errors import DamageError, GitFailedError, HoldfastError, UsageError
 from holdfast.homes.hermes.repository import listing
 from holdfast.homes.hermes.repository.adoption import bring_in, size_limit
 from holdfast.homes.hermes.repository.chains import Chains
@@ -25,7 +25,6 @@ from holdfast.stores.checkpoints import projects
 from holdfast.stores.checkpoints.older_layout import repositories
 from holdfast.stores.checkpoints.repository import project_lock, project_of, used
 from holdfast.stores.checkpoints.store import ShadowGitStore
-from holdfast.stores.git.program import GitFailedError
 
 _TICK, _DIGITS = 0.001, 3
 

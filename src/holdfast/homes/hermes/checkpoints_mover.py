@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from holdfast.errors import DamageError
+from holdfast.errors import DamageError, GitFailedError
 from holdfast.homes.hermes.repository.chains import Chains, Link, placed, read_link, ref_of
 from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout, read_record
 from holdfast.homes.hermes.repository.locks import changing
@@ -24,7 +24,6 @@ from holdfast.model.plan import PlanItem
 from holdfast.ports import Mover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, TRASH_TAKEN
 from holdfast.stores.checkpoints.checkpoint_commit import Ref
-from holdfast.stores.git.program import GitFailedError
 
 _HOLDER = "checkpoints prune"
 _NO_STORE = "there is no checkpoint store of Hermes in this home"

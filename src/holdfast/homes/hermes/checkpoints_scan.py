@@ -35,7 +35,7 @@ from holdfast.stores.checkpoints import older_layout
 from holdfast.stores.checkpoints.projects import whereabouts
 from holdfast.stores.checkpoints.sizes import Measured, measure
 from holdfast.stores.checkpoints.store import ShadowGitStore
-from holdfast.stores.git.object_files import allocated_below
+from holdfast.stores.files import allocated_below
 
 _HOLDER = "checkpoints prune"
 _OURS = "Holdfast"

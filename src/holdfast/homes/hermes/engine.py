@@ -9,18 +9,18 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from holdfast.homes.hermes.state_db import life, removing, space
-from holdfast.homes.hermes.state_db.awaited import AwaitedParents
-from holdfast.homes.hermes.state_db.copying import HermesBundleFolder
+from holdfast.homes.hermes.state_db import life, moves, space
+from holdfast.homes.hermes.state_db.bundle import HermesBundleFolder
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.life import Signs
+from holdfast.homes.hermes.state_db.moves import AwaitedParents
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.homes.hermes.state_db.space import SearchRenewal
 from holdfast.homes.session_engine import Returned
 from holdfast.model.plan import PlanItem
 from holdfast.ports import Clock
 from holdfast.stores.sqlite.bundle import BundleFolder, Copied
-from holdfast.stores.sqlite.removing import End, Found
+from holdfast.stores.sqlite.moves import End, Found
 
 #: Messages in one transaction: some tenths of a second where each leaves the search tables.
 _MOST_INDEXED = 400
@@ -67,7 +67,7 @@ class HermesEngine:
 
     def look(self, db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, Found]:
         signs = self.signs(db)
-        return removing.look(db, self.database.schema, ids, now=self._clock(), signs=signs)
+        return moves.look(db, self.database.schema, ids, now=self._clock(), signs=signs)
 
     def signs(self, db: sqlite3.Connection) -> Signs:
         return life.look(
@@ -88,29 +88,29 @@ class HermesEngine:
             self.search.renew(db, going)
         chosen = "s.number IN (SELECT value FROM json_each(?))"
         self._store.ledger.note(db, schema, chosen, json.dumps(numbers))
-        removing.delete(db, schema, numbers)
+        moves.delete(db, schema, numbers)
 
     def put_back(
         self, db: sqlite3.Connection, copies: sqlite3.Connection, ids: Collection[str]
     ) -> Returned:
         schema = self.database.schema
-        return Returned(refused=removing.put_back(db, schema, copies, ids, self._awaited))
+        return Returned(refused=moves.put_back(db, schema, copies, ids, self._awaited))
 
     def relate(
         self, db: sqlite3.Connection, parents: Mapping[str, str], children: Mapping[str, list[str]]
     ) -> None:
-        removing.relate(db, parents, children, self._awaited)
+        moves.relate(db, parents, children, self._awaited)
 
     def is_copied(self, db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
-        return removing.is_same(db, found, started_at=copied.started_at, first=copied.first_message)
+        return moves.is_same(db, found, started_at=copied.started_at, first=copied.first_message)
 
     def ends(self, db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, End]:
-        return removing.ends(db, self.database.schema, ids)
+        return moves.ends(db, self.database.schema, ids)
 
     def set_end(
         self, db: sqlite3.Connection, numbers: Sequence[int], at: float | None, reason: str | None
     ) -> None:
-        removing.set_end(db, numbers, at, reason)
+        moves.set_end(db, numbers, at, reason)
 
     def rest(self) -> None:
         """Let Hermes have a turn if it runs, and do not let the log take the last room."""

@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.errors import DamageError, UsageError
 from holdfast.homes.archive_rows import RowsOut
 from holdfast.homes.hermes.engine import HermesEngine
-from holdfast.homes.hermes.state_db import removing, values
+from holdfast.homes.hermes.state_db import moves, values
 from holdfast.homes.hermes.state_db.rows import dicts, quoted
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.session import Json, Message, Session, SessionFilter
@@ -110,16 +110,16 @@ class HermesRows(RowsOut):
         schema = self._store.database.schema
         number = extra.get(_NUMBER)
         place = number if isinstance(number, int) else 0
-        removing.insert(db, schema, "sessions", place, row | {"parent_session_id": None})
+        moves.insert(db, schema, "sessions", place, row | {"parent_session_id": None})
         for message in read.messages or ():
             each = values.message_row(message) | {"session_id": wanted.id}
             whole = _row(columns.get("messages"), each)
-            removing.insert(db, schema, "messages", int(whole["id"]), whole)
+            moves.insert(db, schema, "messages", int(whole["id"]), whole)
         for table, rows in _mapping(extra.get(_TABLES)).items():
             if table in schema.belonging and isinstance(rows, list):
                 for side in map(_mapping, rows):
                     number = side.pop(_NUMBER, 0)
-                    removing.insert(db, schema, table, number, _row(list(side), side))
+                    moves.insert(db, schema, table, number, _row(list(side), side))
 
 
 def _is_as_archived(back: Session, wanted: Session, read: ReadSession) -> bool:

@@ -1,1 +1,1 @@
-"""Checkpoints in one bare git repository, shared by all projects."""
+"""Checkpoints in one bare git repository that all projects of a home share."""

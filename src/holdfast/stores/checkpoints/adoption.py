@@ -1,7 +1,7 @@
-"""A checkpoint of an older repository, brought into the store: to be compared, and restored.
+"""Bring a checkpoint of an older repository into the store, to compare and restore it there.
 
-The older layout knew neither whole permissions nor empty directories, and had ignore rules of its
-own. What it did not know stays as it is now: a restore changes nothing that it cannot know.
+The older layout recorded neither full permissions nor empty directories, and it had its own ignore
+rules. A restore changes nothing that the older layout could not know.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
 from holdfast.model.places import StrPath, expanded
 from holdfast.stores.checkpoints.checkpoint_commit import Details, parse, ref_name, write_commit
 from holdfast.stores.checkpoints.content import BESIDE, FILES, Beside, Content, content_of, dumped
+from holdfast.stores.checkpoints.ignore_rules import Ignoring
 from holdfast.stores.checkpoints.older_layout import (
     LegacyRepository,
     LegacyShelf,
@@ -31,7 +32,7 @@ from holdfast.stores.files import storage_errors
 from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.pack_writer import Pack
-from holdfast.stores.git.program import Git, Said
+from holdfast.stores.git.program import Git
 from holdfast.stores.git.refs import NewReference
 from holdfast.stores.git.trees import FILE, LINK, PROGRAM, TREE, Node, Trees, is_program, path_text
 
@@ -77,6 +78,9 @@ class StoreWithOlderLayout(ShadowGitStore):
                 raise
         return self._adopted(*found)
 
+    def ready(self, checkpoint: Checkpoint) -> Checkpoint:
+        return self.get(checkpoint.id)
+
     def _adopted(self, repository: LegacyRepository, old: Checkpoint) -> Checkpoint:
         workdir = Path(old.workdir)
         if not workdir.is_absolute():
@@ -100,7 +104,7 @@ def _find(layout: Layout, prefix: str) -> tuple[LegacyRepository, Checkpoint] | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of an older checkpoint beside its tree: where it came from, what else it could
+    """What is known of an older checkpoint besides its tree: where it came from, what else it could
     not capture, and the contents that a checkout gives where those are not what it stored."""
 
     origin: str | None = None
@@ -155,9 +159,9 @@ def adopt(
         with NewReference(layout.store, ref, commit) as reference:
             new.flush([reference.fd])
             reference.publish()
-        _, message = read_commit(trees, commit)
+        made = read_commit(trees, commit)
     tidy(layout)  # whoever brings in many leaves a pack each
-    return parse(commit, root.hex(), message)
+    return parse(made.id, made.tree, made.message)
 
 
 @contextlib.contextmanager
@@ -218,17 +222,6 @@ def _left_out(
     new = sorted(path for path, _ in trees.files(present.files) if path not in files)
     if not new:
         return ()
-    ignored = _ignored(git, rules, new)
+    with Ignoring(git, rules) as ignoring:
+        ignored = sorted(ignoring.ask(new))
     return tuple(NotCaptured(path=path_text(path), reason=_LEFT_OUT) for path in ignored)
-
-
-def _ignored(git: Git, rules: Path, paths: Sequence[bytes]) -> Sequence[bytes]:
-    asked = b"".join(b"./%b\0" % path for path in paths)
-    arguments = ("check-ignore", "--no-index", "-z", "--stdin")
-    config = {"core.excludesFile": str(rules)}
-    with git.start(*arguments, config=config, literal=False) as process:
-        output, errors = process.communicate(asked)
-    if process.returncode not in (0, 1):
-        said = Said(status=process.returncode, output=output, errors=errors)
-        raise git.failed(arguments[0], said)
-    return [path.removeprefix(b"./") for path in output.split(b"\0") if path]

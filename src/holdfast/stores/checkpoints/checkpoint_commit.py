@@ -1,4 +1,11 @@
-"""A checkpoint as a commit without parents: reason and details are its message."""
+"""A checkpoint in git: a commit without parents whose message holds the details, and a reference.
+
+Dropping a checkpoint only renames its reference, so nothing in it changes and it can come back:
+
+refs/holdfast/<project>/<name>                            listed, can be restored
+refs/holdfast-trash/<operation>/<n>/<project>/<name>      in the trash
+refs/holdfast-trash/rotated/<project>/<name>              made room for a newer checkpoint
+"""
 
 from __future__ import annotations
 
@@ -13,7 +20,17 @@ from holdfast.model.checkpoint import Checkpoint, NotCaptured
 from holdfast.stores.checkpoints.repository import REFS, TRASH_REFS, Layout
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.git.object import Kind
-from holdfast.stores.git.refs import is_id, listed, locked, loose_names, small_text, unlist
+from holdfast.stores.git.refs import (
+    RefUpdate,
+    each_ref,
+    is_id,
+    listed,
+    locked,
+    loose_names,
+    small_text,
+    unlist,
+    update_refs,
+)
 from holdfast.stores.git.trees import Trees
 
 _FORMAT = 1
@@ -22,7 +39,7 @@ _ORDER_DIGITS = 15
 _MILLISECONDS = 1000
 _GAP = "\n\n"
 _WHO = "Holdfast <checkpoint@holdfast.invalid>"
-#: What comes of a message that is not one of ours, or was damaged.
+#: What parsing raises for a message that Holdfast did not write, or that is damaged.
 _NO_DETAILS = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 ROTATED = "rotated"
@@ -78,7 +95,7 @@ def parse(
     names: Mapping[str, str] | None = None,
     pins: frozenset[str] = frozenset(),
 ) -> Checkpoint:
-    """The checkpoint that a commit is; raises `DamageError` when it is none of ours."""
+    """The checkpoint that a commit is; raises `DamageError` when Holdfast did not write it."""
     reason, _, line = message.rstrip("\n").rpartition(_GAP)
     try:
         data = json.loads(line)
@@ -173,6 +190,11 @@ class Ref:
         return f"{TRASH_REFS}{place}/{self.project}/{self.name}"
 
     @property
+    def order(self) -> int:
+        """Its time in milliseconds; later ones of a project have higher numbers."""
+        return order_of(self.name)
+
+    @property
     def rotated(self) -> bool:
         return self.operation == ROTATED
 
@@ -200,24 +222,29 @@ class Move:
 
 def all_refs(layout: Layout) -> Sequence[Ref]:
     """Every reference to a checkpoint that can be read, oldest first inside a project."""
-    said = layout.git().run("for-each-ref", "--format=%(objectname) %(refname)", REFS, TRASH_REFS)
-    lines = said.output.decode("utf-8", "surrogateescape").splitlines()
-    found = (_parsed(*line.split(" ", 1)) for line in lines)
+    return _found(each_ref(layout.git(), REFS, TRASH_REFS))
+
+
+def shown_refs(layout: Layout, project: str | None = None) -> Sequence[Ref]:
+    """The same without what was dropped: those of one project, or of all."""
+    return _found(each_ref(layout.git(), REFS if project is None else f"{REFS}{project}/"))
+
+
+def _found(refs: Iterable[tuple[str, str]]) -> Sequence[Ref]:
+    found = (_parsed(oid, name) for name, oid in refs)
     return [ref for ref in found if ref is not None]
 
 
 def move(layout: Layout, moves: Iterable[Move]) -> None:
     """Carry out all moves, or none: raises `GitFailedError` when a reference changed meanwhile."""
-    lines = []
+    updates = []
     for each in moves:
         # The new name is made before the old one goes, in one transaction of git's.
         if each.new is not None:
-            lines.append(f"create {each.new.path} {each.new.checkpoint}")
+            updates.append(RefUpdate(name=each.new.path, new=each.new.checkpoint))
         if each.old is not None:
-            lines.append(f"delete {each.old.path} {each.old.checkpoint}")
-    if lines:
-        text = "\n".join(["start", *lines, "prepare", "commit", ""])
-        layout.git().run("update-ref", "--stdin", stdin=text.encode("utf-8", "surrogateescape"))
+            updates.append(RefUpdate(name=each.old.path, old=each.old.checkpoint))
+    update_refs(layout.git(), updates)
 
 
 def rotate(layout: Layout, project: str, limit: int, *, keep: Collection[str] = ()) -> int:
@@ -259,8 +286,7 @@ def project_refs(layout: Layout, project: str) -> Sequence[Ref]:
     for name in loose_names(folder):
         with contextlib.suppress(OSError):
             found[name] = small_text(f"{folder}/{name}")
-    refs = (_parsed(oid, prefix + name) for name, oid in sorted(found.items()))
-    return [ref for ref in refs if ref is not None]
+    return _found((prefix + name, oid) for name, oid in sorted(found.items()))
 
 
 def ref_names(layout: Layout, project: str) -> Sequence[str]:
@@ -272,7 +298,7 @@ def ref_names(layout: Layout, project: str) -> Sequence[str]:
 
 
 def _parsed(oid: str, path: str) -> Ref | None:
-    """None for a name that is none of ours, and for what does not refer to anything."""
+    """None for a name that Holdfast does not use, and for a reference without an object."""
     if not is_id(oid) or oid == _NOTHING:
         return None
     if path.startswith(REFS):

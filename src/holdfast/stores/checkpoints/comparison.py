@@ -1,4 +1,4 @@
-"""What a tree holds, and how two of them differ, with whole permissions and empty directories."""
+"""How two trees differ: as values, as numbers of lines, and as the text of `git diff`."""
 
 from __future__ import annotations
 
@@ -113,8 +113,7 @@ def statistics(
 
 
 def spooled(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The same lines, read to their end at once: whoever shows them may take his time, and need
-    not keep others from the store meanwhile."""
+    """The same lines, read to the end now, so that a slow reader does not keep the store locked."""
     file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed when read
     with storage_errors("write a difference to the folder for temporary files"):
         file.writelines(lines)
@@ -150,7 +149,7 @@ def _diff_lines(
             yield from process.stdout
             errors = process.stderr.read()
         except BaseException:
-            # Whoever read this has seen enough; git would write into a full pipe for ever.
+            # The reader stopped early; git would block on a full pipe forever.
             with contextlib.suppress(OSError):
                 process.kill()
             raise

@@ -1,4 +1,8 @@
-"""What git's trees cannot hold: whole permissions, and directories without captured files."""
+"""What a checkpoint's tree holds: the files, and a record of what git cannot store.
+
+git stores one permission bit and no empty directories. The record next to the `files` tree holds
+full permissions and empty directories. It is made from what a look saw.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +57,7 @@ class Usual:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """The record beside a tree. Paths are bytes."""
+    """What git cannot store of a tree: permissions and empty directories. Paths are bytes."""
 
     usual: Usual = Usual()
     modes: Mapping[bytes, int] = field(default_factory=dict)
@@ -94,7 +98,7 @@ def loaded(raw: bytes) -> Beside:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamageError(
-            "The record of modes beside a checkpoint is damaged.",
+            "The record of permissions of a checkpoint is damaged.",
             hint="Run `holdfast checkpoints verify` to see which checkpoints are.",
         ) from error
 
@@ -121,7 +125,7 @@ def _most(counts: Counter[int], standard: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a checkpoint's tree holds: the `files` tree, and the record beside it."""
+    """What a checkpoint's tree holds: the `files` tree, and the record of permissions."""
 
     root: bytes
     files: bytes
@@ -164,7 +168,7 @@ def _load(trees: Trees, layout: Layout, ref: str) -> Base | None:
     # A damaged checkpoint must not stand in the way of the next one.
     with contextlib.suppress(DamageError, OSError):
         commit = read_reference(layout.store, ref)
-        tree, _ = read_commit(trees, commit)
+        tree = read_commit(trees, commit).tree
         content = content_of(trees, bytes.fromhex(tree))
         return Base(ref=ref, commit=commit, content=content)
     return None

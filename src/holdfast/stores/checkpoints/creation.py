@@ -1,7 +1,7 @@
-"""How the store is made: aside, and then renamed into its place. So there is a whole one or none.
+"""Create the store in a temporary folder and rename it into place, so it is either whole or absent.
 
-What a kill leaves is cleared by whoever makes the store next. Earlier versions made it in its
-place: of those a half-made one may be there, which git refuses to finish.
+The next creation clears what a kill left. Earlier versions created the store in place, so a
+half-made store that git refuses to finish may be there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOCKS = ("config.lock", "HEAD.lock", "packed-refs.lock")
 
 
 def prepare(layout: Layout, rules: Sequence[str] = ()) -> None:
-    """Make the store if there is none, and see to its excludes; safe to repeat after a kill."""
+    """Create the store if it is missing and write its excludes; safe to repeat after a kill."""
     if not layout.exists():
         with storage_errors(f"make the checkpoint store {layout.store}"):
             make_private_dir(layout.folder)
@@ -131,7 +131,7 @@ def _fill(store: Path) -> None:
 
 
 def _is_repository(store: Path) -> bool:
-    """Whether git takes it for one. Nothing of ours stands in HEAD, so it can be written again."""
+    """Whether git accepts it. Holdfast keeps nothing in HEAD, so HEAD can be written again."""
     try:
         head = read_file(store / "HEAD")
     except (OSError, HoldfastError):

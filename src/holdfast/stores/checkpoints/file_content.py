@@ -1,4 +1,4 @@
-"""Read one file as it is: whole and steady, or not at all."""
+"""Read one file consistently, or say why it cannot be captured."""
 
 from __future__ import annotations
 

@@ -1,19 +1,19 @@
-"""Find checkpoints: all, those of a project, the one that an id stands for."""
+"""Find checkpoints and projects: all of them, those of a project, the one that an id names."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from holdfast.errors import DamageError, UnknownCheckpointError
+from holdfast.errors import DamageError, GitFailedError, UnknownCheckpointError
 from holdfast.model.checkpoint import SHORTEST_PREFIX, Checkpoint, Project
-from holdfast.stores.checkpoints.checkpoint_commit import order_of, parse
+from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse, shown_refs
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, recorded, state_of
 from holdfast.stores.checkpoints.repository import REFS, Layout, opened
 from holdfast.stores.git.commits import read_commit
-from holdfast.stores.git.program import GitFailedError
+from holdfast.stores.git.refs import each_ref
 from holdfast.stores.git.trees import Trees
 
 _ID_DIGITS = 40
@@ -24,29 +24,11 @@ _FIELDS = "%(refname)%00%(objectname)%00%(tree)%00%(contents)%00"
 _MILLISECONDS = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointRef:
-    """A checkpoint by its ref alone: `order` is its time in milliseconds."""
-
-    ref: str
-    project: str
-    order: int
-    commit: str
-
-
-def refs(layout: Layout, project: str | None = None) -> list[CheckpointRef]:
-    """Every checkpoint's ref, the newest first. No commit is read."""
+def refs(layout: Layout) -> list[Ref]:
+    """Every checkpoint's reference, the newest first. No commit is read."""
     if not layout.exists():
         return []
-    pattern = REFS if project is None else f"{REFS}{project}/"
-    said = layout.git().run("for-each-ref", "--format=%(refname) %(objectname)", pattern)
-    found = [_ref(*line.split(" ")) for line in said.output.decode().splitlines()]
-    return sorted(found, key=lambda one: (one.order, one.ref), reverse=True)
-
-
-def _ref(name: str, commit: str) -> CheckpointRef:
-    project = name.removeprefix(REFS).partition("/")[0]
-    return CheckpointRef(ref=name, project=project, order=order_of(name), commit=commit)
+    return sorted(shown_refs(layout), key=lambda ref: (ref.order, ref.path), reverse=True)
 
 
 def checkpoints(layout: Layout, project: str | None = None) -> Sequence[Checkpoint]:
@@ -91,36 +73,35 @@ def _at_once(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, st
 def _one_by_one(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, str]]:
     """The same, without those that are damaged."""
     trees = Trees(opened(layout))
-    said = layout.git().run("for-each-ref", "--format=%(refname) %(objectname)", *patterns)
-    for line in said.output.decode().splitlines():
-        ref, commit = line.split(" ")
+    for ref, commit in each_ref(layout.git(), *patterns):
         with contextlib.suppress(DamageError):
-            yield ref, commit, *read_commit(trees, commit)
+            found = read_commit(trees, commit)
+            yield ref, commit, found.tree, found.message
 
 
 def get(layout: Layout, prefix: str) -> Checkpoint:
     """The one checkpoint whose id begins so."""
     check_prefix(prefix)
     matches = _matching(layout, prefix)
-    if len({one.commit for one in matches}) > 1:
-        shown = ", ".join(one.commit[:12] for one in matches[:_SHOWN_MATCHES])
+    if len({one.checkpoint for one in matches}) > 1:
+        shown = ", ".join(one.checkpoint[:12] for one in matches[:_SHOWN_MATCHES])
         more = len(matches) - _SHOWN_MATCHES
         shown += f" and {more} more" if more > 0 else ""
         raise UnknownCheckpointError(
             f"{len(matches)} checkpoints have ids that begin with {prefix!r}: {shown}.",
             hint="Give more digits of the one you mean.",
         )
-    for _, found in _read(layout, matches[0].ref):
+    for _, found in _read(layout, matches[0].path):
         return found
-    _matching(layout, matches[0].commit)  # dropped between the two looks, it is not damaged
+    _matching(layout, matches[0].checkpoint)  # dropped between the two looks, it is not damaged
     raise DamageError(
-        f"The checkpoint {matches[0].commit} is damaged: its commit cannot be read.",
+        f"The checkpoint {matches[0].checkpoint} is damaged: its commit cannot be read.",
         hint="Run `holdfast checkpoints verify`.",
     )
 
 
-def _matching(layout: Layout, prefix: str) -> Sequence[CheckpointRef]:
-    matches = [one for one in refs(layout) if one.commit.startswith(prefix)]
+def _matching(layout: Layout, prefix: str) -> Sequence[Ref]:
+    matches = [one for one in refs(layout) if one.checkpoint.startswith(prefix)]
     if not matches:
         raise UnknownCheckpointError(
             f"No checkpoint has an id that begins with {prefix!r}.",
@@ -141,7 +122,7 @@ def check_prefix(prefix: object) -> None:
 
 def projects(layout: Layout, *, stale_before: float | None) -> Sequence[Project]:
     """Projects that have checkpoints, the one used last first."""
-    by_project: dict[str, list[CheckpointRef]] = {}
+    by_project: dict[str, list[Ref]] = {}
     for ref in refs(layout):
         by_project.setdefault(ref.project, []).append(ref)
     records = recorded(layout)
@@ -157,7 +138,7 @@ def _record(
     layout: Layout,
     records: dict[str, ProjectRecord],
     project: str,
-    held: Sequence[CheckpointRef],
+    held: Sequence[Ref],
 ) -> ProjectRecord | None:
     """The project's record, or what its checkpoints say when that is lost."""
     touched = held[0].order / _MILLISECONDS

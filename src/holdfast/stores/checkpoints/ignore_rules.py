@@ -1,4 +1,8 @@
-"""What no checkpoint captures unless the project's own rules ask for it (`!name`)."""
+"""The default excludes, and which names all ignore rules together leave out.
+
+git itself answers that question, so the answer is always git's. A project's own rules can include
+a name again (`!name`).
+"""
 
 from __future__ import annotations
 

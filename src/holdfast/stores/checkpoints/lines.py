@@ -1,4 +1,4 @@
-"""Count the lines that came and went."""
+"""Count inserted and deleted lines in process."""
 
 from __future__ import annotations
 

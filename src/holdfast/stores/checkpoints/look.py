@@ -84,7 +84,7 @@ class Found:
 
 @dataclass(slots=True, kw_only=True)
 class Looked:
-    """What a look saw: how to patch the last tree, and what its record beside must say."""
+    """What a look saw: how to patch the last tree, and the permissions for its record."""
 
     walked: Walked
     whole: bool
@@ -117,7 +117,7 @@ def find_all(seeing: Seeing) -> Found:
             )
         dirty: set[bytes] = set()
         if process is not None and _has_pipe_for_attributes(seeing, walked):
-            process.kill()  # git waits for ever to read it
+            process.kill()  # git would wait forever to read it
             dirty = seeing.index.known()
         elif process is not None:
             dirty = seeing.index.finish_look(process)
@@ -160,7 +160,7 @@ def _unsure(seeing: Seeing, walked: Walked, paths: Iterable[bytes]) -> list[byte
 
 
 def find_all_again(seeing: Seeing, tree: str) -> Found:
-    """The same, with a private index made anew: for one that is missing or damaged."""
+    """The same after rebuilding the private index, which is missing or damaged."""
     seeing.index.rebuild(tree)
     return find_all(seeing)
 

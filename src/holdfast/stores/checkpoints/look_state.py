@@ -1,8 +1,9 @@
-"""What the last look knew: so that the next one asks only what may have changed.
+"""What the last look knew, so that the next look only checks what may have changed.
 
-Nothing here needs to survive. A state that is lost, torn or out of step makes the next look slower,
-and never wrong; so it is written without flushing, and what every checkpoint writes in place: a new
-file under an old name makes some file systems wait for the disk. A digest tells a torn one.
+None of it has to survive. A lost, torn or outdated state makes the next look slower, never wrong.
+So it is written without flushing, and the part that every checkpoint writes is overwritten in
+place: renaming a new file over an old one makes some file systems wait for the disk. A digest
+detects a torn write.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from holdfast.stores.files import PRIVATE_FILE, open_regular, read_file, storage
 from holdfast.stores.git.trees import path_bytes, path_text
 
 #: Of a directory: a digest of its names, and one of the ignore rules that hold in it.
-Seen = tuple[str, str]
-Listing = Mapping[bytes, Seen]
+FolderDigests = tuple[str, str]
+Listing = Mapping[bytes, FolderDigests]
 
 _FORMAT = 1
 _STATE, _LISTING = "state.json", "listing"
@@ -64,7 +65,7 @@ class State:
 
 
 def read_state(folder: Path) -> State:
-    """The state; an empty one when there is none that can be read."""
+    """The state; an empty one when it is missing or unreadable."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         digest, _, text = read_file(folder / _STATE).partition(b"\n")
         data = json.loads(text)

@@ -1,17 +1,16 @@
-"""Older repositories of checkpoints, one for each directory: moved aside, and still readable.
+"""Checkpoint repositories of an older layout, one per directory: moved aside, and still readable.
 
 checkpoints/<16 hex digits>/                      where they were
-checkpoints/legacy-<timestamp>/<16 hex digits>/   where they are after the first use
+checkpoints/legacy-<timestamp>/<16 hex digits>/   where they are after the first take
 
-Each is a git repository with a file HERMES_WORKDIR that names the directory it is about. Nothing in
-them is ever changed.
+Each is a git repository with a file HERMES_WORKDIR that names its directory. Nothing in them is
+ever changed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,20 +21,22 @@ from holdfast.model.checkpoint import Captured, Checkpoint
 from holdfast.stores.checkpoints.content import Beside
 from holdfast.stores.checkpoints.finder import check_prefix
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, OLDER_REPOSITORY, Layout
-from holdfast.stores.files import make_private_dir, read_file, storage_errors, sync_dir, version_of
+from holdfast.stores.files import (
+    allocated_below,
+    make_private_dir,
+    read_file,
+    storage_errors,
+    sync_dir,
+    version_of,
+)
+from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.object import Kind
-from holdfast.stores.git.object_files import allocated_below
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.refs import is_id, read_reference
 from holdfast.stores.git.trees import Trees, path_text
 
 WORKDIR = "HERMES_WORKDIR"
 _SIGNS = ("HEAD", "objects", WORKDIR)
-_PARENT = re.compile(rb"parent ([0-9a-f]{40})\n")
-_COMMIT = re.compile(
-    rb"tree (?P<tree>[0-9a-f]{40})\n(?P<parents>(?:parent [0-9a-f]{40}\n)*)"
-    rb"author [^\n]*\ncommitter [^\n]* (?P<time>\d{1,12}) [-+]\d{4}\n"
-)
 _SECOND = 1_000_000_000
 _TIMESTAMP = "%Y%m%d-%H%M%S"
 
@@ -227,19 +228,18 @@ def _checkpoints(legacy: LegacyRepository) -> Iterator[Checkpoint]:
             continue
         seen.add(commit)
         with contextlib.suppress(DamageError):
-            raw = trees.raw(bytes.fromhex(commit), Kind.COMMIT)
-            found = _COMMIT.match(raw)
-            if found is None:
+            found = read_commit(trees, commit)
+            if found.committed is None:
                 continue
             yield Checkpoint(
                 id=commit,
                 project=legacy.project,
                 workdir=legacy.workdir,
-                time=float(found["time"]),
-                reason=raw.partition(b"\n\n")[2].decode("utf-8", "replace").strip(),
-                tree=found["tree"].decode("ascii"),
+                time=found.committed,
+                reason=found.message.strip(),
+                tree=found.tree,
             )
-            waiting += [parent.decode("ascii") for parent in _PARENT.findall(found["parents"])]
+            waiting += found.parents
 
 
 def _head(repository: Path) -> Iterator[str]:
@@ -254,13 +254,13 @@ def _head_time(repository: Path) -> Iterator[float]:
     with contextlib.suppress(StorageError, DamageError):
         trees = Trees(opened_at(repository))
         for commit in _head(repository):
-            found = _COMMIT.match(trees.raw(bytes.fromhex(commit), Kind.COMMIT))
+            found = read_commit(trees, commit).committed
             if found is not None:
-                yield float(found["time"])
+                yield found
 
 
 def _in(folder: Path) -> Iterator[Path]:
-    """The repositories that lie directly in a folder. Links are none of ours."""
+    """The repositories that lie directly in a folder. Symlinks do not count."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
             if OLDER_REPOSITORY.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):

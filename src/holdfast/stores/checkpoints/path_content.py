@@ -1,4 +1,8 @@
-"""What stands at a path, and how something else is put there, through a directory's descriptor."""
+"""What is at a path, and how to put something else there, through a directory descriptor.
+
+Two kinds of rename lose nothing: one never replaces a file, the other exchanges two names. Only
+Linux has them, and not on every file system, so callers have a fallback.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from dataclasses import dataclass
 from holdfast.model.checkpoint import Entry
 from holdfast.stores.files import PRIVATE_FILE, write_all
 
-# Without O_NONBLOCK, opening a fifo that has just taken a file's place would wait for ever.
+# Without O_NONBLOCK, opening a fifo that has just taken a file's place would block forever.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
@@ -30,7 +34,7 @@ class ChangedError(OSError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class PathState:
     """What stands at a path. `oid` is "" for what has no content, or none that can be read."""
 
     status: os.stat_result
@@ -44,7 +48,7 @@ class Seen:
             return False
         return entry.is_link or stat.S_IMODE(self.status.st_mode) == entry.permissions
 
-    def is_same_as(self, other: Seen) -> bool:
+    def is_same_as(self, other: PathState) -> bool:
         """Whether type, permissions and content are the same, whatever its times."""
         return (self.status.st_mode, self.oid) == (other.status.st_mode, other.oid)
 
@@ -68,29 +72,29 @@ def opened(name: bytes, fd: int, flags: int) -> Iterator[int]:
         os.close(file)
 
 
-def seen_at(name: bytes, fd: int, *, size: int | None = None) -> Seen:
+def state_at(name: bytes, fd: int, *, size: int | None = None) -> PathState:
     """What stands at a name. With `size`, a file of another size is not read: it differs."""
     status = os.stat(name, dir_fd=fd, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
-        return Seen(status=status, oid=link_id(os.readlink(name, dir_fd=fd)))
+        return PathState(status=status, oid=link_id(os.readlink(name, dir_fd=fd)))
     if stat.S_ISREG(status.st_mode) and size in (None, status.st_size):
         return read_file(name, fd, status)
-    return Seen(status=status)
+    return PathState(status=status)
 
 
-def read_file(name: bytes, fd: int, status: os.stat_result) -> Seen:
+def read_file(name: bytes, fd: int, status: os.stat_result) -> PathState:
     """What a file holds; `status` is what was seen of it just before."""
     try:
         with opened(name, fd, READ) as file:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
-                return Seen(status=status)
+                return PathState(status=status)
             digest = hashlib.sha1(b"blob %d\0" % status.st_size, usedforsecurity=False)
             while chunk := os.read(file, _CHUNK):
                 digest.update(chunk)
     except PermissionError:
-        return Seen(status=status)
-    return Seen(status=status, oid=digest.hexdigest())
+        return PathState(status=status)
+    return PathState(status=status, oid=digest.hexdigest())
 
 
 def link_id(data: bytes) -> str:
@@ -108,7 +112,7 @@ def write_file(
         os.fsync(file)
 
 
-def owner_for(fd: int, over: Seen | None) -> tuple[int, int] | None:
+def owner_for(fd: int, over: PathState | None) -> tuple[int, int] | None:
     """Whose a new file must be, where that is not us anyway: root works in others' projects."""
     if os.geteuid() != 0:
         return None
@@ -116,7 +120,7 @@ def owner_for(fd: int, over: Seen | None) -> tuple[int, int] | None:
     return (status.st_uid, status.st_gid)
 
 
-def expect(name: bytes, fd: int, seen: Seen | None) -> None:
+def expect(name: bytes, fd: int, seen: PathState | None) -> None:
     """Raise unless what stands there is what was seen: flushing a file takes its time."""
     try:
         now = _signature(os.stat(name, dir_fd=fd, follow_symlinks=False))
@@ -144,7 +148,7 @@ def move_to_free(old: bytes, new: bytes, fd: int) -> bool:
 
 
 def exchange(one: bytes, other: bytes, fd: int) -> bool:
-    """Let two names in the directory `fd` change places, at one stroke; False as above."""
+    """Exchange two names in the directory `fd` atomically; False where that cannot be done."""
     return _rename(one, other, fd, _EXCHANGE)
 
 

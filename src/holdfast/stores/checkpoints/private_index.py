@@ -1,7 +1,11 @@
-"""A project's private index: git's memory of what the files looked like, kept warm.
+"""A project's private git index, kept warm, and its compact form at rest.
 
-It is only ever behind the last checkpoint, never ahead of it: an entry gets the content that a
-checkpoint has, and the file's times only if git finds that content in the file.
+The index may be behind the last checkpoint but is never ahead of it: an entry gets the content that
+a checkpoint has, and the file's times only if git finds that content in the file.
+
+An index takes a hundred bytes a file, and every worktree has one. Names and contents are those of a
+tree in the store, so maintenance keeps only times and numbers, a tenth of the size. The next whole
+look restores the full form. An index that cannot be restored is built again, which takes longer.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ _SECOND = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateIndex:
-    """Used under the project's lock only."""
+    """For whoever holds the project's lock."""
 
     git: Git
     folder: Path
@@ -47,11 +51,11 @@ class PrivateIndex:
         return self.folder / "index"
 
     def is_there(self) -> bool:
-        """Whether there is one, awake or at rest."""
+        """Whether there is an index, full or compact."""
         return self.path.exists() or is_at_rest(self.folder)
 
     def wake(self, trees: Trees) -> bool:
-        """Have it in the form that git reads, unless there is none."""
+        """Restore the form that git reads, if there is an index; says whether there is one."""
         wake(self.folder, trees)
         return self.path.exists()
 
@@ -87,7 +91,7 @@ class PrivateIndex:
         return _paths(said.output)
 
     def rebuild(self, tree: str) -> None:
-        """Make it anew for a tree."""
+        """Build it from a tree."""
         self.remove()
         self.unlock()
         self.git.run("read-tree", tree)
@@ -126,7 +130,7 @@ class PrivateIndex:
     def _refresh(self) -> None:
         if self._would_wait():
             return
-        # 1: some files are not what the index says, which is none of our business here.
+        # 1: some files differ from the index, which does not matter here.
         with contextlib.suppress(StorageError):
             self.git.run("update-index", "-q", "--refresh", ok=(0, 1))
         self.unlock()
@@ -138,7 +142,7 @@ def _ends(folder: bytes) -> list[int]:
 
 
 def _index_info(nodes: Mapping[bytes, Node | None]) -> bytes:
-    """Removals first, so that a folder can take the place of a file and the reverse."""
+    """Removals first, so that a folder can replace a file and a file a folder."""
     removed = [path for path, node in nodes.items() if node is None]
     lines: Iterable[bytes] = [b"0 %b\t%b\0" % (_NO_OBJECT.encode(), path) for path in removed]
     set_to = [
@@ -177,7 +181,7 @@ def lay_to_rest(folder: Path, trees: Trees) -> bool:
 
 
 def wake(folder: Path, trees: Trees) -> None:
-    """Make the index again, if there is none and one is at rest."""
+    """Restore the full index from its compact form, if only that is there."""
     path, resting = folder / "index", folder / _RESTING
     if not resting.exists():
         return

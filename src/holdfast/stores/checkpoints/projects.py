@@ -1,5 +1,6 @@
-"""What is known of a project beside its checkpoints: where it is, when it was used, names, pins.
+"""Projects: which directories may have checkpoints, and the record of each project.
 
+A record holds where the project is, when it was last used, and names and pins of its checkpoints.
 Whoever writes a record holds the project's lock.
 """
 
@@ -53,7 +54,7 @@ class ProjectRecord:
 
 
 def read_record(layout: Layout, project: str) -> ProjectRecord | None:
-    """The record, or None when there is none that can be read: it can be made anew."""
+    """The record; None when it is missing or unreadable. The next take writes it again."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         return _from_json(project, json.loads(read_file(_path(layout, project))))
     return None

@@ -1,12 +1,12 @@
-"""Giving back what no checkpoint holds.
+"""Give back the space of objects that no checkpoint holds.
 
-Everybody who uses the store shares its lock; what removes objects has it alone, or writers would
-lose what they just wrote. The long part, packing, removes nothing, so it is done beside them: first
-a pack of everything, marked to stay; then, alone, a small one of what came since, and what is in
-neither goes.
+Everybody who uses the store shares its lock. Removing objects needs the exclusive lock, or writers
+would lose what they just wrote. Packing takes long but removes nothing, so it runs under the shared
+lock: first one pack of everything, marked to stay; then, exclusively, a small pack of what came
+since, and objects in neither pack go.
 
-A checkpoint leaves its objects whole and quickly compressed. A pack of everything finds what they
-have in common, which takes long, so it is remembered which packs came of that.
+A checkpoint stores its objects whole and quickly compressed. Packing everything finds deltas, which
+takes long, so the store remembers which packs are already packed well.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.errors import BusyError, StorageError
+from holdfast.errors import BusyError, GitFailedError, StorageError
 from holdfast.model.checkpoint_inventory import index_root
 from holdfast.model.units import format_bytes
 from holdfast.stores import lock
@@ -35,16 +35,15 @@ from holdfast.stores.checkpoints.repository import (
 )
 from holdfast.stores.checkpoints.sizes import Measured, measure
 from holdfast.stores.checkpoints.space import (
-    PACKING_CONFIG,
     most_for_packs,
     most_for_takes,
     store_bytes,
     weigh,
 )
 from holdfast.stores.checkpoints.sweep import sweep
-from holdfast.stores.files import read_file, replace, storage_errors
-from holdfast.stores.git.object_files import allocated_below, note_well_packed, object_files
-from holdfast.stores.git.program import GitFailedError
+from holdfast.stores.files import allocated_below, read_file, replace, storage_errors
+from holdfast.stores.git.object_files import note_well_packed, object_files
+from holdfast.stores.git.program import PACKING_CONFIG
 from holdfast.stores.git.trees import Trees
 
 #: A pack of everything is worth making for so much garbage, so many single objects or packs.
@@ -80,8 +79,8 @@ def reclaim(
 ) -> Reclaimed:
     """Remove everything that no checkpoint, undo copy or private index holds.
 
-    Packs are made anew when that is worth it; with `thorough`, whenever it frees anything. `limit`
-    is the cap of the store: twice that is never exceeded meanwhile.
+    Packs are rewritten when that is worth it; with `thorough`, whenever it frees anything. `limit`
+    is the cap of the store; a run never exceeds twice the cap.
     """
     check(layout)  # before anything is cleared: a link could lead out of the store
     before = allocated_below(layout.folder)
@@ -145,7 +144,7 @@ def _without_greedy_indexes(layout: Layout, measured: Measured, holder: str) -> 
 
 
 def unlock(layout: Layout, *, holder: str) -> None:
-    """Remove locks of git's that killed processes left: git itself waits for them for ever."""
+    """Remove lock files of git that killed processes left: git would fail on them forever."""
     with alone(layout, holder=holder):
         _remove(layout, _locks(layout))
 
@@ -162,7 +161,7 @@ class _Packed:
 def _pack(
     layout: Layout, measured: Measured, packing: contextlib.ExitStack, limit: int | None
 ) -> tuple[_Packed | None, str]:
-    """Make a pack of everything, or say why there is none."""
+    """Make a pack of everything, or say why that was not possible."""
     try:
         packing.enter_context(_packing(layout))
         with used(layout):
@@ -212,7 +211,7 @@ def _is_anything(measured: Measured) -> bool:
 
 def _has_room(layout: Layout, needed: int, limit: int | None) -> bool:
     if limit is not None:
-        # Takes go on meanwhile, up to a limit of their own.
+        # Takes go on, up to a limit of their own.
         taken = max(store_bytes(layout), most_for_takes(limit))
         if taken + needed > most_for_packs(limit):
             return False

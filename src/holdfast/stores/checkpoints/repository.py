@@ -1,4 +1,4 @@
-"""The bare repository on disk: where things lie, how it is made, opened and locked."""
+"""The bare repository on disk: where things are, how to open and lock it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restores as a store offers them: each part under the locks that it needs."""
+"""Restores as the store offers them, each step under the locks that it needs."""
 
 from __future__ import annotations
 

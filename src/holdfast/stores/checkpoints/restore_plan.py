@@ -1,6 +1,6 @@
-"""What a restore would do: the difference between two trees, in the order in which it is done.
+"""What a restore would do: the difference between two trees, in the order of the steps.
 
-Pure. What the old tree does not hold is never in a plan, so it is never touched.
+Pure. A plan never contains a path that the old tree does not hold, so such a path is never touched.
 """
 
 from __future__ import annotations

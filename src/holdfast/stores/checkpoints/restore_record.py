@@ -1,8 +1,8 @@
-"""What is known of a project's restores: the one under way, and the latest.
+"""Records of a project's restores: the one under way, and the latest.
 
-The record of the one under way is there before its first change and until its last: whoever has
-the project's lock and finds one knows that a restore was cut short. The record of the latest tells
-which checkpoints undo needs.
+The first is on disk from before the first change until after the last: whoever holds the project's
+lock and finds one knows that a restore was interrupted. The second says which checkpoints undo
+needs.
 """
 
 from __future__ import annotations

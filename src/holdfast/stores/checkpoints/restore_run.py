@@ -1,8 +1,8 @@
-"""Carry out the steps of a restore on a working tree, or foresee what they would leave alone.
+"""Carry out the steps of a restore on a working tree, or predict what they would leave alone.
 
-Each step looks first. What is as the old tree says is changed; what is as the new one says was done
-already, by a run that was killed; anything else is nobody's but the user's: it stays and is named.
-So a run can be repeated, and run backwards, at any point.
+Each step looks first. A path that is as the old tree says is changed. A path that is as the new
+tree says was already done by a killed run. Anything else is the user's: it stays and is reported.
+So a run can be repeated or reversed at any point.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.model.checkpoint import Change, ChangeKind, NotCaptured
-from holdfast.stores.checkpoints.path_content import ChangedError, Seen
+from holdfast.stores.checkpoints.path_content import ChangedError, PathState
 from holdfast.stores.checkpoints.restore_plan import Modes, Steps, above
 from holdfast.stores.checkpoints.working_tree import NO_WAY, WorkingTree
 from holdfast.stores.files import PRIVATE_DIR
@@ -242,7 +242,7 @@ class RestoreRun:
 
     # --- What stays -------------------------------------------------------------------------------
 
-    def _keep(self, change: Change, seen: Seen) -> None:
+    def _keep(self, change: Change, seen: PathState) -> None:
         why = self._uncaptured.get(change.path)
         if why is None and seen.is_directory:
             why = NOT_EMPTY

@@ -1,4 +1,7 @@
-"""The two trees of a restore, only as far as they differ: what is alike costs nothing to leave."""
+"""Which part of two trees a restore is about, and what it must not delete.
+
+Only what differs is read. A file that the target lacks only because it was never captured stays.
+"""
 
 from __future__ import annotations
 

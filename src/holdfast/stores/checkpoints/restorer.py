@@ -1,13 +1,12 @@
-"""Restore: bring a project from the tree of one checkpoint to that of another.
+"""Restore a project from the tree of one checkpoint to the tree of another.
 
-The one it comes from is a safety checkpoint of the present state, so that everything that is
-changed or deleted can come back. What that does not hold is not touched. Two further rules:
+The starting point is a safety checkpoint of the present state, so everything that is changed or
+deleted can come back. What the safety checkpoint does not hold is not touched. Two more rules:
 
-- a record is on the disk before the first change, and goes after the last one is;
-- what is neither as the one checkpoint says nor as the other stays, and is named.
+- a record is on disk before the first change and until after the last;
+- a path that is neither as the one checkpoint says nor as the other stays, and is reported.
 
-So a restore that was cut short is finished by doing it again, and any restore is undone by doing
-it the other way round.
+So repeating an interrupted restore finishes it, and reversing the two checkpoints undoes it.
 """
 
 from __future__ import annotations
@@ -71,13 +70,13 @@ class Restorer:
     def load(self, checkpoint: str) -> Checkpoint:
         """A checkpoint by its whole id, even one that made room for another meanwhile."""
         try:
-            tree, message = read_commit(self._trees, checkpoint)
+            found = read_commit(self._trees, checkpoint)
         except (DamageError, ValueError):
             raise UnknownCheckpointError(
                 f"There is no checkpoint {checkpoint} any more.",
                 hint="`holdfast checkpoints list` shows those that there are.",
             ) from None
-        return parse(checkpoint, tree, message)
+        return parse(found.id, found.tree, found.message)
 
     def check(self, target: Checkpoint, safety: Checkpoint, paths: Sequence[str]) -> None:
         """Raise `UsageError` for paths that cannot be restored."""

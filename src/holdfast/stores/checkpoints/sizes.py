@@ -1,7 +1,7 @@
-"""What checkpoints take on the disk, and how they share it: one walk of the object graph.
+"""What checkpoints take on disk and how they share it, from one walk of the object graph.
 
-Asking git about each checkpoint takes half a minute for five hundred of them; this takes a second,
-and its answer is what a reclaim really frees.
+Asking git about each of five hundred checkpoints takes half a minute. This takes a second, and the
+answer is what a reclaim really frees.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, state_of
 from holdfast.stores.checkpoints.repository import Layout
-from holdfast.stores.files import read_file
+from holdfast.stores.files import allocated_below, read_file
 from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.index_file import index_objects
 from holdfast.stores.git.object import Kind
-from holdfast.stores.git.object_files import ObjectFiles, allocated_below, object_files
+from holdfast.stores.git.object_files import ObjectFiles, object_files
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.pack import index_oids
 from holdfast.stores.git.trees import TREE_ENTRY, Trees
@@ -129,7 +129,7 @@ def _listed(pack: Path) -> Iterator[bytes]:
 
 
 def _indexes(layout: Layout) -> Iterator[tuple[str, Sequence[bytes]]]:
-    """What the private indexes hold. A damaged one holds nothing: it is made anew."""
+    """What the private indexes hold. A damaged one holds nothing: it is rebuilt."""
     with contextlib.suppress(FileNotFoundError):
         for folder in sorted((layout.store / "worktrees").iterdir()):
             with contextlib.suppress(DamageError, OSError):
@@ -168,7 +168,7 @@ class _Graph:
             return
         self._read.add(node)
         try:
-            tree = bytes.fromhex(read_commit(self._trees, oid.hex())[0])
+            tree = bytes.fromhex(read_commit(self._trees, oid.hex()).tree)
         except DamageError:
             self._damaged.add(node)
             return
@@ -290,13 +290,13 @@ def in_use(layout: Layout, project: str) -> frozenset[str]:
 
 def items(
     layout: Layout,
-    trees: Trees,
+    objects: Objects,
     refs: Sequence[Ref],
     records: Mapping[str, ProjectRecord],
     weights: Weights,
 ) -> Iterator[Item]:
     """Each checkpoint once, also one that cannot be read: it takes room like any other."""
-    what_if = weights.what_if()
+    trees, what_if = Trees(objects), weights.what_if()
     used_in = functools.cache(lambda project: in_use(layout, project))
     for ref in {ref.checkpoint: ref for ref in refs}.values():
         record = records.get(ref.project)
@@ -316,6 +316,7 @@ def items(
 
 def _session(trees: Trees, checkpoint: str) -> str:
     try:
-        return parse(checkpoint, *read_commit(trees, checkpoint)).session or ""
+        found = read_commit(trees, checkpoint)
+        return parse(found.id, found.tree, found.message).session or ""
     except DamageError:
         return ""

@@ -1,11 +1,11 @@
-"""What the checkpoint folder takes on the disk, answered fast enough for the end of every take.
+"""What the checkpoint folder takes on disk, fast enough for the end of every take; and tidying up.
 
-Packs are where bytes arrive. There are about two dozen of them (`tidying`), so their folder is read
-each time, and what other processes just wrote counts. Everything else (private indexes, references,
-records) grows slowly: it is weighed when a project gets its first checkpoint and whenever the store
-was brought back within its bounds, and remembered in the file `weighed`.
+Bytes arrive in packs. There are about two dozen, because `tidy` joins them, so their folder is read
+each time and counts what other processes just wrote. Everything else (private indexes, references,
+records) grows slowly: it is measured when a project gets its first checkpoint and whenever the
+store was brought back within its bounds, and cached in the file `weighed`.
 
-Archives of older layouts do not count here: they wait for the user, and no take makes them grow.
+Archives of older layouts do not count: they wait for the user, and no take makes them grow.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError
 from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name
-from holdfast.stores.files import PRIVATE_FILE, read_file, storage_errors
-from holdfast.stores.git.object_files import allocated_below
+from holdfast.stores.files import PRIVATE_FILE, allocated_below, read_file, storage_errors
 from holdfast.stores.git.pack_writer import join
+from holdfast.stores.git.program import PACKING_CONFIG
 
 _WEIGHED = "weighed"
 _ROOM_LOCK = "room.lock"
@@ -38,7 +38,6 @@ _PART = 10
 #: Beyond so many, looking for an object takes noticeably longer, and each takes a whole block.
 MOST_LOOSE = 2_000
 MOST_PACKS = 24
-PACKING_CONFIG = {"repack.writeBitmaps": "false", "pack.compression": "-1"}
 
 #: git fans objects out by the first byte of their id, evenly: one folder tells of all.
 _FOLDERS = 256
@@ -99,8 +98,8 @@ def is_over(layout: Layout, limit: int, total: int | None = None) -> bool:
 
 
 def pack_bytes(layout: Layout) -> int:
-    """Whatever lies beside the packs counts too: somebody may be writing one. Lengths are counted,
-    because blocks may be known only once they are written."""
+    """Every file in the folder counts: another process may be writing a pack. Lengths are counted,
+    because the file system may allocate blocks late."""
     folder, total = str(layout.packs), 0
     try:
         names = os.listdir(folder)  # noqa: PTH208 - every take does this: names are enough
@@ -110,7 +109,7 @@ def pack_bytes(layout: Layout) -> int:
         try:
             total += -(-os.lstat(f"{folder}/{name}").st_size // _BLOCK) * _BLOCK
         except FileNotFoundError:
-            continue  # it went meanwhile
+            continue  # just removed
     return total
 
 

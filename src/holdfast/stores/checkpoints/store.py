@@ -1,4 +1,4 @@
-"""The checkpoint store: one bare git repository for all projects of a home."""
+"""The whole checkpoint store: one bare git repository for all projects of a home."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ class ShadowGitStore(CheckpointWriter):
 
     @contextmanager
     def _with_rules(self) -> Iterator[Layout]:
-        """A store that git can ask for the excludes. Where there is none yet, looking makes none:
-        an empty one that goes again answers as well."""
+        """A store that git can read the excludes from. Looking does not create it: a temporary
+        store gives the same answer."""
         if self.layout.exists():
             self.prepare()
             yield self.layout
             return
         with TemporaryDirectory(prefix="holdfast-") as folder:
             layout = Layout(folder=Path(folder) / self.layout.folder.name)
-            prepare(layout, self._how.excludes)
+            prepare(layout, self.how.excludes)
             yield layout
 
     def list(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
@@ -75,6 +75,10 @@ class ShadowGitStore(CheckpointWriter):
             return finder.checkpoints(self.layout, project)
 
     def get(self, prefix: str) -> Checkpoint:
+        return self._stored(prefix)
+
+    def _stored(self, prefix: str) -> Checkpoint:
+        """A checkpoint of this store itself, whatever else `get` of a subclass finds."""
         finder.check_prefix(prefix)
         with self.reading():
             return finder.get(self.layout, prefix)
@@ -107,7 +111,7 @@ class ShadowGitStore(CheckpointWriter):
             return finder.projects(self.layout, stale_before=stale_before)
 
     def secure(self, target: str, *, paths: Sequence[str] | None = None, now: float) -> str:
-        checkpoint = self.get(target)
+        checkpoint = self._stored(target)
         wanted = restore.inside(checkpoint, paths)
         begun = restore.cut_short(self.layout, checkpoint, wanted)
         if begun is not None:
@@ -119,7 +123,7 @@ class ShadowGitStore(CheckpointWriter):
 
     def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Preview:
         with self.reading():  # what a look finds is held by nothing else
-            checkpoint = self.get(target)
+            checkpoint = self._stored(target)
             workdir = Path(checkpoint.workdir)
             present = self.look(workdir) if os.path.lexists(workdir) else None
             return restore.preview(self.layout, checkpoint, present, paths)

@@ -1,11 +1,11 @@
-"""Giving space back where there is no room for a second copy of the store.
+"""Give space back where there is no room for a second copy of the store.
 
-A pack of everything needs as much room again. Here a few packs at a time are copied without what
-nothing holds, and the old ones go; a pack of which nothing is held goes at once. So a store near
-its cap never takes more than twice that while it is made smaller.
+Packing everything needs as much room again. A sweep copies a few packs at a time without
+unreferenced objects and then removes the old packs; a pack without referenced objects goes at once.
+So a store near its cap never takes more than twice the cap.
 
-Takes go on while a pack is written. Only the removal has the store alone, and looks again first:
-somebody may have begun to use an object that nothing held a moment ago.
+Takes go on while a pack is written. Only the removal is exclusive, and it checks again first: an
+object that nothing referenced a moment ago may be in use by then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.repository import Layout, alone, opened, used
 from holdfast.stores.checkpoints.sizes import held_objects
 from holdfast.stores.checkpoints.space import (
-    PACKING_CONFIG,
     most_for_packs,
     most_for_takes,
     most_on_disk,
@@ -31,10 +30,11 @@ from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.git.object_files import note_also_well_packed, object_files
 from holdfast.stores.git.pack import index_oids
 from holdfast.stores.git.pack_writer import remove_pack
+from holdfast.stores.git.program import PACKING_CONFIG
 
 #: Less than this in a pack is not worth a copy of the rest.
 _LEAST_GARBAGE = 4_096
-#: What the two files of a pack take beside their objects, rounded up to whole blocks.
+#: What the two files of a pack take besides their objects, rounded up to whole blocks.
 _PACK_OVERHEAD = 3 * 4_096
 #: More rounds than a store has packs.
 _ROUNDS = 64
@@ -86,7 +86,7 @@ def _round(layout: Layout, limit: int, holder: str, *, compare: bool) -> bool:
 
 
 def _alone_round(layout: Layout, limit: int, holder: str) -> bool:
-    """A pack that is too large to be copied beside takes. Nothing is compared: others wait."""
+    """Copy a pack that is too large to copy while takes go on. Others wait, so no deltas."""
     with alone(layout, holder=holder):
         worth = [each for each in _parts(layout) if each.garbage >= _LEAST_GARBAGE]
         smallest = min(worth, key=lambda each: each.needed_bytes, default=None)
@@ -104,7 +104,7 @@ def _room_alone(layout: Layout, limit: int, size: int) -> int:
     below twice the cap.
 
     A store above what takes may use, or a pack above the cap, is of a time when the cap was higher.
-    Then only the disk says how far to go, or it would stay as it is for ever."""
+    Then only the disk says how far to go, or the store would never get smaller."""
     taken, free = store_bytes(layout), _free(layout)
     if taken > most_for_takes(limit) or size > limit:
         return free

@@ -1,4 +1,9 @@
-"""What is asked of a look, and what it saw."""
+"""Take a checkpoint: look, write the objects, write the reference, keep the private index warm.
+
+Write-order rule: objects are flushed before the reference that makes them a checkpoint, and the
+private index comes after the reference. A kill anywhere leaves a whole checkpoint or none, and an
+index that is at most behind, which the next look notices.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from holdfast.errors import DamageError, StorageError
+from holdfast.errors import DamageError, GitFailedError, StorageError
 from holdfast.model.checkpoint import Capturing, Lines, NotCaptured, Sight, TakeOutcome, Taking
 from holdfast.stores.checkpoints import look_state as states
 from holdfast.stores.checkpoints.checkpoint_commit import (
@@ -39,7 +44,7 @@ from holdfast.stores.checkpoints.walk import parent
 from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.pack_writer import Limited, Pack
-from holdfast.stores.git.program import EXCLUDES, Git, GitFailedError
+from holdfast.stores.git.program import EXCLUDES, Git
 from holdfast.stores.git.refs import NewReference
 from holdfast.stores.git.trees import EMPTY, TREE, Node, Trees, path_text
 
@@ -61,7 +66,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class StoredLook:
     """A working tree that was looked at and is in the store."""
 
     base: Base | None
@@ -138,7 +143,7 @@ class Taker:
             self._objects.flush()
         return Sight(tree=seen.root.hex(), not_captured=seen.not_captured, rules=seen.standing)
 
-    def _seen(self, paths: Sequence[bytes] | None) -> Seen:
+    def _seen(self, paths: Sequence[bytes] | None) -> StoredLook:
         self._index.unlock()
         state = states.read_state(self._folder)
         base = find_base(self._trees, self._layout, self._project)
@@ -150,7 +155,7 @@ class Taker:
             # What the last checkpoint has lost cannot be built upon: start over without it.
             return self._look(None, State(), None)
 
-    def _look(self, base: Base | None, state: State, paths: Sequence[bytes] | None) -> Seen:
+    def _look(self, base: Base | None, state: State, paths: Sequence[bytes] | None) -> StoredLook:
         if base is None:
             state, listed = State(), states.NOTHING_LISTED
             self._index.remove()
@@ -209,8 +214,8 @@ class Taker:
         except GitFailedError:
             return find_all_again(seeing, tree)
 
-    def _stored(self, seeing: Seeing, found: Found, base: Base | None) -> Seen:
-        """Write what is new: content, trees, the record beside."""
+    def _stored(self, seeing: Seeing, found: Found, base: Base | None) -> StoredLook:
+        """Write what is new: contents, trees, the record of permissions."""
         looked = look(seeing, found, self._objects)
         files = self._trees.patched(seeing.base, looked.patch)
         before = None if base is None else base.content
@@ -219,7 +224,7 @@ class Taker:
         if files != seeing.base:
             differing = self._trees.differing(seeing.base, files)
             changed = {path: (old, new) for path, old, new in differing}
-        return Seen(
+        return StoredLook(
             base=base,
             state=seeing.state,
             listing=seeing.listing,
@@ -233,7 +238,7 @@ class Taker:
             young=carried_young(seeing, looked),
         )
 
-    def _commit(self, order: Order, seen: Seen) -> str:
+    def _commit(self, order: Order, seen: StoredLook) -> str:
         lines = self._lines(seen)
         details = Details(
             project=self._project,
@@ -257,7 +262,7 @@ class Taker:
                 reference.publish()
         return commit
 
-    def _lines(self, seen: Seen) -> Lines | None:
+    def _lines(self, seen: StoredLook) -> Lines | None:
         if seen.looked.size > _BEHIND_BYTES:
             return None
         return count_lines(seen.changed.values(), self._content)
@@ -266,12 +271,12 @@ class Taker:
         new = self._objects.data(blob)
         return self._trees.raw(blob, Kind.BLOB) if new is None else new
 
-    def _keep(self, seen: Seen) -> None:
+    def _keep(self, seen: StoredLook) -> None:
         # The checkpoint is there. What is not remembered makes the next look slower, no more.
         with suppress(StorageError):
             self._remember(seen)
 
-    def _ahead(self, seen: Seen) -> frozenset[bytes]:
+    def _ahead(self, seen: StoredLook) -> frozenset[bytes]:
         """Paths where the index is behind, but for what is gone from a directory whose names were
         just read: if it comes back, they tell."""
         ahead = seen.state.ahead | seen.changed.keys()
@@ -282,7 +287,7 @@ class Taker:
             if parent(path) not in fresh or self._trees.at(seen.files, path) is not None
         )
 
-    def _remember(self, seen: Seen) -> None:
+    def _remember(self, seen: StoredLook) -> None:
         """Write down what this look knew; bring the index up to date if it fell far behind."""
         looked = seen.looked
         state = State(

@@ -1,7 +1,7 @@
-"""Prove that every checkpoint is whole, or name what is damaged and which checkpoints that costs.
+"""Check that every checkpoint is intact, or name the damage and the checkpoints that it affects.
 
-git reads and checks every object; which checkpoints need a damaged one is found in the same graph
-that the sizes are counted in. Nothing is changed.
+git reads and checks every object. The graph that also gives the sizes tells which checkpoints need
+a damaged object. Nothing is changed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from holdfast.errors import DamageError
+from holdfast.errors import DamageError, GitFailedError
 from holdfast.model.verification import Damage, Verification
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs, parse
 from holdfast.stores.checkpoints.content import content_of
@@ -18,16 +18,15 @@ from holdfast.stores.checkpoints.projects import read_record
 from holdfast.stores.checkpoints.repository import Layout, opened, used
 from holdfast.stores.checkpoints.sizes import Measured, measure, root_name
 from holdfast.stores.git.commits import read_commit
-from holdfast.stores.git.fsck import checked, suspects
+from holdfast.stores.git.fsck import Checked, checked, suspects
 from holdfast.stores.git.index_file import index_objects
-from holdfast.stores.git.program import GitFailedError
 from holdfast.stores.git.trees import Trees
 
 _REF = re.compile(r"^error: (refs/holdfast\S*): (.+)$")
 
 
 def verify(layout: Layout) -> Verification:
-    """Look at everything. Others may use the store meanwhile."""
+    """Check everything. Others may use the store while this runs."""
     if not layout.exists():
         return Verification(checkpoints=0)
     with used(layout):
@@ -44,13 +43,10 @@ def verify(layout: Layout) -> Verification:
 def _objects(layout: Layout, refs: Sequence[Ref]) -> Iterator[Damage]:
     found = checked(layout.git())
     yield from _refs(found.lines)
-    yield from found.packs()
     objects = opened(layout)
     suspected = suspects(line for line in found.lines if not _REF.match(line))
     measured = measure(layout, objects, refs, suspects=suspected)
-    yield from damaged_objects(measured, refs)
-    if found.gave_up:
-        yield Damage(kind="store", name=str(layout.store), reason=found.last)
+    yield from object_damage(found, measured, refs, layout.store)
     costly = {one for roots in measured.damaged.values() for one in roots}
     trees = Trees(objects)
     for ref in refs:
@@ -68,9 +64,9 @@ def _refs(lines: Sequence[str]) -> Iterator[Damage]:
 def _beside(trees: Trees, ref: Ref) -> Iterator[Damage]:
     """What is whole may still not be what we write."""
     try:
-        tree, message = read_commit(trees, ref.checkpoint)
-        parse(ref.checkpoint, tree, message)
-        content_of(trees, bytes.fromhex(tree))
+        found = read_commit(trees, ref.checkpoint)
+        parse(found.id, found.tree, found.message)
+        content_of(trees, bytes.fromhex(found.tree))
     except DamageError as error:
         yield Damage(
             kind="object",
@@ -99,7 +95,7 @@ def _indexes(layout: Layout) -> Iterator[Damage]:
             yield Damage(
                 kind="index",
                 name=f"worktrees/{folder.name}/index",
-                reason="damaged; it is made anew by the next checkpoint",
+                reason="damaged; the next checkpoint rebuilds it",
                 harmless=True,
             )
 
@@ -108,8 +104,13 @@ def _listed(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
-def damaged_objects(measured: Measured, refs: Iterable[Ref]) -> Iterator[Damage]:
-    """Each damaged object, with the checkpoints that need it."""
+def object_damage(
+    found: Checked, measured: Measured, refs: Iterable[Ref], store: Path
+) -> Iterator[Damage]:
+    """What git found: damaged packs, damaged objects with the checkpoints that need them, and
+    whether git gave up."""
+    for name, reason in found.packs().items():
+        yield Damage(kind="pack", name=name, reason=reason)
     by_root = {root_name(ref): ref.checkpoint for ref in refs}
     for oid, roots in measured.damaged.items():
         needed = tuple(sorted({by_root[root] for root in roots if root in by_root}))
@@ -120,3 +121,5 @@ def damaged_objects(measured: Measured, refs: Iterable[Ref]) -> Iterator[Damage]
             checkpoints=needed,
             harmless=not needed,
         )
+    if found.gave_up:
+        yield Damage(kind="store", name=str(store), reason=found.last)

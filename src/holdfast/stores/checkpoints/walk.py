@@ -1,8 +1,8 @@
 """Walk a working tree by names: what is new, what is gone, which directories there are.
 
-The times of files are git's part (`index.py`). Names are read again every time, because the times
-of directories cannot be trusted on every file system; a digest of them tells an unchanged
-directory from one to look at.
+git compares the times of files (`private_index`). Names are read every time, because not every file
+system keeps the times of directories right. A digest of the names tells an unchanged directory from
+one to look at.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from holdfast.model.checkpoint import Excluded
 from holdfast.stores.checkpoints.file_content import UNFIT_NAME, Content, read, special
 from holdfast.stores.checkpoints.ignore_rules import Ignoring, digest_of
-from holdfast.stores.checkpoints.look_state import Listing, Seen
+from holdfast.stores.checkpoints.look_state import FolderDigests, Listing
 from holdfast.stores.checkpoints.worktrees import WORKTREE, is_worktree
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.trees import LINK, TREE, Node, Trees, path_text
@@ -25,7 +25,7 @@ RULES = b".gitignore"
 ATTRIBUTES = b".gitattributes"
 UNREADABLE_RULES = "a directory whose .gitignore is no file"
 #: The digest of a directory that could not be listed: no listing is equal to it.
-_UNLISTED: Seen = ("", "")
+_UNLISTED: FolderDigests = ("", "")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Walked:
     `excluded` counts, by directory, the names in it that default excludes leave out."""
 
     directories: dict[bytes, int] = field(default_factory=dict)
-    listing: dict[bytes, Seen] = field(default_factory=dict)
+    listing: dict[bytes, FolderDigests] = field(default_factory=dict)
     fresh: dict[bytes, set[bytes]] = field(default_factory=dict)
     new: set[bytes] = field(default_factory=set)
     gone: set[bytes] = field(default_factory=set)

@@ -1,6 +1,6 @@
-"""Following a directory: which paths may have changed since the last time somebody asked.
+"""Watch a directory: which paths may have changed since the last call.
 
-What could not be told is told as lost, never left out: then the caller looks at the whole tree.
+Events that were lost are reported as lost, and then the caller looks at the whole tree.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.model.watched import Seen
+from holdfast.errors import GitFailedError
+from holdfast.model.watched import ChangedPaths
 from holdfast.stores import lock
 from holdfast.stores.checkpoints.ignore_rules import Ignoring
 from holdfast.stores.checkpoints.repository import Layout, project_of
-from holdfast.stores.git.program import Git, GitFailedError
+from holdfast.stores.git.program import Git
 
 if sys.platform == "linux":
     from holdfast.stores.checkpoints.watch_inotify import Inotify
@@ -31,7 +32,7 @@ class Following(Protocol):
     @property
     def blind(self) -> str: ...
 
-    def wait(self, seconds: float) -> Seen:
+    def wait(self, seconds: float) -> ChangedPaths:
         """What was told since the last call, after waiting for the first of it."""
 
     def close(self) -> None: ...
@@ -42,9 +43,9 @@ class Unfollowed:
 
     blind = "this system does not tell what changes"
 
-    def wait(self, seconds: float) -> Seen:
+    def wait(self, seconds: float) -> ChangedPaths:
         time.sleep(seconds)
-        return Seen()
+        return ChangedPaths()
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -69,7 +70,7 @@ def following(layout: Layout, workdir: Path) -> Iterator[Following]:
 
 
 def ignored_directories(git: Git, directories: Sequence[str]) -> Collection[str]:
-    """Those that the rules leave out whole. One with a captured file in it is none of them."""
+    """Directories that the rules leave out whole, and that hold no captured file."""
     if not directories:
         return ()
     by_name = {os.fsencode(each) + b"/": each for each in directories}

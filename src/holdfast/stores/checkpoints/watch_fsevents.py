@@ -1,4 +1,4 @@
-"""Following a directory with FSEvents, through watchfiles."""
+"""Watch a directory with FSEvents, through watchfiles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import watchfiles  # type: ignore[import-not-found,unused-ignore]
 
-from holdfast.model.watched import Seen
+from holdfast.model.watched import ChangedPaths
 
 _STEP_MS, _LONGEST_MS, _TICK_MS = 50, 500, 1_000
 
@@ -36,16 +36,16 @@ class FsEvents:
             )
         )
 
-    def wait(self, seconds: float) -> Seen:
+    def wait(self, seconds: float) -> ChangedPaths:
         try:
             told = next(self._batches)
         except StopIteration:  # it saw a signal before we did
             self._batches = self._start()
-            return Seen()
+            return ChangedPaths()
         except RuntimeError:  # a name that is no UTF-8, or a watcher that broke
             self._batches = self._start()
             told = {(watchfiles.Change.modified, "")}
-        return Seen(lost="something changed") if told else Seen()
+        return ChangedPaths(lost="something changed") if told else ChangedPaths()
 
     def close(self) -> None:
         """Nothing outlives the process."""

@@ -1,4 +1,4 @@
-"""Following a directory with inotify: the kernel tells of one directory, this watches them all."""
+"""Watch a directory with inotify, which needs one watch per directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 
 from holdfast.errors import StorageError
-from holdfast.model.watched import Seen
+from holdfast.model.watched import ChangedPaths
 
 #: Given directories: those in which nothing is ever captured.
 Ignored = Callable[[Sequence[str]], Collection[str]]
@@ -63,19 +63,19 @@ class Inotify:
             self._give_up(error)
         self._follow([""])
 
-    def wait(self, seconds: float) -> Seen:
+    def wait(self, seconds: float) -> ChangedPaths:
         if self._kernel is None or self.blind:
             time.sleep(seconds)
-            return Seen()
+            return ChangedPaths()
         if not select.select([self._kernel], [], [], seconds)[0]:
-            return Seen()
+            return ChangedPaths()
         return self._told(self._kernel.read(timeout=0))
 
     def close(self) -> None:
         if self._kernel is not None:
             self._kernel.close()
 
-    def _told(self, events: Iterable[tuple[int, int, int, str]]) -> Seen:
+    def _told(self, events: Iterable[tuple[int, int, int, str]]) -> ChangedPaths:
         changed: set[str] = set()
         came: set[str] = set()
         lost = ""
@@ -103,7 +103,7 @@ class Inotify:
                 came.add("")
                 lost = f"{path} changed"
         self._follow([""] if lost else sorted(came))
-        return Seen(paths=frozenset(changed), lost=lost)
+        return ChangedPaths(paths=frozenset(changed), lost=lost)
 
     def _root_left(self, directory: str, mask: int) -> str:
         if directory or not mask & _LEFT:

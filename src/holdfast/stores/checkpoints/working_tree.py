@@ -1,7 +1,7 @@
 """The files of a project, changed one by one through directory descriptors.
 
-No symlink is ever followed, neither one that is there nor one that is made meanwhile: so no path
-leads out of the project. Paths are bytes with `/`, relative to it.
+No symlink is ever followed, not even one that appears meanwhile, so no path leads out of the
+project. Paths are bytes with `/`, relative to the project.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
 from holdfast.stores.checkpoints.path_content import (
     READ,
     ChangedError,
-    Seen,
+    PathState,
     exchange,
     expect,
     move_to_free,
     opened,
     owner_for,
-    seen_at,
+    state_at,
     unlink_if_there,
     write_file,
 )
@@ -89,20 +89,20 @@ class WorkingTree:
 
     # --- Looking ----------------------------------------------------------------------------------
 
-    def look(self, path: bytes, *, size: int | None = None) -> Seen | None:
+    def look(self, path: bytes, *, size: int | None = None) -> PathState | None:
         """What stands at a path. With `size`, a file of another size is not read: it differs."""
         if not path:
-            return Seen(status=os.fstat(self._root))
+            return PathState(status=os.fstat(self._root))
         folder, name = _split(path)
         try:
-            return seen_at(name, self._enter(folder), size=size)
+            return state_at(name, self._enter(folder), size=size)
         except OSError as error:
             if error.errno in NO_WAY:
                 return None
             raise
 
     def names(self, path: bytes) -> list[bytes]:
-        """What lies in a directory; nothing when there is none."""
+        """The names in a directory; empty when there is no directory."""
         try:
             with os.scandir(self._enter(path)) as found:
                 return [os.fsencode(each.name) for each in found]
@@ -124,8 +124,8 @@ class WorkingTree:
 
     # --- Changing ---------------------------------------------------------------------------------
 
-    def put(self, path: bytes, entry: Entry, content: bytes, over: Seen | None) -> None:
-        """Put a file or symlink in its place at one stroke. `over` is what was seen there.
+    def put(self, path: bytes, entry: Entry, content: bytes, over: PathState | None) -> None:
+        """Put a file or symlink in its place atomically. `over` is what was seen there.
 
         Write-order rule: content, owner and permissions are whole and on the disk before the name
         is given to them.
@@ -158,14 +158,14 @@ class WorkingTree:
         with contextlib.suppress(OSError):
             unlink_if_there(_temporary(path), self._enter(folder))
 
-    def unlink(self, path: bytes, seen: Seen) -> None:
+    def unlink(self, path: bytes, seen: PathState) -> None:
         """Remove what was seen at a path; raises `ChangedError` when that is not there any more."""
         folder, name = _split(path)
         fd, aside = self._open_up(folder), _temporary(path)
         unlink_if_there(aside, fd)
         # The last look comes when nobody finds it by its name any more: it may change until then.
         os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=fd)
-        if not seen_at(aside, fd).is_same_as(seen):
+        if not state_at(aside, fd).is_same_as(seen):
             with contextlib.suppress(FileExistsError):  # then a newer one took its place
                 os.link(aside, name, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
             os.unlink(aside, dir_fd=fd)
@@ -259,7 +259,7 @@ class WorkingTree:
 
 
 def _split(path: bytes) -> tuple[bytes, bytes]:
-    """The directory and the name; refuses what no tree of ours holds, whoever made it."""
+    """The directory and the name; refuses paths that no checkpoint holds."""
     if any(name in _NEVER or name.lower() == _REPOSITORY for name in path.split(b"/")):
         raise PermissionError(errno.EPERM, "never touched: inside a .git, or no path of a project")
     folder, _, name = path.rpartition(b"/")
@@ -277,7 +277,7 @@ def _put_new(temporary: bytes, name: bytes, fd: int) -> None:
     os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
 
 
-def _put_over(temporary: bytes, name: bytes, fd: int, over: Seen) -> None:
+def _put_over(temporary: bytes, name: bytes, fd: int, over: PathState) -> None:
     """Give a name that has been something else's, and look once more at what that was."""
     expect(name, fd, over)
     ours = os.stat(temporary, dir_fd=fd, follow_symlinks=False).st_ino
@@ -287,7 +287,7 @@ def _put_over(temporary: bytes, name: bytes, fd: int, over: Seen) -> None:
             return
     except FileNotFoundError:
         raise ChangedError(errno.EAGAIN, "went away while it was restored") from None
-    if not seen_at(temporary, fd).is_same_as(over):
+    if not state_at(temporary, fd).is_same_as(over):
         exchange(temporary, name, fd)
         if os.stat(temporary, dir_fd=fd, follow_symlinks=False).st_ino != ours:
             exchange(temporary, name, fd)  # somebody put a still newer one there

@@ -1,7 +1,7 @@
-"""Which folders are git worktrees of their own: another agent may be at work there.
+"""Which folders are git worktrees of their own, where another agent may be working.
 
-A linked worktree has a `.git` file that names its own folder in the repository's `worktrees`. A
-submodule has one, too, and that names a whole repository; its files are captured like any others.
+A linked worktree has a `.git` file that names its folder in the repository's `worktrees`. The
+`.git` file of a submodule names a whole repository; a submodule's files are captured like others.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ class CheckpointWriter:
         self, folder: Path, how: Capturing = USUAL, *, bounding: Bounding | None = None
     ) -> None:
         self.layout = Layout(folder=folder)
-        self._how = how
-        self._bounding = bounding
+        self.how = how
+        self.bounding = bounding
         self._listings = Listings()
 
     def take(
@@ -96,12 +96,12 @@ class CheckpointWriter:
 
     def _take_within_bounds(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
         """Take one. Only when the store is far above its cap does that wait until there is room."""
-        limit = self._how.max_bytes
+        limit = self.how.max_bytes
         if limit is None:
             return self._take(order, paths, None)
         with suppress(NoRoomError):
             return self._take(order, paths, Room(self.layout, most_for_takes(limit)))
-        making = nullcontext() if self._bounding is None else self._bounding.room_made()
+        making = nullcontext() if self.bounding is None else self.bounding.room_made()
         with making:
             try:
                 return self._take(order, paths, Room(self.layout, most_for_packs(limit)))
@@ -134,7 +134,7 @@ class CheckpointWriter:
             finish(self.layout, project)
 
     def _clear_up(self, hidden: int, room: Room | None) -> None:
-        limit, over = self._how.max_bytes, False
+        limit, over = self.how.max_bytes, False
         if limit is not None and room is not None:
             total = store_bytes(self.layout) if room.total is None else room.total
             over = is_over(self.layout, limit, total)
@@ -142,8 +142,8 @@ class CheckpointWriter:
                 tidy(self.layout)
         else:
             tidy(self.layout)
-        if self._bounding is not None and (over or hidden):
-            self._bounding.later()
+        if self.bounding is not None and (over or hidden):
+            self.bounding.later()
 
     def look(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Sight:
         place = real(workdir)
@@ -153,7 +153,7 @@ class CheckpointWriter:
             raise UsageError(f"Cannot look at {place}: {why}.")
         given = None if paths is None else [relative(place, path) for path in paths]
         self.prepare()
-        limit = self._how.max_bytes
+        limit = self.how.max_bytes
         room = None if limit is None else Room(self.layout, most_for_packs(limit))
         with used(self.layout), project_lock(self.layout, project, str(place)):
             try:
@@ -166,28 +166,28 @@ class CheckpointWriter:
                 ) from None
 
     def reading(self) -> AbstractContextManager[None]:
-        """Meanwhile nobody removes an object. Each call does this for itself; whoever makes several
-        that belong together holds it around them, or what one names may be gone for the next."""
+        """Nobody removes an object until the context ends. Every call does this by itself; hold it
+        around several calls that belong together."""
         # Reading makes nothing, so there may be no store and no lock.
         return used(self.layout) if self.layout.exists() else nullcontext()
 
     def prepare(self) -> None:
-        """Make the store, if there is none."""
-        prepare(self.layout, self._how.excludes)
+        """Create the store if it is missing."""
+        prepare(self.layout, self.how.excludes)
 
     def _taker(self, project: str, place: Path, room: Limited | None) -> Taker:
-        return Taker(self.layout, project, place, self._how, self._listings, room)
+        return Taker(self.layout, project, place, self.how, self._listings, room)
 
     def _why_not(self, place: Path, project: str) -> str | None:
         reason = unreachable(place, projects.read_record(self.layout, project))
-        return reason or refused(place, self.layout, self._how.user_home)
+        return reason or refused(place, self.layout, self.how.user_home)
 
     def _rotate(self, project: str) -> int:
         record = projects.read_record(self.layout, project)
         keep = set(restore_record.held(self.layout.private(project)))
         if record is not None:
             keep |= record.pins | record.names.keys()
-        return rotate(self.layout, project, self._how.max_snapshots, keep=keep)
+        return rotate(self.layout, project, self.how.max_snapshots, keep=keep)
 
     def _touch(self, project: str, place: Path, now: float) -> None:
         record = projects.read_record(self.layout, project)
@@ -196,7 +196,7 @@ class CheckpointWriter:
             record = projects.ProjectRecord(
                 project=project, workdir=str(place), created_at=now, last_touch=now
             )
-            if self._how.max_bytes is not None:
+            if self.how.max_bytes is not None:
                 weigh(self.layout)  # it has a private index now
         elif abs(now - record.last_touch) < _TOUCH_SECONDS and record.mount == mount:
             return

@@ -1,4 +1,4 @@
-"""Wait for the disk: once for several files, where the file system can."""
+"""fsync several files at once, so that one journal commit covers all of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 
 def flush(fds: Sequence[int]) -> None:
-    """Make files durable, side by side: a journal takes all that asks at the same time at once.
+    """Make files durable in parallel: the journal commits all requests of the same moment together.
 
-    On a busy disk that is several times quicker than one after the other.
+    On a busy disk that is several times faster than one after another.
     """
     others = [_Flushing(fd) for fd in fds[1:]]
     error = None
@@ -20,17 +20,18 @@ def flush(fds: Sequence[int]) -> None:
             os.fsync(fd)
         except OSError as raised:
             error = raised
-    for other in others:  # all of them, or one would flush what was closed meanwhile
+    # Wait for every thread, or one would flush a descriptor that is closed by then.
+    for other in others:
         error = other.error() or error
     if error is not None:
         raise error
 
 
 class _Flushing:
-    """A file that is being flushed beside us.
+    """A file that another thread is flushing.
 
-    The module `threading` waits for each thread to begin, which on a busy machine takes longer than
-    the disk does.
+    The module `threading` waits until each thread has started, which takes longer than the disk on
+    a busy machine.
     """
 
     def __init__(self, fd: int) -> None:
@@ -44,7 +45,7 @@ class _Flushing:
             self._run()
 
     def error(self) -> OSError | None:
-        """Wait for the end of it."""
+        """Wait until the file is flushed."""
         self._done.acquire()
         return self._error
 

@@ -1,12 +1,11 @@
-"""What git finds when it looks at every object of a repository, as damage with what that costs."""
+"""Run `git fsck` and read what it says."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.model.verification import Damage
 from holdfast.stores.git.program import Git
 
 _ASKED = ("fsck", "--full", "--no-dangling", "--no-progress")
@@ -36,8 +35,8 @@ class Checked:
     def last(self) -> str:
         return self.lines[-1] if self.lines else f"git fsck ended with {self.status}"
 
-    def packs(self) -> Iterator[Damage]:
-        """Each pack once, with the first thing that git said of it."""
+    def packs(self) -> Mapping[str, str]:
+        """Each damaged pack, with the first thing that git said of it."""
         named: dict[str, str] = {}
         for line in self.lines:
             found = _PACK.search(line)
@@ -45,8 +44,7 @@ class Checked:
                 # What follows its name, if anything does: the rest is a path.
                 reason = line[found.end() :].strip(" :'\"") or line.partition(": ")[2]
                 named.setdefault(found[0], reason)
-        for name, reason in named.items():
-            yield Damage(kind="pack", name=name, reason=reason)
+        return named
 
 
 def checked(git: Git) -> Checked:

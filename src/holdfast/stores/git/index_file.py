@@ -1,7 +1,7 @@
-"""A private index as bytes: written for a first checkpoint, and read for what it holds.
+"""The git index as bytes: written from what is already known of the files, and read.
 
-git would read every file a second time to make one. It counts the contents that an index names and
-the trees that it remembers as held, so both are read.
+git would read every file again to make an index. When git collects garbage, it keeps the blobs that
+an index names and the trees in its cache-tree extension, so `index_objects` returns both.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def read_index(path: Path) -> bytes:
         raise DamageError(f"The private index {path} is damaged.")
     signature, version, _ = _HEADER.unpack_from(body)
     if signature != b"DIRC" or version != _VERSION:
-        raise DamageError(f"The private index {path} is none that this version knows.")
+        raise DamageError(f"The private index {path} has a format that this version does not know.")
     return body
 
 

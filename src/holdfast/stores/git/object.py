@@ -1,4 +1,7 @@
-"""A git object: its kind, its id, its bytes, and the loose file that holds one."""
+"""A git object: its kind, its id, its bytes, and the loose file that holds it.
+
+Bytes from disk may be damaged. They are never inflated beyond the size that their header states.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +57,13 @@ def object_id(kind: Kind, data: bytes) -> bytes:
 
 
 class NotWholeError(ValueError):
-    """Bytes that are not what was written. Whoever knows what they are of says so."""
+    """Bytes that are damaged. The caller, who knows what they belong to, reports it."""
 
 
 def inflated(first: bytes, more: Callable[[], bytes], size: int) -> bytes:
-    """The `size` bytes that a stream has; `more` gives what follows in it.
+    """Inflate a stream of `size` bytes; `more` reads the next chunk of it.
 
-    A size that is wrong costs no memory: what is made is what is there, and no more than that.
+    A wrong size costs no memory: output is limited to what the stream holds.
     """
     stream = zlib.decompressobj()
     parts: list[bytes] = []
@@ -91,7 +94,7 @@ def file_of(folder: str, oid: bytes) -> str:
 
 
 def read_loose(path: str) -> tuple[Kind, bytes]:
-    """Raises `FileNotFoundError` when there is none, `NotWholeError` when it is damaged."""
+    """Raises `FileNotFoundError` when it is missing, `NotWholeError` when it is damaged."""
     stored = read_file(Path(path))
     try:
         head = zlib.decompressobj().decompress(stored, _LONGEST_HEAD).partition(b"\0")[0]
@@ -108,17 +111,17 @@ def read_loose(path: str) -> tuple[Kind, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class LooseObjects:
-    """Writes new objects into a repository that another program has, durably, as git does."""
+    """Writes loose objects durably, as git does, into a repository that another program uses."""
 
     folder: Path
 
     def put(self, kind: Kind, data: bytes) -> bytes:
-        """Store an object; its id. Safe beside others that store the same."""
+        """Store an object and return its id. Other processes may store the same object."""
         oid = object_id(kind, data)
         path = Path(file_of(str(self.folder), oid))
         with storage_errors(f"write to {self.folder}"):
             try:
-                os.utime(path)  # as git does: what was just used is not removed as unused
+                os.utime(path)  # as git does, so that gc does not take it for unused
             except FileNotFoundError:
                 self._write(path, zlib.compress(header(kind, len(data)) + data, _QUICK))
         return oid

@@ -1,4 +1,4 @@
-"""The files of the object store: single objects, packs, and what killed processes left."""
+"""The files below `objects/`: loose objects, packs, and what killed processes left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.stores.files import allocated_bytes, read_file, replace
+from holdfast.stores.files import allocated_bytes, entries_of, read_file, replace
 
 _FAN = re.compile(r"[0-9a-f]{2}")
 _REST = re.compile(r"[0-9a-f]{38}")
@@ -21,8 +21,11 @@ _PART_OF_PACK = re.compile(r"(?:pack|multi-pack-index)\b[-0-9a-z.]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loose:
-    """An object with a file of its own: what that takes, and how long it is."""
+    """An object with a file of its own. `touched` is when git wrote the file, or was asked to store
+    the same object again."""
 
+    path: Path
+    touched: float
     allocated: int
     size: int
 
@@ -54,11 +57,11 @@ def object_files(objects: Path) -> ObjectFiles:
     loose: dict[bytes, Loose] = {}
     packs: list[Path] = []
     temporary: list[Path] = []
-    for entry in _entries(objects):
+    for entry in entries_of(objects):
         if _FAN.fullmatch(entry.name):
             loose.update(_loose(entry, temporary))
         elif entry.name == "pack":
-            parts = {Path(part.path) for part in _entries(entry)}
+            parts = {Path(part.path) for part in entries_of(entry)}
             temporary += [part for part in parts if not _PART_OF_PACK.fullmatch(part.name)]
             found = [part for part in parts if _PACK.fullmatch(part.name)]
             packs += [pack for pack in found if pack.with_suffix(".idx") in parts]
@@ -97,36 +100,22 @@ def _well_packed(objects: Path) -> frozenset[str]:
 
 
 def _loose(folder: os.DirEntry[str], temporary: list[Path]) -> Iterator[tuple[bytes, Loose]]:
-    for file in _entries(folder):
+    for file in entries_of(folder):
         if not _REST.fullmatch(file.name):
             temporary.append(Path(file.path))
             continue
         with contextlib.suppress(FileNotFoundError):  # packed meanwhile
             status = file.stat(follow_symlinks=False)
             name = bytes.fromhex(folder.name + file.name)
-            yield name, Loose(allocated=allocated_bytes(status), size=status.st_size)
-
-
-def allocated_below(folder: Path) -> int:
-    """The bytes of all files in a folder and below; links are not followed."""
-    total = 0
-    waiting: list[os.DirEntry[str] | Path] = [folder]
-    while waiting:
-        for entry in _entries(waiting.pop()):
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(entry)
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                total += allocated_bytes(entry.stat(follow_symlinks=False))
-    return total
-
-
-def _entries(folder: os.DirEntry[str] | Path) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            yield from entries
-    except (FileNotFoundError, NotADirectoryError):
-        return
+            yield (
+                name,
+                Loose(
+                    path=Path(file.path),
+                    touched=status.st_mtime,
+                    allocated=allocated_bytes(status),
+                    size=status.st_size,
+                ),
+            )
 
 
 def _allocated(path: Path) -> int:

@@ -1,8 +1,8 @@
-"""The objects of a git repository, read in process and without trust.
+"""All objects of a repository, read in process and without trusting the disk.
 
-Each is checked against its id. What is damaged is damaged by itself: everything else is read as
-before, and an object that is stored twice is read from where it is whole. A process of git's would
-take longer than the work, and a library in C that reads damaged files can end the process with it.
+Every object is checked against its id. Damage stays local: all other objects can still be read, and
+an object that is stored twice is read from the copy that is intact. Starting git would take longer
+than the read itself, and a C library that reads damaged files can crash the process.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from holdfast.stores.git.object import (
 from holdfast.stores.git.pack import PackReader, apply_delta
 
 _MOST_OPEN = 64
-#: Bases and what was made of them are kept: the next one is often made of the same.
+#: Delta bases and results are cached: the next delta often has the same base.
 _REMEMBERED_BYTES = 16 * 1024 * 1024
-#: What a file says that is gone, or that the disk cannot read; another copy may be whole.
+#: The file is gone or the disk cannot read it; another copy may be intact.
 _NOT_THIS_ONE = (errno.ENOENT, errno.ENOTDIR, errno.EIO, errno.EISDIR)
 
 _Found = tuple[Kind, bytes]
 
 
 class Objects:
-    """Reads the folder `objects` of a repository. Others may add to it meanwhile."""
+    """Reads the folder `objects` of a repository. Other processes may add to it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
@@ -43,7 +43,7 @@ class Objects:
         self._open: OrderedDict[PackReader, None] = OrderedDict()
         self._made: OrderedDict[tuple[PackReader, int], _Found] = OrderedDict()
         self._made_bytes = 0
-        # Hardly ever is there an object with a file of its own, and to look for one takes a call.
+        # Loose objects are rare, and looking for one costs a system call.
         try:
             names = os.listdir(folder)  # noqa: PTH208 - names are wanted
         except OSError as error:
@@ -71,7 +71,7 @@ class Objects:
         return self.stored(oid)
 
     def stored(self, oid: bytes) -> bool:
-        """Whether it was there when this was opened, or when something was missed since."""
+        """Whether it was there when this was opened, or when an object was last missing."""
         if any(True for _ in self._places(oid)):
             return True
         return self._has_file(oid) and os.path.exists(file_of(self._folder, oid))  # noqa: PTH110
@@ -83,7 +83,7 @@ class Objects:
         return None
 
     def _copies(self, oid: bytes) -> Iterator[_Found]:
-        """What is stored under this id, wherever that can be read."""
+        """Every readable copy that is stored under this id."""
         for pack, place in self._places(oid):
             try:
                 yield self._unpacked(pack, place)
@@ -103,7 +103,7 @@ class Objects:
                     raise _failed(path, error) from error
 
     def _has_file(self, oid: bytes) -> bool:
-        """Whether it may have one."""
+        """Whether it may be a loose object."""
         return self._single and len(oid) == OID_BYTES
 
     def _places(self, oid: bytes) -> Iterator[tuple[PackReader, int]]:
@@ -116,13 +116,13 @@ class Objects:
                 continue
             if place is not None:
                 if pack is not self._packs[0]:
-                    # What lies together was written together: the next one is likely here, too.
+                    # Objects of one pack were written together, so the next one is likely here.
                     self._packs.remove(pack)
                     self._packs.insert(0, pack)
                 yield pack, place
 
     def _unpacked(self, pack: PackReader, place: int) -> _Found:
-        """An entry with everything that it is made of, the outermost first."""
+        """An entry with its chain of deltas applied."""
         deltas: list[tuple[PackReader, int, bytes]] = []
         seen: set[tuple[PackReader, int]] = set()
         while True:
@@ -130,7 +130,7 @@ class Objects:
             if found is not None:
                 break
             if (pack, place) in seen:
-                raise NotWholeError("made of itself")
+                raise NotWholeError("a delta of itself")
             seen.add((pack, place))
             self._note_open(pack)
             entry = pack.entry(place)
@@ -143,7 +143,7 @@ class Objects:
                 continue
             base = next(self._places(entry.base or b"\0"), None)
             if base is None:
-                raise NotWholeError("made of what is not there")
+                raise NotWholeError("a delta without a base")
             pack, place = base
         if deltas:
             self._remember(pack, place, found)
@@ -167,7 +167,7 @@ class Objects:
             self._open.popitem(last=False)[0].close()
 
     def _look_again(self) -> None:
-        """Something is not there: somebody may have written it meanwhile, or packed it."""
+        """Look for packs and loose objects that other processes wrote since."""
         self._find_packs()
         self._single = True
 

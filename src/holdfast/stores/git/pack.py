@@ -1,6 +1,8 @@
-"""A pack and its index as bytes: git's formats, of which both have not changed since 2007.
+"""Packs and their indexes: git's formats, unchanged since 2007.
 
-Every object is stored whole. Differences between objects are for maintenance to find.
+The reader trusts nothing: whatever the bytes are, the answer is an object or an error, and costs no
+more memory than the pack has bytes. Nothing is memory-mapped, because a disk error under a mapping
+kills the process. What is written here is stored whole; finding deltas is git's work.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _FOLDERS = 256
 #: And how many objects there are with a first byte up to this one, for every byte.
 INDEX_START = struct.Struct(f">4sI{_FOLDERS}I")
 _INDEX_ROW = OID_BYTES + 2 * struct.calcsize(">I")
-#: Quick: reading and hashing a file takes as long, and maintenance compresses anew.
+#: Fast: reading and hashing a file takes as long, and maintenance compresses again.
 _COMPRESSION = 1
 SIZE_BITS, FIRST_SIZE_BITS = 7, 4
 MORE = 0x80

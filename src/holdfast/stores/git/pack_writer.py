@@ -1,10 +1,11 @@
-"""New objects on their way into the store: what one checkpoint brings is one pack.
+"""Write new objects as one pack, and join small packs into one.
 
-Two files are flushed and named then, however many objects there are. A file for each object, as git
-has them, takes a wait for the disk and a block for each. Maintenance makes few packs of many.
+A pack is two files to flush and to name, however many objects it holds. Loose objects would cost a
+flush and a disk block each. Joining copies whole objects in process, in milliseconds; git would
+start several processes for it.
 
 Write-order rule: a pack gets its name only after its bytes are on the disk, and its index, which
-makes git see it, comes last; a name is a promise that later checkpoints rely on.
+makes git see the pack, comes last.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from holdfast.stores.git.pack import (
 #: git's own prefixes, so that git removes what a killed process leaves.
 _TEMPORARY_PACK, _TEMPORARY_INDEX = "tmp_pack_", "tmp_idx_"
 _READ_ONLY = 0o400
-#: From so many bytes on they are compressed on the other core; so many portions may wait for it.
+#: From this many bytes on, another thread compresses; so many portions may wait for it.
 _PORTION = 262_144
 _WAITING = 8
 _REMEMBERED_BYTES = 4_000_000
 _READ_AT_ONCE = 1_048_576
-_DOING = "write to the checkpoint store"
+_DOING = "write a pack"
 
 _Portion = list[tuple[bytes, Kind, bytes]]
 
@@ -59,10 +60,10 @@ class Limited(Protocol):
 
 
 class Pack:
-    """Objects for one store. Whoever leaves without `flush` leaves nothing.
+    """New objects for one repository. Leaving the context without `flush` discards them.
 
-    `stored` says of an object whether the store has it already. `room` is asked before each write;
-    what it raises ends the pack.
+    `stored` tells whether the repository already has an object. `room` is asked before each write;
+    an error that it raises ends the pack.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Pack:
         self._add(oid, Kind.BLOB, data)
 
     def data(self, oid: bytes) -> bytes | None:
-        """What was put lately and nobody else can read yet."""
+        """The content of an object that was put but not flushed, if it is still in memory."""
         return self._data.get(oid)
 
     def _add(self, oid: bytes, kind: Kind, data: bytes) -> None:
@@ -119,7 +120,7 @@ class Pack:
                 self._hand_over()
 
     def _hand_over(self) -> None:
-        """Have a portion compressed and written beside us. The memory for what waits is bounded."""
+        """Compress and write a portion in another thread. The waiting portions are bounded."""
         if self._other_core is None:
             self._other_core = ThreadPoolExecutor(max_workers=1)
         self._waiting.append(self._other_core.submit(self._opened().write, self._portion))
@@ -128,7 +129,7 @@ class Pack:
             self._waiting.popleft().result()
 
     def flush(self, also: Sequence[int] = ()) -> None:
-        """Make everything that was put a part of the store, durably; flush `also` meanwhile."""
+        """Write everything that was put, durably; flush the descriptors in `also` with it."""
         with storage_errors(_DOING):
             while self._waiting:
                 self._waiting.popleft().result()

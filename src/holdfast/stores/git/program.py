@@ -1,4 +1,4 @@
-"""The only place that runs git: never the user's configuration, attributes, hooks or filters."""
+"""Run the git program, always without the user's configuration, attributes, hooks and filters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.errors import StorageError
+from holdfast.errors import GitFailedError, StorageError
 from holdfast.stores import lock
 from holdfast.stores.files import check_regular
 
-#: `GIT_CONFIG_GLOBAL` is known from here on; an older git would read the user's configuration.
+#: The first version with `GIT_CONFIG_GLOBAL`; an older git would read the user's configuration.
 OLDEST = (2, 32)
 
 EXCLUDES = "excludes"
@@ -46,6 +46,8 @@ _CONFIG = {
     "diff.external": "",
     "diff.renames": "false",
 }
+#: For commands that pack: compare well, and write nothing that only a server needs.
+PACKING_CONFIG = {"repack.writeBitmaps": "false", "pack.compression": "-1"}
 # A whole new environment: what is not named here, from GIT_DIR to GIT_TRACE, cannot leak in.
 _ENVIRONMENT = {
     "LC_ALL": "C",
@@ -57,32 +59,16 @@ _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
 }
 _VERSION = re.compile(r"(\d+)\.(\d+)")
-#: The second is what git says when it writes a pack.
-_FULL = ("No space left on device", "Out of diskspace")
 
 
-class GitFailedError(StorageError):
-    """git could not do what it was asked; `said` is what it said about it."""
-
-    kind = "git"
-
-    def __init__(self, message: str, *, hint: str | None = None, said: str = "") -> None:
-        super().__init__(message, hint=hint)
-        self.said = said
-
-    @property
-    def disk_full(self) -> bool:
-        return any(words in self.said for words in _FULL)
-
-
-#: What git reads before it does anything. A pipe in the place of one would make it wait for ever.
+#: What git reads before it does anything. A pipe in its place would make git wait forever.
 _READ_FIRST = ("HEAD", "config", "packed-refs", "info/attributes", "info/exclude", "shallow")
 _READ_FIRST_OF_ITS_OWN = ("HEAD", "commondir", "gitdir", "index")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What a git process answered."""
+    """The result of a git process."""
 
     status: int
     output: bytes
@@ -137,7 +123,7 @@ class Git:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                # If we are killed it goes on for a while: nobody else may begin meanwhile.
+                # If this process is killed, git goes on for a while and must keep our locks.
                 pass_fds=lock.held(),
                 umask=_PRIVATE if self.private else -1,
             )
@@ -154,11 +140,8 @@ class Git:
     def failed(self, verb: str, said: Said) -> GitFailedError:
         """The error to raise for a process that failed."""
         text = said.errors.decode("utf-8", "replace").strip()
-        hint = "Run `holdfast checkpoints verify` to see whether the store is whole."
-        if any(words in text for words in _FULL):
-            hint = "The disk is full. Free some space and try again; nothing was changed."
         told = text.splitlines()[-1] if text else f"it ended with {said.status}"
-        return GitFailedError(f"git {verb} failed on {self.store}: {told}", hint=hint, said=text)
+        return GitFailedError(f"git {verb} failed on {self.store}: {told}", said=text)
 
     def _place(self) -> dict[str, str]:
         if self.folder is None or self.work_tree is None:
@@ -175,11 +158,11 @@ class Git:
 
 
 def find_git() -> str:
-    """The git on PATH; raises `StorageError` when there is none, or one that is too old."""
+    """The git on PATH; raises `StorageError` when it is missing or too old."""
     program = shutil.which("git")
     if program is None:
         raise StorageError(
-            "Checkpoints need git, and there is none on PATH.",
+            "Checkpoints need git, and there is no git on PATH.",
             hint=f"Install git {OLDEST[0]}.{OLDEST[1]} or later.",
         )
     _check_version(program)

@@ -1,7 +1,10 @@
-"""Make the reference that makes a checkpoint.
+"""References: loose files, packed-refs, and transactions.
 
-git names one before its bytes are on the disk, unless it is told otherwise: a power cut leaves an
-empty one, and git would have to be started.
+`NewReference` writes a loose reference in process: git would have to be started, and by default it
+names a reference before the bytes are on the disk, so that a power cut leaves an empty one.
+
+packed-refs holds references that have no file of their own. Taking one out means writing the whole
+file again, so `unlist` takes out all references of a folder at once.
 """
 
 from __future__ import annotations
@@ -9,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,8 +28,9 @@ from holdfast.stores.files import (
     write_all,
 )
 from holdfast.stores.git.flush import flush, flush_folders
+from holdfast.stores.git.program import Git
 
-#: Git may remove it again each time, though hardly ever twice.
+#: git may remove the empty folder again each time, though hardly ever twice.
 _TRIES = 50
 
 _LIST = "packed-refs"
@@ -102,7 +107,7 @@ def listed(store: Path, prefix: str) -> Mapping[str, str]:
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[tuple[Path, int]]:
     """Git's lock of a file, to write what takes its place into. Raises `FileExistsError` when
-    another process has it; what a killed one left, maintenance removes."""
+    another process holds it. Maintenance removes the lock of a killed process."""
     lock = path.with_name(f"{path.name}.lock")
     fd = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
     try:
@@ -114,7 +119,7 @@ def locked(path: Path) -> Iterator[tuple[Path, int]]:
 
 def unlist(store: Path, prefix: str) -> None:
     """Give every reference of one folder a file. Raises `FileExistsError` when another process has
-    the list, or one of them.
+    packed-refs, or one of the references.
 
     Write-order rule: the files are durable before the list is written without them. Killed in
     between, a reference stands in both, with the same id.
@@ -172,19 +177,53 @@ def _lines(data: bytes, place: int) -> Iterator[bytes]:
         place = end
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefUpdate:
+    """A reference that gets the id `new`. "" stands for no reference, before or after."""
+
+    name: str
+    old: str = ""
+    new: str = ""
+
+
+def each_ref(git: Git, *prefixes: str) -> Sequence[tuple[str, str]]:
+    """Name and id of every reference that git can read, sorted by name."""
+    said = git.run("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
+    lines = said.output.decode("utf-8", "surrogateescape").splitlines()
+    return [(name, oid) for oid, _, name in (line.partition(" ") for line in lines)]
+
+
+def update_refs(git: Git, updates: Iterable[RefUpdate]) -> None:
+    """Change all of them or none: raises `GitFailedError` when a reference is no longer `old`."""
+    lines = [_update(each) for each in updates]
+    if lines:
+        text = "\n".join(["start", *lines, "prepare", "commit", ""])
+        git.run("update-ref", "--stdin", stdin=text.encode("utf-8", "surrogateescape"))
+
+
+def _update(each: RefUpdate) -> str:
+    if not each.old:
+        return f"create {each.name} {each.new}"
+    return (
+        f"update {each.name} {each.new} {each.old}"
+        if each.new
+        else f"delete {each.name} {each.old}"
+    )
+
+
 def is_id(text: str) -> bool:
     return bool(_OID.fullmatch(text))
 
 
 def read_reference(store: Path, ref: str) -> str:
-    """The id that a reference has; raises `DamageError` when there is none that can be read."""
+    """The id that a reference holds; raises `DamageError` when it is missing or unreadable."""
     folder, _, name = ref.rpartition("/")
     try:
         found = small_text(store / ref)
     except FileNotFoundError:
         found = listed(store, f"{folder}/").get(name, "")
     if not is_id(found):
-        raise DamageError(f"The reference {ref} in the checkpoint store is damaged.")
+        raise DamageError(f"The reference {ref} is damaged.")
     return found
 
 
@@ -198,7 +237,7 @@ def loose_names(folder: Path | str) -> Sequence[str]:
 
 
 def small_text(path: Path | str) -> str:
-    """A small file, at once: a checkpoint reads some twenty of them."""
+    """A small file in one read: a take reads about twenty of them."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(fd, _ENOUGH).decode("ascii", "replace").strip()

@@ -1,6 +1,6 @@
-"""Trees of git as plain values: read, patched, compared, without a process and without an index.
+"""Trees as plain values: read, patched and compared in process, without an index.
 
-Names are bytes of whatever encoding, paths have `/`. Nothing here recurses: a path may have two
+Names are bytes in any encoding, paths use `/`. Nothing here recurses, because a path may have two
 thousand folders in it.
 """
 
@@ -61,14 +61,14 @@ class Trees:
             try:
                 found = self._read[tree] = _parsed(raw)
             except ValueError as error:
-                raise DamageError(f"{tree.hex()} in the checkpoint store is no tree.") from error
+                raise DamageError(f"{tree.hex()} is not a tree.") from error
         return found
 
     def raw(self, oid: bytes, kind: Kind) -> bytes:
         """An object's bytes; raises `DamageError` when it is missing or something else."""
         found, data = self.objects.read(oid)
         if found != kind:
-            raise DamageError(f"{oid.hex()} in the checkpoint store is no {kind.word}.")
+            raise DamageError(f"{oid.hex()} is not a {kind.word}.")
         return data
 
     def at(self, tree: bytes, path: bytes) -> Node | None:
@@ -84,7 +84,7 @@ class Trees:
         return node
 
     def folder(self, tree: bytes, path: bytes) -> dict[bytes, Node]:
-        """What lies directly in the folder at a path; nothing when there is none."""
+        """What lies directly in the folder at a path; empty when there is no folder."""
         node = self.at(tree, path)
         return self.entries(node[1]) if node is not None and node[0] == TREE else {}
 
@@ -203,7 +203,7 @@ def _order(item: tuple[bytes, Node]) -> bytes:
 
 
 def _parsed(raw: bytes) -> dict[bytes, Node]:
-    """What a tree's bytes say; raises `ValueError` when they are none."""
+    """The entries of a tree; raises `ValueError` when the bytes are not a tree."""
     found = TREE_ENTRY.findall(raw)
     if sum(map(len, itertools.chain.from_iterable(found))) + _BETWEEN * len(found) != len(raw):
         raise ValueError("no tree")

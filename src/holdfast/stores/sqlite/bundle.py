@@ -30,7 +30,7 @@ from holdfast.stores.files import (
     open_regular,
     sync_dir,
 )
-from holdfast.stores.sqlite import guarded_rows
+from holdfast.stores.sqlite import guard_rows
 
 FORMAT = 1
 #: What bundles of an earlier version do not have.
@@ -63,7 +63,7 @@ LEASE_COLUMNS = ("session", "host", "boot", "process", "started", "heartbeat", "
 _COLUMNS = ", ".join(SESSION_COLUMNS)
 _MESSAGES = ", ".join(MESSAGE_COLUMNS)
 _LEASES = ", ".join(LEASE_COLUMNS)
-_GUARDED = ", ".join(guarded_rows.COLUMNS)
+_GUARDED = ", ".join(guard_rows.COLUMNS)
 _AMONG = "IN (SELECT value FROM json_each(?))"
 _NAME = re.compile(r"(\d+)-(\d+)\.([0-9a-f]{8})\.sessions\.db")
 _CHUNK = 1024 * 1024
@@ -100,7 +100,7 @@ _COPIES = (
         for table, columns in (
             ("messages", _MESSAGES),
             ("leases", _LEASES),
-            (guarded_rows.TABLE, _GUARDED),
+            (guard_rows.TABLE, _GUARDED),
         )
     ),
 )
@@ -195,7 +195,7 @@ class BundleFolder:
             ("sessions", "number"),
             ("messages", "session"),
             ("leases", "session"),
-            (guarded_rows.TABLE, "session"),
+            (guard_rows.TABLE, "session"),
         ):
             if not has(bundle, table):
                 continue

@@ -16,7 +16,7 @@ from holdfast.model.units import format_bytes, format_count
 from holdfast.ports import Progress
 from holdfast.stores.sqlite import totals
 from holdfast.stores.sqlite.database import sqlite_errors
-from holdfast.stores.sqlite.looking import (
+from holdfast.stores.sqlite.schema import (
     NewerSchemaError,
     at_rest,
     beside,

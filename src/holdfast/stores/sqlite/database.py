@@ -32,7 +32,7 @@ from holdfast.stores.files import (
     make_private_dir,
     storage_errors,
 )
-from holdfast.stores.sqlite import migrations
+from holdfast.stores.sqlite import schema
 from holdfast.stores.sqlite.gate import Gate
 from holdfast.stores.sqlite.search_text import search_text
 
@@ -87,8 +87,8 @@ class Database:
 
     def _accept(self) -> None:
         """Look whether the file is ours before it is touched, and bring it to our shape."""
-        migrations.check(self.path, alone=self._alone)
-        _patiently(lambda: migrations.migrate(self.connection()), self._busy_seconds)
+        schema.check(self.path, alone=self._alone)
+        _patiently(lambda: schema.migrate(self.connection()), self._busy_seconds)
 
     def connection(self) -> sqlite3.Connection:
         if self._closed:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from holdfast.errors import DamageError
 from holdfast.stores.files import check_regular
-from holdfast.stores.sqlite.looking import pattern, prepared, tells_nothing
+from holdfast.stores.sqlite.schema import pattern, prepared, tells_nothing
 
 _HEADER = 100
 _INTERIOR_TABLE = 5

@@ -1,11 +1,34 @@
-"""Leases in the store: taken, renewed, given back, listed."""
+"""Leases in the store: taken, renewed, given back, and what they say of the life of a session."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from holdfast.model.lease import Holder, Lease
+from holdfast.policy.lifecycle import LeaseCount, SessionLife, session_life
 from holdfast.stores.sqlite.database import Database
+
+#: Who holds or held a session, and whether the lease was given back.
+Held = tuple[Holder, bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifeSigns:
+    """How to tell whether a session lives."""
+
+    is_dead: Callable[[Holder], bool]
+    abandoned_after: float
+
+    def judge(self, *, ended: bool, idle: float, leases: Collection[Held]) -> SessionLife:
+        living = [released for holder, released in leases if not self.is_dead(holder)]
+        return session_life(
+            ended=ended,
+            idle=idle,
+            leases=LeaseCount(all=len(leases), living=len(living), held=len(living) - sum(living)),
+            abandoned_after=self.abandoned_after,
+        )
 
 
 def hold(database: Database, session_id: str, holder: Holder, *, now: float) -> bool:
@@ -56,3 +79,26 @@ def of_session(database: Database, session_id: str) -> Sequence[Lease]:
         )
         for row in rows
     ]
+
+
+def of_all(db: sqlite3.Connection) -> Mapping[int, list[Held]]:
+    """The leases of all sessions that somebody holds or that have no end. Those that were given
+    back tell nothing of a session that has ended, and there are many."""
+    return leases_by_session(
+        db,
+        "NOT released OR session IN (SELECT number FROM sessions WHERE ended_at IS NULL)",
+    )
+
+
+def leases_by_session(
+    db: sqlite3.Connection, condition: str, *values: str
+) -> Mapping[int, list[Held]]:
+    found: dict[int, list[Held]] = {}
+    rows = db.execute(
+        f"SELECT session, host, boot, process, started, released FROM leases WHERE {condition}",  # noqa: S608 - our own text
+        values,
+    )
+    for session, host, boot, process, started, released in rows:
+        holder = Holder(host=host, boot=boot, process=process, started=started)
+        found.setdefault(session, []).append((holder, bool(released)))
+    return found

@@ -16,7 +16,7 @@ from typing import Any
 from holdfast.model.session import Message, Session, Tokens
 from holdfast.model.usage import Usage, UsageEntry, UsageShare, UsageTotals
 from holdfast.policy.rules import DAY
-from holdfast.stores.sqlite import content, guarded_rows, totals
+from holdfast.stores.sqlite import content, guard_rows, totals
 
 TABLE = "ledger"
 KEYS = ("day", "source", "model")
@@ -158,7 +158,7 @@ def stored(db: sqlite3.Connection, only: int | None = None) -> Iterator[tuple[in
         if message is not None and usage is not None:
             on = day(started_at if number <= (to or 0) else timestamp)
             yield session, (on, source, _model(message, model)), usage
-    for session, source, each in guarded_rows.all_booked(db, only):
+    for session, source, each in guard_rows.all_booked(db, only):
         yield session, (each.day, source, each.model), each.usage
 
 
@@ -200,3 +200,65 @@ def from_counts(counts: Sequence[Any]) -> Usage:
         cost=counts[3],
         unpriced=Tokens(input=counts[4], output=counts[5], cached=counts[6]),
     )
+
+
+# --- Tokens that came without a cost --------------------------------------------------------------
+
+
+def count_unpriced(db: sqlite3.Connection) -> None:
+    """Count them, from the messages that are there. Inside a transaction."""
+    by_session: dict[int, Tokens] = {}
+    by_key: dict[Key, Usage] = {}
+    before, db.text_factory = db.text_factory, totals.text_or_torn
+    try:
+        for session, key, usage in stored(db):
+            if usage.unpriced != Tokens():
+                known = by_session.get(session, Tokens())
+                by_session[session] = known.plus(usage.unpriced)
+            by_key[key] = by_key.get(key, Usage()).plus(usage)
+    finally:
+        db.text_factory = before
+    set_unpriced(db, by_session)
+    _set_ledger(db, by_key)
+
+
+def recount_unpriced(db: sqlite3.Connection, session: int) -> None:
+    """Count those of one session that comes back from a copy which does not say."""
+    sums = Tokens()
+    for _, _, usage in stored(db, session):
+        sums = sums.plus(usage.unpriced)
+    set_unpriced(db, {session: sums})
+
+
+def set_unpriced(db: sqlite3.Connection, by_session: Mapping[int, Tokens]) -> None:
+    db.executemany(
+        "UPDATE sessions SET unpriced_in = ?, unpriced_out = ?, unpriced_cached = ? "
+        "WHERE number = ?",
+        (
+            (tokens.input, tokens.output, tokens.cached, session)
+            for session, tokens in by_session.items()
+        ),
+    )
+
+
+def _set_ledger(db: sqlite3.Connection, by_key: Mapping[Key, Usage]) -> None:
+    """What is there says it of itself. Of what is gone, only the sums are left: nearly right, they
+    came without a cost if all of them together have none."""
+    names = ", ".join((*KEYS, *COUNTS))
+    for day, source, model, *counts in db.execute(f"SELECT {names} FROM ledger").fetchall():  # noqa: S608 - our own names
+        key = day, source, model
+        here = by_key.get(key, Usage())
+        gone = from_counts(counts).plus(minus(here))
+        unpriced = here.unpriced
+        if abs(gone.cost) < NO_COST:
+            unpriced = unpriced.plus(gone.tokens)
+        db.execute(
+            "UPDATE ledger SET unpriced_in = ?, unpriced_out = ?, unpriced_cached = ? "
+            "WHERE day = ? AND source = ? AND model = ?",
+            (
+                max(0, unpriced.input),
+                max(0, unpriced.output),
+                max(0, unpriced.cached),
+                *key,
+            ),
+        )

@@ -13,7 +13,7 @@ from typing import TypeGuard, TypeVar
 from holdfast.errors import UsageError
 from holdfast.model.given import mapping
 from holdfast.model.session import COMPACTED, TAKEN_BACK, USED_MODEL, Message, Session
-from holdfast.policy.usage_figures import is_count
+from holdfast.policy.budgets import is_count
 from holdfast.stores.sqlite import content, search_index, totals
 
 #: No clock shows more seconds and nothing costs more, and a column of whole numbers holds it.

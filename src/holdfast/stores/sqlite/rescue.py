@@ -1,58 +1,55 @@
-"""From a damaged store into a new one: every row that can be read, and what became of the rest."""
+"""From a damaged store into a new one: every row that can be read, and what became of the rest.
+
+A damaged page stops every walk over a table. So a table is read in three ways: rising until the
+damage, from its leaf pages one by one, and falling from its end. Indexes, which lie on other pages,
+say what should have been there.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from holdfast.errors import HoldfastError
 from holdfast.model.ids import check_id
 from holdfast.model.repair import Loss
 from holdfast.ports import Progress
-from holdfast.stores.sqlite import guarded_rows, ledger, totals, unpriced
+from holdfast.stores.sqlite import guard_rows, ledger, totals
 from holdfast.stores.sqlite.content import load_extra
-from holdfast.stores.sqlite.salvage import Range, Row, both_ends, by_number, joined, without
+from holdfast.stores.sqlite.salvage import Pages, Range, Row, Walk, both_ends, in_order, joined
 
 _TELL_EVERY = 500
 #: Rows a page can hold, when nothing else says how far the numbers go.
 _ROWS_A_PAGE = 200
-#: Small tables, with their keys and what one of their rows is called.
-_BESIDE = (
-    ("routes", ("key",), "routing key"),
-    ("leases", ("session", "host", "boot", "process", "started"), "lease"),
-    ("facts", ("name",), "fact"),
-    (guarded_rows.TABLE, ("session",), "guard's record"),
+#: Small tables, with their keys, what one of their rows is called, and which rows are sound.
+_SMALL: tuple[tuple[str, Sequence[str], str, Callable[[Row], bool]], ...] = (
+    ("routes", ("key",), "routing key", lambda _: True),
+    ("leases", ("session", "host", "boot", "process", "started"), "lease", lambda _: True),
+    ("facts", ("name",), "fact", lambda _: True),
+    (guard_rows.TABLE, ("session",), "guard's record", guard_rows.is_sound),
 )
-# What the indexes know of messages and sessions, for rows that cannot be read themselves.
+#: What the indexes know of messages and sessions, for rows that cannot be read themselves: a
+#: temporary table of numbers and values, the column, and the index with the table and its order.
 _KNOWN = (
-    "CREATE TEMP TABLE known (number INTEGER PRIMARY KEY, session INTEGER)",
-    "CREATE TEMP TABLE known_id (number INTEGER PRIMARY KEY, id TEXT)",
-    "CREATE TEMP TABLE known_source (number INTEGER PRIMARY KEY, source TEXT)",
-    "CREATE TEMP TABLE known_active (number INTEGER PRIMARY KEY, active REAL)",
-    "CREATE TEMP TABLE known_parent (number INTEGER PRIMARY KEY, parent INTEGER)",
-    # Sessions do not count these among their messages.
-    "CREATE TEMP TABLE taken_back (number INTEGER PRIMARY KEY)",
-)
-_INDEXES = (
-    ("known", "messages", "messages_by_session", ("number", "session"), ("session", "number")),
-    ("known_id", "sessions", "sessions_by_id", ("number", "id"), ("id",)),
-    ("known_source", "sessions", "sessions_by_source", ("number", "source"), ("source",)),
+    ("known", "session", "messages INDEXED BY messages_by_session", ("session", "number")),
+    ("known_id", "id", "sessions INDEXED BY sessions_by_id", ("id",)),
+    ("known_source", "source", "sessions INDEXED BY sessions_by_source", ("source",)),
     (
         "known_active",
-        "sessions",
-        "sessions_by_activity",
-        ("number", "last_active_at"),
+        "last_active_at",
+        "sessions INDEXED BY sessions_by_activity",
         ("last_active_at",),
     ),
     (
         "known_parent",
-        "sessions",
-        "sessions_by_parent WHERE parent IS NOT NULL",
-        ("number", "parent"),
+        "parent",
+        "sessions INDEXED BY sessions_by_parent WHERE parent IS NOT NULL",
         ("parent",),
     ),
 )
+# Sessions do not count these among their messages.
+_TAKEN_BACK = "CREATE TEMP TABLE taken_back (number INTEGER PRIMARY KEY)"
 # Lost: in the index, but not saved. Saved, but not in the index. Missing, by what sessions counted.
 _GONE = "SELECT number FROM temp.known EXCEPT SELECT number FROM messages"
 _UNKNOWN = "SELECT count(*) FROM messages WHERE number NOT IN (SELECT number FROM temp.known)"
@@ -69,11 +66,19 @@ class Rescue:
     """One rescue. Both connections live in one thread; the new store is nobody else's yet."""
 
     def __init__(
-        self, old: sqlite3.Connection, new: sqlite3.Connection, progress: Progress
+        self,
+        old: sqlite3.Connection,
+        new: sqlite3.Connection,
+        pages: Pages,
+        *,
+        free: set[int] | None,
+        progress: Progress,
     ) -> None:
-        self._old, self._new, self._progress = old, new, progress
+        """`free` are the pages on the free list of the old store; None when nobody knows them."""
+        self._old, self._new, self._pages, self._free = old, new, pages, free
+        self._progress = progress
         self._whole: dict[str, bool] = {}
-        self._suspect: list[Range] = []
+        self._suspect: Range | None = None
         self._unsound: list[Range] = []
         self._taken_back: list[int] = []
         self.ledger_filled = False
@@ -83,53 +88,126 @@ class Rescue:
         """Copy everything that can be read; says what could not."""
         self._new.execute("PRAGMA foreign_keys = OFF")
         self._new.execute("BEGIN")
-        for statement in _KNOWN:
-            self._new.execute(statement)
-        for index in _INDEXES:
-            self._read_index(*index)
+        self._new.execute(_TAKEN_BACK)
+        for known in _KNOWN:
+            self._read_index(*known)
         self._copy_sessions()
         self._copy_messages()
         lost_sessions = self._recreate_sessions()
-        losses = [self._lost_messages(), lost_sessions, *map(self._copy_beside, _BESIDE)]
+        losses = [self._lost_messages(), lost_sessions, *self._copy_rest()]
         self._keep_numbers()
         drop_dangling(self._new)
         losses.append(self._copy_ledger())
         self._new.execute("COMMIT")
         return [loss for loss in losses if loss is not None]
 
-    def _read_index(
-        self, known: str, table: str, index: str, columns: Sequence[str], order: Sequence[str]
-    ) -> None:
-        rows, whole = both_ends(self._old, ", ".join(columns), f"{table} INDEXED BY {index}", order)
-        self._insert(f"temp.{known}", rows, len(columns))
+    def _read_index(self, known: str, column: str, index: str, order: Sequence[str]) -> None:
+        self._new.execute(f"CREATE TEMP TABLE {known} (number INTEGER PRIMARY KEY, {column})")
+        rows, whole = both_ends(self._old, f"number, {column}", index, order)
+        self._insert(f"temp.{known}", rows, 2)
         self._whole[known] = whole()
 
     def _copy_sessions(self) -> None:
         """With the number of messages that each should have; the other totals come later."""
         totals_later = set(totals.COLUMNS) - {"message_count"}
         columns = [name for name in self._columns("sessions") if name not in totals_later]
+
+        def sound(rows: Iterator[Row]) -> Iterator[Row]:
+            return (row for row in rows if _is_session(dict(zip(columns, row, strict=True))))
+
         highest = self._highest(
             "SELECT max(number) FROM temp.known_id",
             "SELECT max(session) FROM temp.known",
             table="sessions",
         )
-        found = by_number(self._old, ", ".join(columns), "sessions", highest, suspect=[])
-        rows = (row for row in found if _is_session(dict(zip(columns, row, strict=True))))
-        self._insert("sessions", rows, len(columns), columns)
+        self._copy_numbered("sessions", columns, highest, sound, self._is_known_session)
 
     def _copy_messages(self) -> None:
         columns = self._columns("messages")
         highest = self._highest("SELECT max(number) FROM temp.known", table="messages")
-        found = by_number(
-            self._old,
-            ", ".join(columns),
+        last = self._copy_numbered(
             "messages",
+            columns,
             highest,
-            suspect=self._suspect,
-            narrow=self._narrow if self._whole["known"] else None,
+            lambda rows: self._sound(rows, columns),
+            lambda row: self._is_known_message(row[0], row[columns.index("session")]),
         )
-        self._insert("messages", self._sound(found, columns), len(columns), columns)
+        if last is not None:
+            self._suspect = (last + 1, highest)
         self._insert("temp.taken_back", ((number,) for number in self._taken_back), 1)
+
+    def _copy_numbered(
+        self,
+        table: str,
+        columns: Sequence[str],
+        highest: int,
+        sound: Callable[[Iterator[Row]], Iterator[Row]],
+        known: Callable[[Row], bool],
+    ) -> int | None:
+        """Copy the sound rows of a table whose rowid is the first of `columns`. Returns the last
+        number before the damage; None when there is none."""
+        query = f"SELECT {', '.join(columns)} FROM {table} NOT INDEXED ORDER BY number"  # noqa: S608 - our own names
+        rising = Walk(self._old, query)
+        last = 0
+
+        def until_damage() -> Iterator[Row]:
+            nonlocal last
+            for row in in_order(rising, highest):
+                last = row[0]
+                yield row
+
+        def missing(rows: Iterator[Row]) -> Iterator[Row]:
+            for row in rows:
+                if 0 < row[0] <= highest and not self._has_row(f"{table} WHERE number = ?", row[0]):
+                    yield row
+
+        self._insert(table, sound(until_damage()), len(columns), columns)
+        # Even after a walk that came to its end: a lost page can lead it past rows.
+        found = missing(self._leaf_rows(table, columns, known))
+        self._insert(table, sound(found), len(columns), columns)
+        if rising.whole:
+            return None
+        # Where the free list is lost, the tree is the better witness of what was not deleted.
+        self._insert(
+            table, sound(missing(iter(Walk(self._old, f"{query} DESC")))), len(columns), columns
+        )
+        return last
+
+    def _leaf_rows(
+        self, table: str, columns: Sequence[str], known: Callable[[Row], bool]
+    ) -> Iterator[Row]:
+        """Rows from leaf pages that are not free; if nobody knows which are, rows that are known
+        from elsewhere."""
+        info = self._old.execute(f"PRAGMA table_info({table})").fetchall()
+        info = info or self._new.execute(f"PRAGMA table_info({table})").fetchall()
+        places = {row[1]: row[0] for row in info}
+        wanted = [(places[name], info[places[name]][2] == "REAL") for name in columns]
+        # A row has fewer values than columns where a later version added some.
+        fewest = 1 + max(place for place, _ in wanted)
+        for page, number, values in self._pages.rows(range(fewest, len(info) + 1)):
+            if values[0] is not None or (self._free is not None and page in self._free):
+                continue
+            # SQLite stores a real that is whole as an integer.
+            row = tuple(
+                float(values[place]) if real and isinstance(values[place], int) else values[place]
+                for place, real in wanted
+            )
+            row = (number, *row[1:])
+            if self._free is not None or known(row):
+                yield row
+
+    def _is_known_session(self, row: Row) -> bool:
+        return self._has_row("temp.known_id WHERE number = ?", row[0])
+
+    def _is_known_message(self, number: int, session: object) -> bool:
+        return (
+            self._has_row("temp.known WHERE number = ? AND session = ?", number, session)
+            or self._has_row("sessions WHERE number = ?", session)
+            or self._has_row("temp.known_id WHERE number = ?", session)
+        )
+
+    def _has_row(self, where: str, *values: object) -> bool:
+        return bool(self._new.execute(f"SELECT 1 FROM {where}", values).fetchone())  # noqa: S608 - our own names
 
     def _sound(self, found: Iterator[Row], columns: Sequence[str]) -> Iterator[Row]:
         """The rows that hold a message that can be read back."""
@@ -166,7 +244,7 @@ class Rescue:
         known = self._new.execute(
             """
             SELECT (SELECT id FROM temp.known_id WHERE number = :number), source,
-                   (SELECT active FROM temp.known_active WHERE number = :number),
+                   (SELECT last_active_at FROM temp.known_active WHERE number = :number),
                    (SELECT parent FROM temp.known_parent WHERE number = :number),
                    (SELECT min(timestamp) FROM messages WHERE session = :number),
                    (SELECT max(timestamp) FROM messages WHERE session = :number)
@@ -204,55 +282,57 @@ class Rescue:
         return Loss(what="message", count=missing or len(gone), exact=False, ranges=ranges)
 
     def _unsaved(self) -> Iterator[Range]:
-        for first, last in self._suspect:
-            saved = self._new.execute(
-                "SELECT number FROM messages WHERE number BETWEEN ? AND ? ORDER BY number",
-                (first, last),
-            )
-            yield from without(first, last, (number for (number,) in saved))
+        """The numbers behind the damage that no message was saved with."""
+        if self._suspect is None:
+            return
+        first, last = self._suspect
+        saved = self._new.execute(
+            "SELECT number FROM messages WHERE number BETWEEN ? AND ? ORDER BY number",
+            (first, last),
+        )
+        for (number,) in saved:
+            if first < number:
+                yield first, number - 1
+            first = number + 1
+        if first <= last:
+            yield first, last
 
-    def _copy_beside(self, beside: tuple[str, Sequence[str], str]) -> Loss | None:
-        table, keys, what = beside
-        if not self._has(table):
-            return None  # a store of an older version had none to lose
+    def _copy_small(
+        self, table: str, keys: Sequence[str], sound: Callable[[Row], bool] = lambda _: True
+    ) -> bool:
+        """Copy the sound rows of a table; whether that was all of them."""
         columns = self._columns(table)
         rows, whole = both_ends(self._old, ", ".join(columns), table, keys)
-        # `indexed_to` is a fact about the old index; the new one is made from nothing.
-        rows = (row for row in rows if table != "facts" or row[0] != "indexed_to")
-        unsound: list[None] = []
+        unsound: list[Row] = []
 
-        def sound() -> Iterator[Row]:
+        def only_sound() -> Iterator[Row]:
             for row in rows:
-                if table != guarded_rows.TABLE or guarded_rows.is_sound(row):
+                if sound(row):
                     yield row
                 else:
-                    unsound.append(None)
+                    unsound.append(row)
 
-        self._insert(table, sound(), len(columns), columns)
-        return None if whole() and not unsound else Loss(what=what, count=0, exact=False)
+        self._insert(table, only_sound(), len(columns), columns)
+        return whole() and not unsound
+
+    def _copy_rest(self) -> Iterator[Loss]:
+        """Small tables; a store of an older version had none of some of them to lose."""
+        for table, keys, what, sound in _SMALL:
+            if self._has(table) and not self._copy_small(table, keys, sound):
+                yield Loss(what=what, count=0, exact=False)
+        # A fact about the old index; the new one is made from nothing.
+        self._new.execute("DELETE FROM facts WHERE name = 'indexed_to'")
 
     def _copy_ledger(self) -> Loss | None:
         """What was used, ever. Rows that are lost are made from the messages that are left; those
         of sessions that had been removed before cannot be."""
-        columns = self._columns(ledger.TABLE)
-        rows, whole = both_ends(self._old, ", ".join(columns), ledger.TABLE, ledger.KEYS)
-        unsound: list[None] = []
-
-        def sound() -> Iterator[Row]:
-            for row in rows:
-                if _is_usage(row):
-                    yield row
-                else:
-                    unsound.append(None)
-
-        self._insert(ledger.TABLE, sound(), len(columns), columns)
-        if not set(columns).issuperset(ledger.COUNTS):
-            unpriced.count_stored(self._new)
-        if whole() and not unsound:
+        whole = self._copy_small(ledger.TABLE, ledger.KEYS, _is_usage)
+        if not set(self._columns(ledger.TABLE)).issuperset(ledger.COUNTS):
+            ledger.count_unpriced(self._new)
+        if whole:
             return None
         ledger.fill(self._new)
         self.ledger_filled = True
-        # A store of an older version had none to lose.
         had_one = self._has(ledger.TABLE)
         return Loss(what="usage total", count=0, exact=False) if had_one else None
 
@@ -267,13 +347,6 @@ class Rescue:
         self._new.execute(
             "INSERT INTO sqlite_sequence (name, seq) VALUES ('messages', ?)", (highest,)
         )
-
-    def _narrow(self, low: int, high: int) -> tuple[int, int] | None:
-        within = self._new.execute(
-            "SELECT min(number), max(number) FROM temp.known WHERE number BETWEEN ? AND ?",
-            (low, high),
-        ).fetchone()
-        return None if within[0] is None else (within[0], within[1])
 
     def _highest(self, *known: str, table: str) -> int:
         """The largest number that a row of a table can have had."""

@@ -1,30 +1,33 @@
 """Reading what can be read of damaged tables.
 
-A damaged page stops every walk over it. So the walk goes on a little further, and the part that it
-left out is read from both its ends, halved and tried again, down to single rows. Indexes, which lie
-on other pages, say what should have been there.
+A walk over the tree of a table stops at the first damaged page. Where an interior page is lost,
+SQLite cannot reach any of the rows below it, although they are all there. A leaf page names its own
+cells, so its rows can still be read one by one. A page on the free list holds deleted rows; it must
+be passed over, or deleted sessions would come back.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 from holdfast.stores.sqlite import totals
 
 Row = tuple[Any, ...]
-#: What a page that is no page any more makes SQLite say; reading never runs out of disk.
+Range = tuple[int, int]
+#: What SQLite raises for a page that is damaged; reading never runs out of disk.
 _DAMAGE = (sqlite3.Error, MemoryError)
 
-
-Range = tuple[int, int]
-#: The part of a range in which rows are known to have been; None when there were none.
-Narrow = Callable[[int, int], Range | None]
-#: Narrower than this, every number is tried: an index may have lost rows as well.
-_WIDE = 10_000
-#: How far a walk jumps ahead over damage at first; further each time that this does not help.
-_STEP = 64
+_TABLE_LEAF = 13
+_CELLS = 8
+#: Serial types of a record that have a fixed size, see "Record Format" of SQLite.
+_SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
+_REAL = 7
+#: The bit of a byte that says the number goes on.
+_MORE = 0x80
+_FIRST_BLOB = 12
 
 
 class Walk:
@@ -61,87 +64,18 @@ def both_ends(
     return rows(), lambda: up.whole
 
 
-def by_number(
-    db: sqlite3.Connection,
-    columns: str,
-    table: str,
-    highest: int,
-    *,
-    suspect: list[Range],
-    narrow: Narrow | None = None,
-) -> Iterator[Row]:
-    """The rows of a table by number, which is the first of `columns`; rising but for the damage,
-    so that a table made of them fills its pages.
-
-    In the ranges that it adds to `suspect` some may be missing; elsewhere none is.
-    """
-    every = f"SELECT {columns} FROM {table} NOT INDEXED WHERE number"  # noqa: S608 - our own names
-    low, step = 1, _STEP
-    while low <= highest:
-        start, walk = low, Walk(db, f"{every} >= ? ORDER BY number", (low,))
-        for row in _believable(walk, low, highest):
-            if low == start > 1:
-                suspect.append((start, row[0] - 1))  # a page out of order can hide its rows
-            yield row
-            low = row[0] + 1
-        if walk.whole:
-            suspect.append((start, highest if low == start > 1 else start - 1))
-            return
-        step = _STEP if low > start else 4 * step
-        last = min(highest, low + step - 1)
-        suspect.append((low, last))
-        yield from _halved(db, f"{every} BETWEEN ? AND ? ORDER BY number", low, last, narrow)
-        low = last + 1
-
-
-def _believable(walk: Walk, low: int, highest: int) -> Iterator[Row]:
-    """Rows in order. The last one before the walk stops, if it jumped ahead, may be the damage:
-    its number would hide everything between."""
+def in_order(walk: Walk, highest: int) -> Iterator[Row]:
+    """Rows by rising number. The last one before the walk stops may be the damage, with a number
+    that is wrong; if it is right, the leaf pages will say so."""
     held: Row | None = None
-    before = low - 1
     for row in walk:
-        if not (before if held is None else held[0]) < row[0] <= highest:
-            break
+        if not (0 if held is None else held[0]) < row[0] <= highest:
+            return
         if held is not None:
             yield held
-            before = held[0]
         held = row
-    if held is not None and (walk.whole or held[0] == before + 1):
+    if held is not None and walk.whole:
         yield held
-
-
-def _halved(
-    db: sqlite3.Connection, query: str, low: int, high: int, narrow: Narrow | None
-) -> Iterator[Row]:
-    """What can be read of a range with damage in it, from its ends and in ever smaller parts: a
-    walk in it that comes to its end may have been led past rows."""
-    pending = [(low, high)]
-    while pending:
-        low, high = pending.pop()
-        for row in Walk(db, query, (low, high)):
-            if row[0] != low:
-                break
-            yield row
-            low += 1
-        for row in Walk(db, f"{query} DESC", (low, high)):
-            if row[0] != high:
-                break
-            yield row
-            high -= 1
-        within = narrow(low, high) if narrow is not None and high - low > _WIDE else (low, high)
-        if within is not None and within[0] < within[1]:
-            middle = (within[0] + within[1]) // 2
-            pending += [(middle + 1, within[1]), (within[0], middle)]
-
-
-def without(first: int, last: int, numbers: Iterable[int]) -> Iterator[Range]:
-    """What is left of a range when rising numbers are taken out."""
-    for number in numbers:
-        if first < number:
-            yield first, number - 1
-        first = number + 1
-    if first <= last:
-        yield first, last
 
 
 def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
@@ -153,3 +87,143 @@ def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
         else:
             made.append((first, last))
     return tuple(made)
+
+
+class _DamagedError(Exception):
+    """What was read is not what it should be."""
+
+
+class Pages:
+    """The pages of one file. The file stays open and is not closed here: closing a descriptor drops
+    the locks that the process holds on its file."""
+
+    def __init__(self, file: BinaryIO, page_size: int) -> None:
+        self._file, self._size = file, page_size
+        self._count = -(-file.seek(0, 2) // page_size)
+
+    def rows(self, columns: range) -> Iterator[tuple[int, int, Row]]:
+        """Page, rowid and values of every row of a table that has so many columns. The rowids of
+        a page rise; a row that breaks the order has a damaged rowid, and is left out."""
+        for number in range(2, self._count + 1):  # the first page is never a leaf of these tables
+            found = [*self._rows_of(self._page(number), columns)]
+            for before, (rowid, values), after in zip(
+                [None, *found], found, [*found[1:], None], strict=False
+            ):
+                if (before is None or before[0] < rowid) and (after is None or rowid < after[0]):
+                    yield number, rowid, values
+
+    def _rows_of(self, page: bytes, columns: range) -> Iterator[tuple[int, Row]]:
+        if page[:1] != bytes([_TABLE_LEAF]):
+            return
+        for cell in range(int.from_bytes(page[3:5], "big")):
+            at = _CELLS + 2 * cell
+            try:
+                yield self._row(page, int.from_bytes(page[at : at + 2], "big"), columns)
+            except (_DamagedError, IndexError, UnicodeDecodeError):
+                continue
+
+    def free(self) -> set[int] | None:
+        """The pages on the free list; None when the list itself is damaged."""
+        page = self._page(1)
+        trunk, count = struct.unpack(">II", page[32:40])
+        free: set[int] = set()
+        while trunk:
+            if trunk in free or not 1 < trunk <= self._count:
+                return None
+            page = self._page(trunk)
+            free.add(trunk)
+            trunk, leaves = struct.unpack(">II", page[:8].ljust(8, b"\0"))
+            if leaves > self._size // 4 - 2:
+                return None
+            free.update(struct.unpack(f">{leaves}I", page[8 : 8 + 4 * leaves]))
+        return free if len(free) == count else None
+
+    def _page(self, number: int) -> bytes:
+        self._file.seek((number - 1) * self._size)
+        return self._file.read(self._size)
+
+    def _row(self, page: bytes, place: int, columns: range) -> tuple[int, Row]:
+        length, place = _varint(page, place)
+        rowid, place = _varint(page, place)
+        local = self._local(length)
+        payload = page[place : place + local]
+        if len(payload) < local:
+            raise _DamagedError
+        # Before the rest is fetched: most rows of other tables are told by their header.
+        types = _types(payload)
+        if len(types) not in columns:
+            raise _DamagedError
+        if local < length:
+            [following] = struct.unpack(
+                ">I", page[place + local : place + local + 4].ljust(4, b"\0")
+            )
+            payload += self._overflow(following, length - local)
+        return rowid, _values(payload, types)
+
+    def _local(self, length: int) -> int:
+        """How much of a payload stands in the leaf page itself."""
+        if length > self._count * self._size:
+            raise _DamagedError
+        if length <= self._size - 35:
+            return length
+        least = (self._size - 12) * 32 // 255 - 23
+        local = least + (length - least) % (self._size - 4)
+        return local if local <= self._size - 35 else least
+
+    def _overflow(self, number: int, length: int) -> bytes:
+        parts = []
+        while length > 0:
+            if not 1 < number <= self._count:
+                raise _DamagedError
+            page = self._page(number)
+            parts.append(page[4 : 4 + length])
+            if len(parts[-1]) < min(length, self._size - 4):
+                raise _DamagedError
+            length -= len(parts[-1])
+            number = int.from_bytes(page[:4], "big")
+        return b"".join(parts)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for place in range(at, at + 8):
+        value = value << 7 | data[place] & ~_MORE
+        if not data[place] & _MORE:
+            return value, place + 1
+    value = value << 8 | data[at + 8]
+    return value - (1 << 64) if value >> 63 else value, at + 9
+
+
+def _types(payload: bytes) -> list[int]:
+    end, at = _varint(payload, 0)
+    types = []
+    while at < end:
+        kind, at = _varint(payload, at)
+        types.append(kind)
+    if at != end:
+        raise _DamagedError
+    return types
+
+
+def _values(payload: bytes, types: list[int]) -> Row:
+    at, _ = _varint(payload, 0)
+    sizes = [_SIZES[kind] if kind < len(_SIZES) else (kind - _FIRST_BLOB) // 2 for kind in types]
+    if min(sizes) < 0 or at + sum(sizes) != len(payload):
+        raise _DamagedError
+    values = []
+    for kind, size in zip(types, sizes, strict=True):
+        values.append(_value(payload[at : at + size], kind))
+        at += size
+    return tuple(values)
+
+
+def _value(data: bytes, kind: int) -> Any:
+    if kind == 0:
+        return None
+    if kind < _REAL:
+        return int.from_bytes(data, "big", signed=True)
+    if kind == _REAL:
+        return struct.unpack(">d", data)[0]
+    if kind < _FIRST_BLOB:
+        return kind - 8
+    return data.decode() if kind % 2 else data

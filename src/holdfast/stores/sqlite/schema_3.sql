@@ -50,7 +50,7 @@ SELECT 'unpriced_by_session_to', max(number) FROM messages HAVING max(number) > 
 -- append would have to write to it.
 CREATE INDEX sessions_open ON sessions (source) WHERE ended_at IS NULL;
 
--- What guards keep of a session that had one; see guarding.py. `booked` is a JSON list: what was used
+-- What guards keep of a session that had one; see guard_book.py. `booked` is a JSON list: what was used
 -- in the session and no message carries, by UTC day and model; it is in the session's totals and in
 -- the ledger too. `boot` and `ticked` are when its clock was last read, as that machine counts.
 CREATE TABLE guarded (

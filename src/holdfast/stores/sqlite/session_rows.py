@@ -18,7 +18,7 @@ from holdfast.model.session import (
     id_of,
 )
 from holdfast.policy.prices import Price, Prices
-from holdfast.stores.sqlite import guarded_rows
+from holdfast.stores.sqlite import guard_rows
 from holdfast.stores.sqlite.content import load_extra, storable
 
 #: The latest of start, last message, reopening and end. The column leaves the end out, so that an
@@ -70,7 +70,7 @@ def session(row: Sequence[Any]) -> Session:
         unpriced=Tokens(input=row[19], output=row[20], cached=row[21]),
         bytes=row[22],
         extra=load_extra(row[23]),
-        guarded=guarded_rows.load(*row[24:27]),
+        guarded=guard_rows.load(*row[24:27]),
     )
 
 

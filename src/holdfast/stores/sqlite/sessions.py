@@ -8,10 +8,8 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from holdfast.errors import (
@@ -44,6 +42,7 @@ from holdfast.stores.sqlite import (
     content,
     leases,
     ledger,
+    lineage,
     search_index,
     survey,
 )
@@ -345,7 +344,7 @@ class SqliteSessionStore:
             ).fetchone()
             return int(messages), survey.used_bytes(db)
 
-    def survey(self, wanted: SessionFilter, *, now: float, life: survey.LifeSigns) -> list[Item]:
+    def survey(self, wanted: SessionFilter, *, now: float, life: leases.LifeSigns) -> list[Item]:
         """The sessions as items of a plan."""
         return survey.sessions(self.database, wanted, now=now, life=life)
 
@@ -385,12 +384,15 @@ class SqliteSessionStore:
         return itertools.starmap(content.decode, rows)
 
     def search(self, asked: Search) -> Sequence[Hit]:
-        found: Sequence[Hit] = _late("search").search(self.database, asked)
-        return found
+        # Here, because most commands never search, and to load it takes as long as to list.
+        from holdfast.stores.sqlite.search import search  # noqa: PLC0415
+
+        return search(self.database, asked)
 
     def close_words(self, text: str) -> Sequence[str]:
-        words: Sequence[str] = _late("search").suggestion(self.database, text)
-        return words
+        from holdfast.stores.sqlite.search import suggestion  # noqa: PLC0415 - as above
+
+        return suggestion(self.database, text)
 
     def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
         return leases.hold(self.database, session_id, holder, now=now)
@@ -401,15 +403,6 @@ class SqliteSessionStore:
     def leases_of(self, session_id: str) -> Sequence[Lease]:
         return leases.of_session(self.database, session_id)
 
-    def delete(self, session_id: str) -> None:
-        """Take a session out, with its messages, index entries, route and leases.
-
-        Its children stay and lose their parent. For what has its copy elsewhere.
-        """
-        with self.database.write() as db:
-            number, _, _ = self._row(db, session_id)
-            _late("removing").delete(db, [number])
-
     def adopt(
         self, session_id: str, children: Sequence[str], last_active_at: float, *, awaiting: str
     ) -> None:
@@ -419,7 +412,7 @@ class SqliteSessionStore:
             db.execute(
                 "UPDATE sessions SET last_active_at = ? WHERE number = ?", (last_active_at, number)
             )
-            _late("lineage").adopt(db, number, children, awaiting)
+            lineage.adopt(db, number, children, awaiting)
 
     def usage(self) -> UsageTotals:
         """What was used, ever, also by sessions that are gone."""
@@ -431,8 +424,9 @@ class SqliteSessionStore:
             return ledger.entries(db, None if on is None else ledger.day(on))
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
-        counted: StoreStats = _late("statistics").statistics(self.database, now=now, ages=ages)
-        return counted
+        from holdfast.stores.sqlite.statistics import statistics  # noqa: PLC0415 - few ask
+
+        return statistics(self.database, now=now, ages=ages)
 
     def _set(self, session_id: str, column: str, value: object) -> Session:
         with self.database.write() as db:
@@ -490,8 +484,3 @@ def _exists(wanted: str, taken: str) -> SessionExistsError:
     return SessionExistsError(
         f"There is a session {taken} already, which differs from {wanted} only in case."
     )
-
-
-def _late(part: str) -> ModuleType:
-    """A part of this package that is loaded on first use: most commands do without it."""
-    return import_module(f"{__package__}.{part}")

@@ -7,42 +7,22 @@ from __future__ import annotations
 
 import functools
 import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.model.item import SESSION, SPACE, Item
-from holdfast.model.lease import Holder
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.stats import Share
-from holdfast.policy.lifecycle import LeaseCount, SessionLife, session_life
+from holdfast.policy.lifecycle import SessionLife
 from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.leases import Held, LifeSigns, of_all
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE, TABLES, tables, where
 
 #: What a session takes beside its messages: its row, its places in indexes.
 _ROW_WEIGHT = 512
 _DEAD = SessionLife()
 _PARENTS = "sessions s LEFT JOIN sessions p ON p.number = s.parent"
-
-#: Who holds or held a session, and whether the lease was given back.
-Held = tuple[Holder, bool]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LifeSigns:
-    """How to tell whether a session lives."""
-
-    is_dead: Callable[[Holder], bool]
-    abandoned_after: float
-
-    def judge(self, *, ended: bool, idle: float, leases: Collection[Held]) -> SessionLife:
-        living = [released for holder, released in leases if not self.is_dead(holder)]
-        return session_life(
-            ended=ended,
-            idle=idle,
-            leases=LeaseCount(all=len(leases), living=len(living), held=len(living) - sum(living)),
-            abandoned_after=self.abandoned_after,
-        )
 
 
 def sessions(
@@ -54,7 +34,7 @@ def sessions(
     life = LifeSigns(is_dead=known, abandoned_after=life.abandoned_after)
     with database.read() as db:
         share = _share(db)
-        leases = _leases(db)
+        leases = of_all(db)
         rows = db.execute(
             f"""
             SELECT s.number, s.id, s.source, s.bytes, {LAST_ACTIVE}, s.message_count,
@@ -193,29 +173,6 @@ def used_bytes(db: sqlite3.Connection) -> int:
     """The pages of the file that hold something."""
     pages = _pragma(db, "page_count") - _pragma(db, "freelist_count")
     return pages * _pragma(db, "page_size")
-
-
-def _leases(db: sqlite3.Connection) -> Mapping[int, list[Held]]:
-    """The leases of all sessions that somebody holds or that have no end. Those that were given
-    back tell nothing of a session that has ended, and there are many."""
-    return leases_by_session(
-        db,
-        "NOT released OR session IN (SELECT number FROM sessions WHERE ended_at IS NULL)",
-    )
-
-
-def leases_by_session(
-    db: sqlite3.Connection, condition: str, *values: str
-) -> Mapping[int, list[Held]]:
-    found: dict[int, list[Held]] = {}
-    rows = db.execute(
-        f"SELECT session, host, boot, process, started, released FROM leases WHERE {condition}",  # noqa: S608 - our own text
-        values,
-    )
-    for session, host, boot, process, started, released in rows:
-        holder = Holder(host=host, boot=boot, process=process, started=started)
-        found.setdefault(session, []).append((holder, bool(released)))
-    return found
 
 
 def _pragma(db: sqlite3.Connection, name: str) -> int:

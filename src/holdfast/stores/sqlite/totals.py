@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.model.session import Message, Tokens
-from holdfast.stores.sqlite import content, guarded_rows
+from holdfast.stores.sqlite import content, guard_rows
 
 #: What decoding a message that is no longer what was written may raise.
 _UNREADABLE = (HoldfastError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
@@ -159,8 +159,8 @@ def _walk(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
 
 def _add_booked(db: sqlite3.Connection) -> None:
     """What guards booked beside the messages is a part of the totals."""
-    for session, _, each in guarded_rows.all_booked(db):
-        db.execute(_ADD, (session, 0, 0, *guarded_rows.counts(each.usage), 0))
+    for session, _, each in guard_rows.all_booked(db):
+        db.execute(_ADD, (session, 0, 0, *guard_rows.counts(each.usage), 0))
 
 
 def _flush(db: sqlite3.Connection, sums: dict[int, list[float]]) -> None:

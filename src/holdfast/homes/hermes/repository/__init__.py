@@ -1,1 +1,1 @@
-"""The checkpoints of Hermes: one bare git repository, a chain of commits for each project."""
+"""Hermes's checkpoints: one bare git repository with a chain of commits for each project."""

@@ -1,8 +1,8 @@
-"""A checkpoint of Hermes, brought into a store of ours: to be compared, restored, or kept there.
+"""Bring a checkpoint of Hermes into a store of Holdfast, to compare, restore or keep it there.
 
-What Hermes did not capture must not look as if it had not been there: what lies in nested
-repositories, what was too large for it. And where attributes of the project made git store another
-content than the file had, the file comes back as a checkout gives it.
+What Hermes did not capture (nested repositories, large files) must not look as if it had been
+absent. Where attributes of the project made git store other bytes than the file had, the file comes
+back as a checkout gives it.
 """
 
 from __future__ import annotations

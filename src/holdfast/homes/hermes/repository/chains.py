@@ -1,8 +1,12 @@
-"""A checkpoint of Hermes as git has it: a commit whose parent is the checkpoint before."""
+"""Chains of checkpoints: each is a commit whose parent is the checkpoint before.
+
+A chain ends where git's file `shallow` says so: a commit listed there counts as having no parent,
+for every git and so for Hermes. So the oldest checkpoints of a project can go while the others keep
+their ids, and while Hermes takes the next one: the reference that Hermes moves is not touched.
+"""
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,15 +18,12 @@ from holdfast.homes.hermes.repository.layout import HermesLayout, opened, tips_o
 from holdfast.homes.hermes.repository.locks import GitLock
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
 from holdfast.stores.files import read_file, storage_errors
+from holdfast.stores.git.commits import parse_commit, with_parent
 from holdfast.stores.git.object import Kind, LooseObjects
+from holdfast.stores.git.refs import is_id
 from holdfast.stores.git.trees import Trees
 
-_HEADER = re.compile(rb"tree ([0-9a-f]{40})\n((?:parent [0-9a-f]{40}\n)*)author ([^\n]*)\n")
-_PARENT = re.compile(rb"parent ([0-9a-f]{40})\n")
-_WHEN = re.compile(rb" (-?\d{1,18}) [-+]\d{4}$")
-
 _CUTS = "shallow"
-_OID = re.compile(r"[0-9a-f]{40}")
 _PAUSE = 0.05
 _TRIES = 100
 _USUAL_FILE = 0o644
@@ -49,19 +50,16 @@ def read_link(trees: Trees, commit: str) -> Link:
 
 
 def parse_link(commit: str, raw: bytes) -> Link:
-    """What a commit says; raises `DamageError` for one that is none of Hermes's."""
-    found = _HEADER.match(raw)
-    when = None if found is None else _WHEN.search(found[3])
-    if found is None or when is None:
-        raise DamageError(f"The commit {commit} in the checkpoint store is no checkpoint.")
-    parents = _PARENT.findall(found[2])
-    message = raw.partition(b"\n\n")[2]
+    """What a commit says; raises `DamageError` when Hermes did not write it."""
+    found = parse_commit(commit, raw)
+    if found.authored is None:
+        raise DamageError(f"The commit {commit} is not a checkpoint: it has no time.")
     return Link(
         id=commit,
-        parent=parents[0].decode("ascii") if parents else "",
-        tree=found[1].decode("ascii"),
-        time=float(when[1]),
-        reason=message.decode("utf-8", "replace").strip().partition("\n")[0],
+        parent=found.parents[0] if found.parents else "",
+        tree=found.tree,
+        time=found.authored,
+        reason=found.message.strip().partition("\n")[0],
         raw=raw,
     )
 
@@ -71,12 +69,7 @@ def write_after(trees: Trees, link: Link, parent: str) -> Link:
 
     The same two give the same commit, so whoever puts things back gets the old ids back.
     """
-    found = _HEADER.match(link.raw)
-    if found is None:
-        raise DamageError(f"The commit {link.id} in the checkpoint store is no checkpoint.")
-    rest = link.raw[found.end(2) :]
-    before = f"parent {parent}\n" if parent else ""
-    text = f"tree {link.tree}\n{before}".encode("ascii") + rest
+    text = with_parent(link.id, link.raw, parent)
     return read_link(trees, trees.put(Kind.COMMIT, text).hex())
 
 
@@ -104,11 +97,11 @@ def read_cuts(store: Path) -> frozenset[str]:
         text = read_file(store / _CUTS).decode("ascii", "replace")
     except FileNotFoundError:
         return frozenset()
-    return frozenset(line for line in text.split() if _OID.fullmatch(line))
+    return frozenset(line for line in text.split() if is_id(line))
 
 
 def write_cuts(store: Path, cuts: Collection[str]) -> None:
-    """Replace them all, at one stroke, under git's own lock."""
+    """Replace the whole file atomically, under git's own lock."""
     if frozenset(cuts) == read_cuts(store):
         return
     path = store / _CUTS
@@ -131,7 +124,7 @@ def write_cuts(store: Path, cuts: Collection[str]) -> None:
 
 def forget_graph(store: Path) -> None:
     """Remove git's list of commits and their parents, which must not name what is gone. `git gc`
-    makes it anew."""
+    writes it again."""
     info = store / "objects" / "info"
     (info / "commit-graph").unlink(missing_ok=True)
     shutil.rmtree(info / "commit-graphs", ignore_errors=True)
@@ -139,7 +132,7 @@ def forget_graph(store: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chains:
-    """`tips` are the newest checkpoints by project; `trash` are references of ours."""
+    """`tips` are the newest checkpoints by project; `trash` are references that Holdfast made."""
 
     layout: HermesLayout
     trees: Trees

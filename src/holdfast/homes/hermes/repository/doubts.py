@@ -1,7 +1,10 @@
-"""Whether a checkpoint store has the layout that we know. One that has not is read, never changed.
+"""Reasons not to change Hermes's checkpoint store: an unknown layout, or a running Hermes.
 
-Hermes writes no version into its store. So what is there has to say it: names that neither git nor
-the Hermes of today puts there, references in another form, a format of git that is newer.
+Hermes writes no version into its store, so the content has to tell: names that neither git nor a
+known Hermes creates, references in another form, a newer format of git. Such a store is read only.
+
+Hermes moves a reference only from the value it read. If Holdfast moves it in between, Hermes loses
+a checkpoint and tries again one turn later. So nothing that moves a reference runs next to it.
 """
 
 from __future__ import annotations
@@ -139,7 +142,7 @@ def _why(process: Path, home: Path, store: Path) -> str | None:
 
 
 def _is_hermes(process: Path, environment: dict[bytes, bytes], home: Path) -> bool:
-    """A Python with this home; a user's shell has the same environment and is none."""
+    """A Python process with this home. A user's shell with the same environment is not Hermes."""
     command = _proc_text(process / "cmdline").split(b"\0")
     named = environment.get(b"HERMES_HOME")
     if named is not None:

@@ -1,14 +1,14 @@
-"""Where Hermes keeps checkpoints, and where our own notes about them are.
+"""Where Hermes keeps checkpoints, records and references, and where Holdfast keeps notes on them.
 
 checkpoints/store/                     a bare git repository that Hermes made
-checkpoints/store/refs/hermes/<hash>   the newest checkpoint of a project, after its older ones
-checkpoints/store/indexes/<hash>       the project's index, which Hermes fills anew each time
+checkpoints/store/refs/hermes/<hash>   the newest checkpoint of a project; its parents are older
+checkpoints/store/indexes/<hash>       the project's index, which Hermes rebuilds each time
 checkpoints/store/projects/<hash>.json its directory, and when it was first and last used
-checkpoints/store/shallow              where a chain ends though its last commit has a parent
-checkpoints/legacy-<time>/<hash>/      an older layout: a repository for each directory
+checkpoints/store/shallow              where a chain ends although its last commit has a parent
+checkpoints/legacy-<time>/<hash>/      an older layout: one repository per directory
 
-Nothing of ours is written there but references under `refs/holdfast-trash/` and the file `shallow`,
-which git and so Hermes understand.
+Holdfast writes only references under `refs/holdfast-trash/` and the file `shallow` there, which git
+and therefore Hermes understand.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import read_file, storage_errors, sync_dir
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.program import Git
+from holdfast.stores.git.refs import each_ref
 
 FOLDER = "checkpoints"
 REFS = "refs/hermes/"
@@ -42,7 +43,7 @@ PASSING = re.compile(r"\..*|.*\.(?:lock|new|tmp)|tmp_.*|.*~|Thumbs\.db")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HermesLayout:
-    """`folder` is the checkpoint folder of Hermes, `notes` a folder of ours."""
+    """`folder` is the checkpoint folder of Hermes, `notes` a folder of Holdfast."""
 
     folder: Path
     notes: Path
@@ -61,7 +62,7 @@ class HermesLayout:
 
     @property
     def shape(self) -> Layout:
-        """The same folder as one of ours: objects and references are where git has them."""
+        """The same folder as Holdfast's layout: objects and references are where git keeps them."""
         return Layout(folder=self.folder)
 
     def git(self) -> Git:
@@ -97,7 +98,7 @@ def read_records(layout: HermesLayout) -> Mapping[str, HermesRecord]:
 
 
 def read_record(layout: HermesLayout, project: str) -> HermesRecord | None:
-    """The record; None when there is none that can be read."""
+    """The record; None when it is missing or unreadable."""
     try:
         return parse_record(read_file(layout.records / f"{project}.json"))
     except OSError:
@@ -163,9 +164,7 @@ def forget_indexes(layout: HermesLayout, tips: Collection[str], *, before: float
 
 def tips_of(layout: HermesLayout) -> Iterator[tuple[str, str]]:
     """Each project with its newest checkpoint; those that git cannot read are left out."""
-    said = layout.git().run("for-each-ref", "--format=%(objectname) %(refname)", REFS)
-    for line in said.output.decode("utf-8", "surrogateescape").splitlines():
-        commit, _, ref = line.partition(" ")
+    for ref, commit in each_ref(layout.git(), REFS):
         project = ref.removeprefix(REFS)
         if PROJECT.fullmatch(project):
             yield project, commit

@@ -1,4 +1,4 @@
-"""The checkpoints and projects of Hermes as values."""
+"""The checkpoints and projects of Hermes as values, and which one an id means."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.errors import UnknownCheckpointError
+from holdfast.errors import GitFailedError, UnknownCheckpointError
 from holdfast.homes.hermes.repository.chains import Chains, Link
 from holdfast.homes.hermes.repository.layout import (
     PROJECT_PREFIX,
@@ -21,7 +21,7 @@ from holdfast.homes.hermes.repository.notes import Notes, all_notes
 from holdfast.model.checkpoint import Checkpoint, Project, ProjectState
 from holdfast.stores.checkpoints.older_layout import LegacyRepository, LegacyShelf
 from holdfast.stores.checkpoints.projects import ProjectRecord, state_of
-from holdfast.stores.git.program import Git, GitFailedError
+from holdfast.stores.git.program import Git
 
 _STATISTICS = re.compile(r"(\d+) (file|insertion|deletion)")
 _UNKNOWN = "(directory not known)"

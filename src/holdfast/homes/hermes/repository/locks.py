@@ -1,8 +1,12 @@
-"""git's own lock on one of its files: another file, ending with `.lock`, that takes its place.
+"""Locks on Hermes's checkpoint store: who may change it, and when.
 
-It is made with its whole content at one stroke, and under a second name as well. So one that a
-killed run of ours left can be told from one that git holds, and is removed at once; Hermes, whose
-git would stumble over it, does not wait for that longer than until the next run.
+`GitLock` is git's own lock on a file: a second file that ends with `.lock` and then takes its
+place. It is created with its whole content and under a second name, so a lock that a killed run of
+Holdfast left can be told from one that git holds, and is removed by the next run.
+
+`gc_lock` is `gc.pid`, by which `git gc` keeps a second `git gc` out. It is the one lock that a
+running Hermes respects: Hermes starts `git gc` now and then, and that ends at once while the lock
+is held. The lock of a dead process does not count; git checks that as well.
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ _WAIT = 30.0
 
 
 class GitLock:
-    """The lock on `path`, for whoever is the only one of ours here."""
+    """The lock on `path`. Only one process of Holdfast at a time may use it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -147,9 +151,9 @@ def _holder(path: Path) -> str | None:
 
 @contextlib.contextmanager
 def changing(layout: HermesLayout, *, holder: str) -> Iterator[None]:
-    """One process of ours at a time changes the store, and no `git gc` removes objects meanwhile.
+    """Let one process of Holdfast at a time change the store, and keep `git gc` out.
 
-    Hermes knows no lock, so whatever is done under this one must be safe beside a Hermes that
+    Hermes takes no lock, so whatever is done under this one must be safe next to a Hermes that
     takes a checkpoint.
     """
     _check_owner(layout)

@@ -1,7 +1,8 @@
-"""Our own notes on the projects of Hermes, beside its files and never in them.
+"""Holdfast's own notes on Hermes's projects, kept outside of Hermes's files.
 
-Which disk a project lies on, so that one that is not mounted is not taken for a deleted one; its
-record, for when it comes back; pins and names; and what was once before a commit that we wrote.
+They hold which disk a project is on, so that an unmounted one is not taken for a deleted one; the
+project's record, for when it comes back; pins and names; and the original parent of a commit that
+Holdfast rewrote.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Notes:
         return found
 
     def renewed(self, pairs: Iterable[tuple[Link, Link]], staying: Collection[str]) -> Notes:
-        """After commits were written anew, each with what it was: marks follow it."""
+        """After commits were rewritten, given as (old, new): marks follow them."""
         links = list(pairs)
         new_ids = {old.id: new.id for old, new in links}
         marks = {new_ids.get(key, key): mark for key, mark in self.marks.items()}
@@ -92,7 +93,7 @@ def read_notes(layout: HermesLayout, project: str) -> Notes:
 
 
 def parse_notes(data: bytes) -> Notes:
-    """What a file of ours says; nothing, when it is damaged."""
+    """What a notes file says; empty notes when it is damaged."""
     try:
         return _from_json(json.loads(data))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):

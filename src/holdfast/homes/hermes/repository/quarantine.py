@@ -1,7 +1,9 @@
-"""The files of the object store with their times: when each was written, or last wanted again.
+"""Object files on their way out: moved aside, checked once more, and only then removed.
 
-git touches an object's file, or its pack, when somebody stores what is there already. So a time
-tells when it may have been counted upon.
+git touches an object's file, or its pack, when somebody stores an object that is already there. So
+Hermes may start to rely on an object in the very moment in which it is moved: either git touched
+the file before, which shows, or git does not find it and writes it again. Whatever was touched
+comes back.
 """
 
 from __future__ import annotations
@@ -10,29 +12,19 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from holdfast.stores.files import PRIVATE_DIR, read_file, storage_errors
+from holdfast.stores.files import PRIVATE_DIR, entries_of, read_file, storage_errors
+from holdfast.stores.git.object_files import Loose, ObjectFiles
 from holdfast.stores.git.program import Git
 
 _FAN = re.compile(r"[0-9a-f]{2}")
-_REST = re.compile(r"[0-9a-f]{38}")
-_PACK = re.compile(r"pack-[0-9a-f]{40,64}\.pack")
 _TEMPORARY = re.compile(r"\.?tmp[-_].*")
 _LOCK = re.compile(r".*\.lock")
 
 _FOLDER = "holdfast-reclaim"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LooseFile:
-    """An object with a file of its own."""
-
-    path: Path
-    touched: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,28 +52,13 @@ class PackFile:
         return {bytes.fromhex(line.split()[1].decode("ascii")) for line in lines}
 
 
-def loose_files(objects: Path) -> dict[bytes, LooseFile]:
-    found = {}
-    for folder in _entries(objects):
-        if _FAN.fullmatch(folder.name):
-            for file in _entries(folder.path):
-                if _REST.fullmatch(file.name):
-                    with contextlib.suppress(FileNotFoundError):
-                        found[bytes.fromhex(folder.name + file.name)] = LooseFile(
-                            path=Path(file.path), touched=file.stat(follow_symlinks=False).st_mtime
-                        )
-    return found
-
-
-def pack_files(objects: Path) -> list[PackFile]:
+def pack_files(files: ObjectFiles) -> list[PackFile]:
     found = []
-    for file in _entries(objects / "pack"):
-        if _PACK.fullmatch(file.name):
-            with contextlib.suppress(FileNotFoundError):
-                status = file.stat(follow_symlinks=False)
-                stem = Path(file.path).with_suffix("")
-                if stem.with_suffix(".idx").exists():
-                    found.append(PackFile(stem=stem, touched=status.st_mtime, size=status.st_size))
+    for path in files.packs:
+        with contextlib.suppress(FileNotFoundError):
+            status = path.lstat()
+            stem = path.with_suffix("")
+            found.append(PackFile(stem=stem, touched=status.st_mtime, size=status.st_size))
     return found
 
 
@@ -95,7 +72,7 @@ def abandoned_files(store: Path, *, before: float) -> list[Path]:
         Path(file.path)
         for folders, pattern in ((written, _TEMPORARY), (locked, _LOCK))
         for folder in folders
-        for file in _entries(folder)
+        for file in entries_of(folder)
         if pattern.fullmatch(file.name) and _is_older(file, before)
     ]
 
@@ -112,15 +89,7 @@ def _folders(top: Path) -> list[Path]:
 
 
 def _fans(objects: Path) -> list[Path]:
-    return [Path(each.path) for each in _entries(objects) if _FAN.fullmatch(each.name)]
-
-
-def _entries(folder: Path | str) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            yield from entries
-    except (FileNotFoundError, NotADirectoryError):
-        return
+    return [Path(each.path) for each in entries_of(objects) if _FAN.fullmatch(each.name)]
 
 
 class Quarantine:
@@ -129,7 +98,7 @@ class Quarantine:
     def __init__(self, store: Path) -> None:
         self._objects = store / "objects"
         self._folder = store / _FOLDER
-        self._loose: list[LooseFile] = []
+        self._loose: list[Loose] = []
         self._packs: list[tuple[PackFile, list[Path]]] = []
 
     @classmethod
@@ -146,7 +115,7 @@ class Quarantine:
         """Whether a killed run left something in it."""
         return self._folder.is_dir()
 
-    def move_loose(self, file: LooseFile) -> None:
+    def move_loose(self, file: Loose) -> None:
         with contextlib.suppress(FileNotFoundError):
             self._move(file.path)
             self._loose.append(file)

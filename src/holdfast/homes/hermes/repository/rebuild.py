@@ -1,10 +1,10 @@
-"""Change which checkpoints a project has, without changing those that stay more than need be.
+"""Change which checkpoints a project has, and rewrite as few of the others as possible.
 
-While the oldest go, nothing is written anew: the chain is cut, and ids, times, reasons stay. When
-one goes from the middle, or comes back to it, the newer ones are written anew with another parent:
-times, reasons and trees stay, ids do not, and the reference moves.
+When the oldest go, no commit is rewritten: the chain is cut, and ids, times and reasons stay. When
+one leaves the middle or returns to it, the newer commits are rewritten with another parent: times,
+reasons and trees stay, ids change, and the reference moves.
 
-Order of writing: references that hold what goes, then what is new, then cuts and references, and
+Order of writing: references that hold what leaves, then new commits, then cuts and references, and
 last what nothing needs any more. Killed in between, every chain is whole, old or new.
 """
 
@@ -24,6 +24,7 @@ from holdfast.homes.hermes.repository.layout import (
 )
 from holdfast.homes.hermes.repository.notes import read_notes, write_notes
 from holdfast.stores.checkpoints.checkpoint_commit import Move, Ref, move
+from holdfast.stores.git.refs import RefUpdate, update_refs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,15 +159,8 @@ def _needed_cuts(chains: Chains) -> set[str]:
 
 
 def _move_tips(layout: HermesLayout, tips: Mapping[str, str], rebuilt: Iterable[_Rebuilt]) -> None:
-    lines = []
-    for each in rebuilt:
-        ref, old = f"{REFS}{each.project}", tips.get(each.project, "")
-        if each.tip and not old:
-            lines.append(f"create {ref} {each.tip}")
-        elif not each.tip and old:
-            lines.append(f"delete {ref} {old}")
-        elif each.tip != old:
-            lines.append(f"update {ref} {each.tip} {old}")
-    if lines:
-        text = "\n".join(["start", *lines, "prepare", "commit", ""])
-        layout.git().run("update-ref", "--stdin", stdin=text.encode("ascii"))
+    moved = [
+        RefUpdate(name=f"{REFS}{each.project}", old=tips.get(each.project, ""), new=each.tip)
+        for each in rebuilt
+    ]
+    update_refs(layout.git(), [each for each in moved if each.old != each.new])

@@ -1,20 +1,20 @@
-"""Which objects of the store something needs, or may need in a moment.
+"""Give back the space of objects that nothing needs, next to a Hermes that may be writing.
 
-Hermes writes objects first and their reference last, and knows no lock. So what was written or
-touched a short while ago counts as needed, with everything that it leads to, as git itself counts
-it; and so does what is in an index.
+Hermes writes objects first and their reference last, and takes no lock. So an object that was
+written or touched in the last minutes counts as needed, with everything that it leads to, and so
+does everything in an index. Hermes kills a git that is slow, so whatever it is about to refer to is
+younger than that. Folders are never removed: git does that, and makes writers next to it fail.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from holdfast.errors import DamageError
+from holdfast.errors import DamageError, GitFailedError
 from holdfast.homes.hermes.repository.chains import forget_graph
 from holdfast.homes.hermes.repository.layout import (
     HermesLayout,
@@ -25,35 +25,32 @@ from holdfast.homes.hermes.repository.layout import (
 )
 from holdfast.homes.hermes.repository.locks import changing
 from holdfast.homes.hermes.repository.quarantine import (
-    LooseFile,
     PackFile,
     Quarantine,
     abandoned_files,
-    loose_files,
     pack_files,
 )
 from holdfast.homes.hermes.repository.rebuild import cut_off_what_is_gone
 from holdfast.stores.checkpoints.reclaim import Reclaimed
-from holdfast.stores.files import storage_errors
+from holdfast.stores.files import allocated_below, storage_errors
+from holdfast.stores.git.commits import parse_commit
 from holdfast.stores.git.index_file import index_objects
 from holdfast.stores.git.object import Kind
-from holdfast.stores.git.object_files import allocated_below
-from holdfast.stores.git.program import GitFailedError
+from holdfast.stores.git.object_files import Loose, object_files
+from holdfast.stores.git.program import PACKING_CONFIG
 from holdfast.stores.git.trees import TREE_ENTRY
 
-_TREE_LINE = re.compile(rb"tree ([0-9a-f]{40})\n")
 _GITLINK = b"160000"
 
 #: What was touched within so many seconds may be about to be referred to.
 GRACE = 600.0
 
-#: Packs are worth making anew for so many bytes that nobody needs, single objects, or packs.
+#: Packs are rewritten from so many unneeded bytes, loose objects, or packs on.
 _LEAST_UNNEEDED = 16 * 1024
 _MANY_LOOSE = 256
 _MANY_PACKS = 8
-#: Left free on the disk after packs were made anew.
+#: Left free on the disk after packs were rewritten.
 _MARGIN = 16 * 1024 * 1024
-_PACKING = {"repack.writeBitmaps": "false", "pack.compression": "-1"}
 _NO_ROOM = "too little room on the disk to pack again; only single objects were given back"
 _WAITING = "Hermes used the store in the last ten minutes; the rest comes back with a later run"
 _CAME_BETWEEN = "Hermes took a checkpoint meanwhile; the space comes back with the next run"
@@ -72,46 +69,40 @@ def held(layout: HermesLayout) -> set[bytes]:
 def closure(layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]) -> set[bytes]:
     """What these lead to, themselves included, without what is known. What is missing is left out:
     whoever is writing it has not come that far, or never will."""
-    objects = opened(layout)
-    found: set[bytes] = set()
-    waiting = [oid for oid in starts if oid not in known]
-    while waiting:
-        oid = waiting.pop()
-        if oid in found or oid in known:
-            continue
-        try:
-            kind, data = objects.read(oid)
-        except DamageError:
-            continue
-        found.add(oid)
-        waiting.extend(_below(kind, data))
-    return found
+    return {oid for oid, is_there in _walk(layout, starts, known) if is_there}
 
 
 def missing_below(layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]) -> bool:
     """Whether something that these lead to is not there."""
+    return any(not is_there for _, is_there in _walk(layout, starts, known))
+
+
+def _walk(
+    layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]
+) -> Iterator[tuple[bytes, bool]]:
+    """Each object that these lead to, and whether it can be read."""
     objects = opened(layout)
-    seen: set[bytes] = set()
-    waiting = [oid for oid in starts if oid not in known]
+    met: set[bytes] = set()
+    waiting = list(starts)
     while waiting:
         oid = waiting.pop()
-        if oid in seen or oid in known:
+        if oid in met or oid in known:
             continue
-        seen.add(oid)
+        met.add(oid)
         try:
             kind, data = objects.read(oid)
         except DamageError:
-            return True
+            yield oid, False
+            continue
+        yield oid, True
         waiting.extend(_below(kind, data))
-    return False
 
 
 def _below(kind: Kind, data: bytes) -> Iterator[bytes]:
     """The tree of a commit, the entries of a tree. Parents are held by references, or cut off."""
     if kind == Kind.COMMIT:
-        found = _TREE_LINE.match(data)
-        if found is not None:
-            yield bytes.fromhex(found[1].decode("ascii"))
+        with contextlib.suppress(DamageError):
+            yield bytes.fromhex(parse_commit("", data).tree)
     elif kind == Kind.TREE:
         for mode, _, oid in TREE_ENTRY.findall(data):
             if mode != _GITLINK:
@@ -122,7 +113,7 @@ def indexed(layout: HermesLayout) -> Iterator[bytes]:
     """Everything that an index names; of nested repositories that is a commit which is not here."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for path in layout.indexes.iterdir():
-            # A damaged one, or one that is being replaced, is made anew by Hermes.
+            # Hermes rebuilds an index that is damaged or being replaced.
             with contextlib.suppress(DamageError, OSError):
                 yield from index_objects(path)
 
@@ -132,7 +123,7 @@ class _Survey:
     """What is there, and what is needed. `young` is the time after which a file is too young;
     `waiting` says whether some are needed for nothing else than that."""
 
-    loose: dict[bytes, LooseFile]
+    loose: dict[bytes, Loose]
     packs: Sequence[PackFile]
     in_packs: dict[str, set[bytes]]
     needed: set[bytes]
@@ -144,7 +135,7 @@ class _Survey:
         """Objects of packs that nobody needs."""
         return set().union(*self.in_packs.values()) - self.needed
 
-    def going(self) -> list[LooseFile]:
+    def going(self) -> list[Loose]:
         return [
             file
             for oid, file in self.loose.items()
@@ -155,7 +146,7 @@ class _Survey:
 def reclaim(layout: HermesLayout, *, now: float, holder: str, thorough: bool = False) -> Reclaimed:
     """Remove what nothing needs and nobody touched lately; the freed bytes are the disk's.
 
-    With `thorough`, packs are made anew whenever that can free anything.
+    With `thorough`, packs are rewritten whenever that can free anything.
     """
     before = allocated_below(layout.folder)
     with changing(layout, holder=holder):
@@ -198,7 +189,8 @@ def _reclaim(layout: HermesLayout, leaving: Quarantine, now: float, *, thorough:
 
 def _look(layout: HermesLayout, young: float) -> _Survey:
     objects = layout.store / "objects"
-    loose, packs = loose_files(objects), pack_files(objects)
+    files = object_files(objects)
+    loose, packs = files.loose, pack_files(files)
     known = held(layout)
     fresh = (oid for oid, file in loose.items() if file.touched > young)
     waiting = closure(layout, fresh, known)
@@ -225,7 +217,7 @@ def _pack_again(layout: HermesLayout, seen: _Survey, *, thorough: bool) -> tuple
     """Make packs of what is needed, and of what is too young to go."""
     if not _is_worth(layout, seen, thorough=thorough):
         return _Packed(), ""
-    loose = sum(_size(file) for file in seen.loose.values())
+    loose = sum(file.size for file in seen.loose.values())
     wanted = sum(pack.size for pack in seen.packs) + loose + _MARGIN
     if shutil.disk_usage(layout.store).free < wanted:
         return _Packed(), _NO_ROOM
@@ -269,7 +261,7 @@ def _make_packs(layout: HermesLayout, seen: _Survey, spared: set[bytes]) -> list
     folder = layout.store / "objects" / "pack"
     usual = ("--delta-base-offset", "--non-empty", "-q", str(folder / "pack"))
     git = layout.git()
-    said = git.run("pack-objects", "--all", "--reflog", *usual, config=_PACKING)
+    said = git.run("pack-objects", "--all", "--reflog", *usual, config=PACKING_CONFIG)
     names = said.output.decode("ascii").split()
     first = _named(layout, names)
     have = set().union(*(pack.objects(git) for pack in first))
@@ -277,7 +269,7 @@ def _make_packs(layout: HermesLayout, seen: _Survey, spared: set[bytes]) -> list
     rest = ((seen.needed & in_packs) | spared) - have
     if rest:
         text = "".join(f"{oid.hex()}\n" for oid in sorted(rest))
-        said = git.run("pack-objects", *usual, stdin=text.encode("ascii"), config=_PACKING)
+        said = git.run("pack-objects", *usual, stdin=text.encode("ascii"), config=PACKING_CONFIG)
         names += said.output.decode("ascii").split()
     return _named(layout, names)
 
@@ -298,7 +290,11 @@ def _date(pack: PackFile, seen: _Survey, objects: Collection[bytes]) -> None:
 
 def _named(layout: HermesLayout, names: Collection[str]) -> list[PackFile]:
     wanted = {f"pack-{name}" for name in names}
-    return [each for each in pack_files(layout.store / "objects") if each.stem.name in wanted]
+    return [
+        each
+        for each in pack_files(object_files(layout.store / "objects"))
+        if each.stem.name in wanted
+    ]
 
 
 def _check(
@@ -316,13 +312,6 @@ def _check(
 
 def _is_missed(layout: HermesLayout, seen: _Survey) -> bool:
     """Whether something that came since we looked leads to what was moved aside."""
-    now = loose_files(layout.store / "objects")
+    now = object_files(layout.store / "objects").loose
     came = [*(now.keys() - seen.loose.keys()), *indexed(layout)]
     return missing_below(layout, came, seen.needed)
-
-
-def _size(file: LooseFile) -> int:
-    try:
-        return file.path.stat().st_size
-    except FileNotFoundError:
-        return 0

@@ -1,15 +1,14 @@
-"""The checkpoints of a Hermes home: those of Hermes, and beside them those that Holdfast takes.
+"""The checkpoints of a Hermes home: those of Hermes, and those that Holdfast takes.
 
-Hermes's own are read where they are. To be compared with the working tree or restored, one is
-brought into Holdfast's store in the same home, which knows more: whole permissions, empty
-directories, files of nested repositories. There the safety checkpoint of a restore lies as well, so
-that it can be undone exactly; Hermes's chain, which Hermes itself moves, is left alone.
+Hermes's own are read where they are. To compare one with the working tree or to restore it, it is
+brought into Holdfast's store in the same home, which records more: full permissions, empty
+directories, files of nested repositories. The safety checkpoint of a restore is there as well, so
+the restore can be undone exactly. Hermes's chain, which Hermes itself moves, is left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,16 +19,9 @@ from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout
 from holdfast.homes.hermes.repository.listing import meant
 from holdfast.model.checkpoint import (
     Captured,
-    Change,
     Checkpoint,
-    Lines,
     NotCaptured,
-    Preview,
     Project,
-    RestoreState,
-    Rollback,
-    Sight,
-    Taking,
 )
 from holdfast.model.places import StrPath, real
 from holdfast.stores.checkpoints.adoption import OLDER
@@ -45,15 +37,17 @@ _OLDER_PREFIX = "older-"
 _KNOWN = (FILE, PROGRAM, LINK)
 
 
-class HermesCheckpointStore:
-    """`layout` is where Hermes's checkpoints are, `own` the store of Holdfast in the same home,
-    `here` where the user is."""
+class HermesCheckpointStore(ShadowGitStore):
+    """The store of Holdfast in a Hermes home, which also shows Hermes's own checkpoints.
+
+    `hermes` is where those are, `own` the store without them, and `here` the user's directory.
+    """
 
     def __init__(
-        self, layout: HermesLayout, own: ShadowGitStore, *, here: Path | None = None
+        self, hermes: HermesLayout, own: ShadowGitStore, *, here: Path | None = None
     ) -> None:
-        self._layout = layout
-        self._own = own
+        super().__init__(own.layout.folder, own.how, bounding=own.bounding)
+        self._hermes = hermes
         self._here = here
 
     # --- Looking ----------------------------------------------------------------------------------
@@ -61,15 +55,15 @@ class HermesCheckpointStore:
     def list(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
         project = None if workdir is None else project_of(real(workdir))
         found = [
-            *self._hermes(project),
+            *self._in_hermes(project),
             *self._older(workdir),
-            *(each for each in self._own.list(workdir) if each.origin is None),
+            *(each for each in super().list(workdir) if each.origin is None),
         ]
         return sorted(found, key=lambda each: -each.time)
 
     def get(self, prefix: str) -> Checkpoint:
         check_prefix(prefix)
-        own = [each for each in self._own.list() if each.id.startswith(prefix)]
+        own = [each for each in super().list() if each.id.startswith(prefix)]
         found = [
             *self._beginning(prefix),
             *(each for each in self._older(None) if each.id.startswith(prefix)),
@@ -90,7 +84,7 @@ class HermesCheckpointStore:
                 f"Nothing says which directory checkpoint {checkpoint.id} is about.",
                 hint=f"git can read it: `git --git-dir {repository} show {checkpoint.id}`.",
             )
-        limit = adoption.size_limit(self._layout.folder.parent)
+        limit = adoption.size_limit(self._hermes.folder.parent)
         reason = checkpoint.reason.removesuffix(OLDER)
         plain = replace(
             checkpoint,
@@ -100,19 +94,16 @@ class HermesCheckpointStore:
             insertions=None,
             deletions=None,
         )
-        self._own.prepare()
-        with self._own.reading():  # what a look finds is held by nothing else
-            present = self._own.look(workdir) if workdir.is_dir() else None
-            return adoption.bring_in(self._own.layout, repository, plain, present, limit=limit)
-
-    def reading(self) -> AbstractContextManager[None]:
-        return self._own.reading()
+        self.prepare()
+        with self.reading():  # what a look finds is held by nothing else
+            present = self.look(workdir) if workdir.is_dir() else None
+            return adoption.bring_in(self.layout, repository, plain, present, limit=limit)
 
     def captured(self, tree: str) -> Captured:
         """Of Hermes's own: git's modes only, no empty directories, no nested repositories."""
         trees = self._holding(tree)
         if trees is None:
-            return self._own.captured(tree)
+            return super().captured(tree)
         beside = Beside()
         return Captured(
             files={
@@ -126,100 +117,40 @@ class HermesCheckpointStore:
     def blob(self, oid: str) -> bytes:
         trees = self._holding(oid)
         if trees is None:
-            return self._own.blob(oid)
+            return super().blob(oid)
         return trees.raw(bytes.fromhex(oid), Kind.BLOB)
 
     def projects(self, *, stale_before: float | None = None) -> Sequence[Project]:
         chains = self._chains()
-        found = [*self._own.projects(stale_before=stale_before)]
+        found = [*super().projects(stale_before=stale_before)]
         if chains is not None:
-            found += listing.projects(self._layout, chains, stale_before=stale_before)
+            found += listing.projects(self._hermes, chains, stale_before=stale_before)
         return sorted(found, key=lambda each: (-each.last_touch, each.workdir))
 
     # --- What a person says of them ---------------------------------------------------------------
 
     def pin(self, checkpoint: Checkpoint, pinned: bool) -> Checkpoint:
         if checkpoint.project.startswith(PROJECT_PREFIX):
-            return notes.pin(self._layout, checkpoint, pinned)
+            return notes.pin(self._hermes, checkpoint, pinned)
         self._refuse_older(checkpoint)
-        return self._own.pin(checkpoint, pinned)
+        return super().pin(checkpoint, pinned)
 
     def rename(self, checkpoint: Checkpoint, name: str | None) -> Checkpoint:
         if checkpoint.project.startswith(PROJECT_PREFIX):
-            return notes.rename(self._layout, checkpoint, name)
+            return notes.rename(self._hermes, checkpoint, name)
         self._refuse_older(checkpoint)
-        return self._own.rename(checkpoint, name)
-
-    # --- What the store of Holdfast does ----------------------------------------------------------
-
-    def take(
-        self,
-        workdir: StrPath,
-        *,
-        reason: str,
-        now: float,
-        session: str | None = None,
-        turn: str | None = None,
-        paths: Sequence[str] | None = None,
-    ) -> Taking:
-        return self._own.take(
-            workdir, reason=reason, now=now, session=session, turn=turn, paths=paths
-        )
-
-    def look(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Sight:
-        return self._own.look(workdir, paths=paths)
-
-    def changes(self, old: str, new: str) -> Sequence[Change]:
-        return self._own.changes(old, new)
-
-    def lines(self, old: str | None, new: str) -> Lines:
-        return self._own.lines(old, new)
-
-    def patch(self, old: str, new: str, paths: Sequence[str] = ()) -> Iterator[bytes]:
-        return self._own.patch(old, new, paths)
-
-    def statistics(
-        self, old: str, new: str, paths: Sequence[str] = (), *, width: int
-    ) -> Iterator[bytes]:
-        return self._own.statistics(old, new, paths, width=width)
-
-    def secure(self, target: str, *, paths: Sequence[str] | None = None, now: float) -> str:
-        return self._own.secure(target, paths=paths, now=now)
-
-    def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Preview:
-        return self._own.preview(target, paths=paths)
-
-    def preview_undo(
-        self, target: str, safety: str, *, paths: Sequence[str] | None = None
-    ) -> Preview:
-        return self._own.preview_undo(target, safety, paths=paths)
-
-    def restore(
-        self,
-        target: str,
-        safety: str,
-        *,
-        paths: Sequence[str] | None = None,
-        now: float,
-        shown: Preview | None = None,
-    ) -> Rollback:
-        return self._own.restore(target, safety, paths=paths, now=now, shown=shown)
-
-    def restore_state(
-        self, target: str, safety: str, *, paths: Sequence[str] | None = None
-    ) -> RestoreState:
-        return self._own.restore_state(target, safety, paths=paths)
+        return super().rename(checkpoint, name)
 
     # --- Where things are -------------------------------------------------------------------------
 
     def _chains(self) -> Chains | None:
-        return Chains.look(self._layout) if self._layout.exists() else None
+        return Chains.look(self._hermes) if self._hermes.exists() else None
 
-    def _hermes(self, project: str | None) -> Sequence[Checkpoint]:
+    def _in_hermes(self, project: str | None) -> Sequence[Checkpoint]:
         chains = self._chains()
         if chains is None or (project is not None and project not in chains.tips):
             return ()
-        return listing.checkpoints(self._layout, chains, None if project is None else [project])
+        return listing.checkpoints(self._hermes, chains, None if project is None else [project])
 
     def _beginning(self, prefix: str) -> Sequence[Checkpoint]:
         """Those of Hermes's store whose id begins so, once for each project that has it."""
@@ -227,7 +158,7 @@ class HermesCheckpointStore:
         if chains is None:
             return ()
         of = {project for project, link in chains.all() if link.id.startswith(prefix)}
-        some = listing.checkpoints(self._layout, chains, sorted(of))
+        some = listing.checkpoints(self._hermes, chains, sorted(of))
         return [each for each in some if each.id.startswith(prefix)]
 
     def _nested_in(self, checkpoint: Checkpoint) -> Sequence[NotCaptured]:
@@ -242,19 +173,19 @@ class HermesCheckpointStore:
 
     def _older(self, workdir: StrPath | None) -> Sequence[Checkpoint]:
         wanted = None if workdir is None else str(real(workdir))
-        some = [each for each in repositories(self._layout.shape) if wanted in (None, each.workdir)]
+        some = [each for each in repositories(self._hermes.shape) if wanted in (None, each.workdir)]
         return [
             replace(each, project=f"{_OLDER_PREFIX}{each.project}", reason=f"{each.reason}{OLDER}")
             for each in listing.older(some)
         ]
 
     def _repository(self, checkpoint: Checkpoint) -> Path | None:
-        """Where Hermes has it; None for one of ours. Two directories may have the same."""
+        """Where Hermes has it; None for a checkpoint of Holdfast. Two directories may share one."""
         if checkpoint.project.startswith(PROJECT_PREFIX):
-            return self._layout.store
+            return self._hermes.store
         if not checkpoint.project.startswith(_OLDER_PREFIX):
             return None
-        for each in repositories(self._layout.shape):
+        for each in repositories(self._hermes.shape):
             is_its = each.workdir == checkpoint.workdir
             if is_its and bytes.fromhex(checkpoint.id) in opened_at(each.path):
                 return each.path
@@ -269,8 +200,8 @@ class HermesCheckpointStore:
 
     def _holding(self, oid: str) -> Trees | None:
         """The repository of Hermes that has an object; None when that is ours."""
-        places = [self._layout.store] if self._layout.exists() else []
-        places += [each.path for each in repositories(self._layout.shape)]
+        places = [self._hermes.store] if self._hermes.exists() else []
+        places += [each.path for each in repositories(self._hermes.shape)]
         for path in places:
             trees = Trees(opened_at(path))
             if bytes.fromhex(oid) in trees.objects:

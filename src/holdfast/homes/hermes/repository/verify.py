@@ -1,21 +1,22 @@
-"""Prove that every checkpoint of Hermes is whole, or name what is damaged and what that costs."""
+"""Check that every checkpoint of Hermes is intact, or name the damage and what it affects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from holdfast.errors import GitFailedError
 from holdfast.homes.hermes.repository.chains import Chains
 from holdfast.homes.hermes.repository.layout import REFS, HermesLayout, read_record, unreadable
 from holdfast.model.verification import Damage, Verification
 from holdfast.stores.checkpoints.older_layout import LegacyRepository, LegacyShelf, repositories
 from holdfast.stores.checkpoints.sizes import measure
-from holdfast.stores.checkpoints.verify import damaged_objects
+from holdfast.stores.checkpoints.verify import object_damage
 from holdfast.stores.git.fsck import checked, suspects
-from holdfast.stores.git.program import Git, GitFailedError
+from holdfast.stores.git.program import Git
 
 
 def verify(layout: HermesLayout) -> Verification:
-    """Look at everything, older layouts too. Hermes may use the store meanwhile."""
+    """Check everything, older layouts too. Hermes may use the store while this runs."""
     problems: list[Damage] = []
     shown = 0
     if layout.exists():
@@ -43,13 +44,10 @@ def _references(layout: HermesLayout) -> Iterator[Damage]:
 
 def _objects(layout: HermesLayout, chains: Chains) -> Iterator[Damage]:
     found = checked(layout.git())
-    yield from found.packs()
     refs = list(chains.refs())
     suspected = suspects(found.lines)
     measured = measure(layout.shape, chains.trees.objects, refs, suspects=suspected)
-    yield from damaged_objects(measured, refs)
-    if found.gave_up:
-        yield Damage(kind="store", name=str(layout.store), reason=found.last)
+    yield from object_damage(found, measured, refs, layout.store)
 
 
 def _ends(chains: Chains) -> Iterator[Damage]:
@@ -70,7 +68,7 @@ def _records(layout: HermesLayout, chains: Chains) -> Iterator[Damage]:
             yield Damage(
                 kind="record",
                 name=f"projects/{project}.json",
-                reason="missing or damaged; Hermes writes it anew with the next checkpoint",
+                reason="missing or damaged; Hermes writes it again with the next checkpoint",
                 harmless=True,
             )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from holdfast.errors import UnknownSessionError, UsageError
-from holdfast.homes.hermes.state_db import search, statistics, survey, titles, values
+from holdfast.homes.hermes.state_db import search, survey, values
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.rows import Row, dicts, sessions_table, where
 from holdfast.homes.hermes.state_db.usage import UsageLedger
@@ -209,7 +209,7 @@ class HermesSessionStore:
         return survey.weigh(self.database, wanted)
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
-        return statistics.statistics(self.database, self.ledger, now=now, ages=ages)
+        return survey.statistics(self.database, self.ledger, now=now, ages=ages)
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         with self.database.read() as db:
@@ -219,7 +219,7 @@ class HermesSessionStore:
 
     def rename(self, session_id: str, title: str | None) -> Session:
         """Titles are unique in Hermes, and it takes only what its own rules let through."""
-        title = titles.cleaned(title)
+        title = values.clean_title(title)
         with self.database.write() as db:
             taken = db.execute(
                 "SELECT id FROM sessions WHERE title = ? AND id != ?", (title, session_id)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from contextlib import suppress
 from typing import Any
 
+from holdfast.errors import UsageError
 from holdfast.homes.hermes.state_db.rows import Row
 from holdfast.model.session import (
     TAKEN_BACK,
@@ -22,6 +24,13 @@ from holdfast.model.session import (
     Tokens,
 )
 
+LONGEST_TITLE = 100
+#: Controls, what has no width, and what turns the direction of text. Tab, line feed and carriage
+#: return are blanks.
+_DROPPED = re.compile(
+    "[\0-\x08\x0b\x0c\x0e-\x1f\x7f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffc]"
+)
+_HALF = re.compile("[\ud800-\udfff]")
 #: Where columns without a name of ours stand in `extra`.
 EXTRA = "hermes"
 #: Large, and nothing to look at in a list.
@@ -216,3 +225,20 @@ def to_json(value: Any) -> Json:
         return {_BYTES: base64.b64encode(value).decode("ascii")}
     kept: Json = value
     return kept
+
+
+def clean_title(title: str | None) -> str | None:
+    """A title as Hermes itself would store it, on one line and with single blanks; None when
+    nothing is left. Hermes lists, resumes and looks up sessions by title.
+
+    Raises `UsageError` for one that is too long even so.
+    """
+    if title is None:
+        return None
+    left = " ".join(_DROPPED.sub("", _HALF.sub("\ufffd", title)).split())
+    if len(left) > LONGEST_TITLE:
+        raise UsageError(
+            f"The title has {len(left)} characters, and Hermes takes at most {LONGEST_TITLE}.",
+            hint="Use a shorter title.",
+        )
+    return left or None

@@ -1,8 +1,10 @@
-"""The bounds of a checkpoint store while an agent works: the same plan, log and trash as ever.
+"""Keeps a checkpoint store within its bounds while an agent works, with the same plan, log and
+trash as every other removal.
 
-A take that leaves the store above a bound starts a process of its own for this and goes on. There
-is one at a time: whoever has the lock `bounding.lock`. It looks once more after it let go of that
-lock, so nothing that was taken meanwhile is missed; killed, the next take starts another.
+A take that leaves the store above a bound starts a worker process and goes on. The lock
+`bounding.lock` makes sure that there is one worker at a time. The worker looks once more after it
+released the lock, so it misses nothing that was taken meanwhile. If it is killed, the next take
+starts another.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from holdfast.homes.registry import config_file, open_home, state_folder
 from holdfast.model.operation import BY_ITSELF
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import Clock
-from holdfast.services.prune_checkpoints import bound_own_checkpoints
+from holdfast.services.bounds import bound_own_checkpoints
 from holdfast.stores import lock
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.repository import Layout
@@ -42,26 +44,27 @@ from holdfast.stores.checkpoints.space import (
 )
 
 _LOCK = "bounding.lock"
-#: How long a take that has to wait for room waits for another process that makes some.
+#: How long a take that needs room waits for another process that is making room.
 _PATIENCE = 30.0
-#: The worker is no part of the agent, and in nobody's way.
+#: The worker must not slow the agent down.
 _NICE = 10
 _WORKER = (
     "import sys; asked = sys.argv[1]; sys.path[:] = sys.argv[2:]; "
-    "from holdfast.homes.bounding import worker; worker(asked)"
+    "from holdfast.homes.bounder import worker; worker(asked)"
 )
 _log = logging.getLogger("holdfast")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """In seconds. Something far above its bound is dealt with at once; a little is left to gather
-    for a while, so that an agent that works all day does not fill the log.
+    """How often the worker runs; all times in seconds. A store far above its cap is dealt with at
+    once. A small excess waits for a while, so that an agent that works all day does not fill the
+    log.
 
-    `bytes_apart` is the time between two runs for the cap, `count_apart` that for the number of
-    checkpoints: what is beyond that is hidden already. A run that took long is followed by a pause
-    of `share` times that, `longest` at most. `retry` is the pause after a run for which
-    the home was busy, `attempts` how many of these there are.
+    `bytes_apart` is the time between two runs for the cap on bytes, `count_apart` between two runs
+    for the bound on their number: checkpoints beyond that are hidden already. After a run comes a
+    pause of `share` times its duration, at most `longest`. While the home is busy, the worker tries
+    again after `retry`, at most `attempts` times.
     """
 
     tick: float = 0.5
@@ -78,7 +81,7 @@ USUAL_PACE = Pace()
 
 @dataclass(frozen=True, slots=True)
 class Bounder:
-    """Keeps one store within its bounds. `home` is whose log it uses, `folder` the store's."""
+    """Keeps one store within its bounds. `home` has the log, `folder` is the store."""
 
     home: Path
     folder: Path
@@ -86,7 +89,7 @@ class Bounder:
     max_bytes: int | None
 
     def later(self) -> None:
-        """Start the worker, unless one is there: that one looks again before it ends."""
+        """Start the worker, unless one runs already: it looks again before it ends."""
         if lock.is_held(self.folder / _LOCK):
             return
         try:
@@ -100,7 +103,7 @@ class Bounder:
         layout = self._layout()
         with contextlib.ExitStack() as held:
             try:
-                # Whoever has one of these locks would wait for himself.
+                # A process that holds one of these locks would wait for itself.
                 if not (lock.is_mine(layout.lock) or lock.is_mine(self._home_lock())):
                     held.enter_context(self._turn(wait=_PATIENCE))
                     if self.max_bytes is not None and is_over(layout, self.max_bytes):
@@ -108,11 +111,11 @@ class Bounder:
             except HoldfastError as error:
                 _log.warning("No room was made in %s: %s", self.folder, error.message)
             yield
-        if self.is_due():  # what was taken meanwhile; nobody else could be asked
+        if self.is_due():  # takes of the meantime could not start a worker
             self.later()
 
     def work(self, clock: Clock, pace: Pace = USUAL_PACE) -> None:
-        """What the worker does: bound the store until nothing is left to do."""
+        """The worker: bound the store until it is within its bounds."""
         failed = 0
         while self.is_due() and failed < pace.attempts:
             try:
@@ -121,10 +124,11 @@ class Bounder:
                     if self.is_due():
                         failed += not self._try(clock, pace)
             except BusyError:
-                return  # another one is at it
+                return  # another worker runs
 
     def run(self, clock: Clock) -> None:
-        """Plan, apply, log. What could not be reached is noted, and not tried again at once."""
+        """Plan, apply, log. A bound that could not be reached is noted, so that the next take does
+        not try again at once."""
         layout = self._layout()
         settings = config.load(config_file(self.home), {})
         home = open_home(self.home, clock=clock, options=self._options(settings))
@@ -144,7 +148,7 @@ class Bounder:
         return True
 
     def _wait(self, clock: Clock, pace: Pace) -> None:
-        """Let a little gather. A clock that was set back is no reason to wait."""
+        """Let a small excess wait for more. A clock that was set back is no reason to wait."""
         weighed = read_weighed(self._layout()) or Weighed(beside=0)
         pause = min(pace.longest, pace.share * weighed.took)
         while self.is_due():
@@ -167,7 +171,7 @@ class Bounder:
         return 0 if self.max_bytes is None else store_bytes(self._layout()) - self.max_bytes
 
     def _is_far_over(self, over: int) -> bool:
-        """Half way to where takes have to wait."""
+        """Half way to the size at which takes have to wait."""
         limit = self.max_bytes
         return limit is not None and over > (most_for_takes(limit) - limit) // 2
 
@@ -187,7 +191,7 @@ class Bounder:
         return replace(HomeOptions.of(settings), checkpoint_bytes=self.max_bytes)
 
     def _policy(self, settings: Settings) -> CheckpointPolicy:
-        """The two bounds and nothing else: age, orphans and keep rules are maintenance."""
+        """The two bounds only: age, orphans and keep rules are up to maintenance."""
         return CheckpointPolicy(
             max_count=self.max_snapshots or None,
             max_bytes=self.max_bytes,
@@ -197,12 +201,12 @@ class Bounder:
 
 
 def worker(asked: str) -> None:
-    """The process of its own."""
+    """The entry point of the worker process."""
     with contextlib.suppress(OSError):
         os.nice(_NICE)
     home, folder, max_snapshots, max_bytes = json.loads(asked)
     bounder = Bounder(Path(home), Path(folder), max_snapshots, max_bytes)
-    with contextlib.suppress(HoldfastError):  # nobody hears it here; the next take tries again
+    with contextlib.suppress(HoldfastError):  # nobody would see it; the next take tries again
         bounder.work(time.time)  # noqa: TID251 - the log wants the time of the machine
 
 
@@ -231,13 +235,14 @@ def _start(bounder: Bounder) -> None:
 
 
 def _is_python() -> bool:
-    """A program that embeds Python, or was frozen, would start itself once more."""
+    """Whether a worker can be started. A frozen program, or one that embeds Python, would start
+    itself again instead."""
     name = Path(sys.executable or "").name.lower()
     return not getattr(sys, "frozen", False) and name.startswith(("python", "pypy"))
 
 
 class _Children:
-    """Workers that this process started, so that none stays a zombie for long."""
+    """The workers that this process started, so that none stays a zombie for long."""
 
     _running: list[subprocess.Popen[bytes]] = []  # noqa: RUF012 - one for the process
     _lock = threading.Lock()
@@ -252,7 +257,7 @@ class _Children:
 
     @classmethod
     def _let_go(cls) -> None:
-        """They outlive this process on purpose; Python would warn that they still run."""
+        """Workers outlive this process on purpose; Python would warn that they still run."""
         for each in cls._running:
             if each.poll() is None:
                 each.returncode = 0

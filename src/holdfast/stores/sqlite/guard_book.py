@@ -18,7 +18,7 @@ from holdfast.model.guarded import Estimate, Guarded
 from holdfast.model.lease import Holder
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
-from holdfast.stores.sqlite import guarded_rows, ledger
+from holdfast.stores.sqlite import guard_rows, ledger
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 #: The fact that holds which warnings of a day's budgets were told, and of which day.
@@ -32,7 +32,7 @@ _ADD = f"""
     UPDATE sessions SET {", ".join(f"{count} = {count} + ?" for count in ledger.COUNTS)}
     WHERE number = ?
 """  # noqa: S608 - our own names
-_COLUMNS = guarded_rows.COLUMNS
+_COLUMNS = guard_rows.COLUMNS
 _KEEP = f"""
     INSERT INTO guarded ({", ".join(_COLUMNS)}) VALUES ({", ".join("?" * len(_COLUMNS))})
     ON CONFLICT (session) DO UPDATE SET
@@ -103,7 +103,7 @@ class SqliteGuardBook:
         on = ledger.day(now)
         booked = work.guarded.with_usage(on, model, usage)
         with self._database.write() as db:
-            db.execute(_ADD, (*guarded_rows.counts(usage), _number(db, session.id)))
+            db.execute(_ADD, (*guard_rows.counts(usage), _number(db, session.id)))
             ledger.add(db, (on, session.source, model), usage)
         return replace(work, guarded=replace(work.guarded, booked=booked))
 
@@ -127,7 +127,7 @@ class SqliteGuardBook:
 def bring(db: sqlite3.Connection, number: int, guarded: Guarded) -> None:
     """Give a session that comes from elsewhere what a guard had counted in it."""
     _keep(db, number, Work(guarded=guarded))
-    db.execute(_ADD, (*guarded_rows.counts(guarded.usage), number))
+    db.execute(_ADD, (*guard_rows.counts(guarded.usage), number))
 
 
 def _work(db: sqlite3.Connection, session: int) -> Work:
@@ -143,7 +143,7 @@ def _work(db: sqlite3.Connection, session: int) -> Work:
     iterations, seconds, booked, boot, ticked, samples, warned = row
     return Work(
         guarded=Guarded(
-            iterations=iterations, seconds=seconds, booked=guarded_rows.load_booked(booked)
+            iterations=iterations, seconds=seconds, booked=guard_rows.load_booked(booked)
         ),
         boot=boot,
         ticked=ticked,
@@ -160,7 +160,7 @@ def _keep(db: sqlite3.Connection, session: int, work: Work) -> None:
             session,
             work.guarded.iterations,
             work.guarded.seconds,
-            guarded_rows.dump_booked(work.guarded.booked),
+            guard_rows.dump_booked(work.guarded.booked),
             work.boot,
             work.ticked,
             json.dumps(samples) if samples else None,

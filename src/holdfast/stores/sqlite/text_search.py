@@ -37,7 +37,7 @@ class Place(Protocol):
 P = TypeVar("P", bound=Place)
 
 
-class Seeker(Protocol[P]):
+class TextSearch(Protocol[P]):
     """Takes texts one by one, and knows the best of them at the end."""
 
     def take(self, place: P, text: str) -> None: ...
@@ -55,7 +55,7 @@ def searched_text(content: Json, tool_name: Json, tool_calls: Json, reasoning: J
     return plain_text(content, named)
 
 
-class SoughtWords(Generic[P]):
+class WordSearch(Generic[P]):
     """Finds a query of words."""
 
     def __init__(self, asked: Search) -> None:
@@ -127,7 +127,7 @@ class SoughtWords(Generic[P]):
 
 
 @dataclass(slots=True)
-class SoughtPart(Generic[P]):
+class PartSearch(Generic[P]):
     """Finds a part of a text as it stands, whatever its case and diacritics."""
 
     asked: Search
@@ -153,5 +153,5 @@ class SoughtPart(Generic[P]):
         }
 
 
-def seeker(asked: Search) -> Seeker[Any]:
-    return SoughtPart(asked) if asked.substring else SoughtWords(asked)
+def text_search(asked: Search) -> TextSearch[Any]:
+    return PartSearch(asked) if asked.substring else WordSearch(asked)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from holdfast.model.plan import PlanItem
 from holdfast.model.session import session_version
-from holdfast.stores.sqlite import guarded_rows, lineage, search_index, unpriced
+from holdfast.stores.sqlite import guard_rows, ledger, lineage, search_index
 from holdfast.stores.sqlite.bundle import (
     LEASE_COLUMNS,
     MESSAGE_COLUMNS,
@@ -18,8 +18,8 @@ from holdfast.stores.sqlite.bundle import (
     session_columns,
     uncounted,
 )
+from holdfast.stores.sqlite.leases import LifeSigns, leases_by_session
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE
-from holdfast.stores.sqlite.survey import LifeSigns, leases_by_session
 
 _AMONG = "IN (SELECT value FROM json_each(?))"
 
@@ -152,7 +152,7 @@ def put_back(
         _insert_leases(db, bundle, old, new)
         _insert_guarded(db, bundle, old, new)
         if old in without_all_counts:
-            unpriced.recount(db, new)
+            ledger.recount_unpriced(db, new)
     notes: dict[str, str] = {}
     for old, parent, key, _, name, *_ in rows:
         if parent is not None:
@@ -238,10 +238,10 @@ def _insert_leases(db: sqlite3.Connection, bundle: sqlite3.Connection, old: int,
 
 
 def _insert_guarded(db: sqlite3.Connection, bundle: sqlite3.Connection, old: int, new: int) -> None:
-    if not has(bundle, guarded_rows.TABLE):
+    if not has(bundle, guard_rows.TABLE):
         return
-    columns = ", ".join(guarded_rows.COLUMNS)
-    marks = ", ".join("?" * len(guarded_rows.COLUMNS))
+    columns = ", ".join(guard_rows.COLUMNS)
+    marks = ", ".join("?" * len(guard_rows.COLUMNS))
     rows = bundle.execute(f"SELECT {columns} FROM guarded WHERE session = ?", (old,))  # noqa: S608 - our own names
     db.executemany(
         f"INSERT INTO guarded ({columns}) VALUES ({marks})",  # noqa: S608 - our own names

@@ -9,26 +9,53 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
-from holdfast.homes.hermes.state_db.copying import copied_rows, copied_tables
+from holdfast.homes.hermes.state_db.bundle import copied_rows, copied_tables
 from holdfast.homes.hermes.state_db.life import Signs
 from holdfast.homes.hermes.state_db.rows import names, quoted, sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.session import session_version
-from holdfast.stores.sqlite.removing import End, Found
+from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
+from holdfast.stores.sqlite.moves import End, Found
 
 _AMONG = "IN (SELECT value FROM json_each(?))"
 _MESSAGES = "messages"
+AWAITED_PARENTS = "awaited-parents.json"
 
 
-class Awaited(Protocol):
-    """Which children wait for parents that are not in the store, until they come back."""
+class AwaitedParents:
+    """Which children wait for parents that are not in the store: Hermes's rows have no place for
+    that. Whoever changes these notes of a home has its lock."""
 
-    def add(self, parents: Mapping[str, str]) -> None: ...
+    def __init__(self, state: Path) -> None:
+        self._path = state / AWAITED_PARENTS
+
+    def add(self, parents: Mapping[str, str]) -> None:
+        """Note parents by child."""
+        known = self._read()
+        if parents.items() <= known.items():
+            return
+        with storage_errors(f"write {self._path}"):
+            make_private_dir(self._path.parent)
+            replace(self._path, json.dumps({**known, **parents}).encode())
 
     def among(self, names: Collection[str]) -> Mapping[str, str]:
         """The notes in which one of these is the child or the parent."""
+        return {
+            child: parent
+            for child, parent in self._read().items()
+            if child in names or parent in names
+        }
+
+    def _read(self) -> dict[str, str]:
+        """What cannot be read says nothing: a child then stays without its parent."""
+        try:
+            notes = json.loads(read_file(self._path))
+        except (OSError, ValueError):
+            return {}
+        return {str(c): str(p) for c, p in notes.items()} if isinstance(notes, dict) else {}
 
 
 def look(
@@ -103,7 +130,7 @@ def put_back(
     schema: Schema,
     copies: sqlite3.Connection,
     ids: Collection[str],
-    awaited: Awaited,
+    awaited: AwaitedParents,
 ) -> Mapping[str, str]:
     """Put sessions back as they were; why some could not be, by id."""
     chosen = copies.execute(
@@ -135,7 +162,7 @@ def relate(
     db: sqlite3.Connection,
     parents: Mapping[str, str],
     children: Mapping[str, Sequence[str]],
-    awaited: Awaited,
+    awaited: AwaitedParents,
 ) -> None:
     """Give sessions that came back their parents, and those their children that have no other
     parent by now. `children` has all that came back. Of two that belong together and are not both

@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 
 from holdfast.model.search import Search
-from holdfast.stores.sqlite import seeking
+from holdfast.stores.sqlite import text_search
 
 
 @pytest.mark.parametrize("substring", [False, True])
 def test_more_matches_than_are_kept_leave_the_best(
     monkeypatch: pytest.MonkeyPatch, substring: bool
 ) -> None:
-    monkeypatch.setattr(seeking, "_SPARE", 5)
-    monkeypatch.setattr(seeking, "_WINDOW", 4)
-    found: seeking.Seeker[int] = seeking.seeker(Search(text="zebra", limit=3, substring=substring))
+    monkeypatch.setattr(text_search, "_SPARE", 5)
+    monkeypatch.setattr(text_search, "_WINDOW", 4)
+    found: text_search.TextSearch[int] = text_search.text_search(
+        Search(text="zebra", limit=3, substring=substring)
+    )
     for number in range(100):
         found.take(number, "zebra zebra" if number == 7 and not substring else "a zebra runs")
     best = [place for _, place in found.best(3)]

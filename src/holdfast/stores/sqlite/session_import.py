@@ -12,7 +12,7 @@ from typing import Self
 
 from holdfast.model.guarded import Guarded
 from holdfast.model.session import Message, Session
-from holdfast.stores.sqlite import guarding, ledger, lineage
+from holdfast.stores.sqlite import guard_book, ledger, lineage, moves
 from holdfast.stores.sqlite.content import dump_extra, load_extra
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -100,7 +100,7 @@ class SqliteImport:
             db.execute(
                 "UPDATE sessions SET parent = ? WHERE parent = ?", (_number(db, session.id), old)
             )
-            self._store.delete(_LEAVING)
+            moves.delete(db, [old])
 
     def waiting(self, field: str) -> Sequence[tuple[str, str]]:
         with self._database.read() as db:
@@ -142,7 +142,7 @@ class SqliteImport:
 
     def _bring_guarded(self, db: sqlite3.Connection, session: Session, guarded: Guarded) -> None:
         """What a guard counted stays with the session: it cannot begin its budget again."""
-        guarding.bring(db, _number(db, session.id), guarded)
+        guard_book.bring(db, _number(db, session.id), guarded)
         if self._count_usage:
             for each in guarded.booked:
                 ledger.add(db, (each.day, session.source, each.model), each.usage)

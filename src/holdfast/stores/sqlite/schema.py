@@ -1,19 +1,82 @@
-"""Opening a store so that nothing in its folder changes, not even for a moment.
+"""The shape of the database, by number, and opening a file so that nothing in its folder changes.
 
-A database with a write-ahead log cannot be read through SQLite without two files beside it, and
-a reader that finds none makes them. While nobody has the store open there are none, and it is read
+Migrations go forward only; newer and foreign files are refused.
+
+A database with a write-ahead log cannot be read through SQLite without two files next to it, and a
+reader that finds none makes them. While nobody has the store open there are none, and it is read
 as a file that does not change; whether that was true is asked again afterwards.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import SchemaError
 from holdfast.stores.files import check_regular
-from holdfast.stores.sqlite import migrations
 from holdfast.stores.sqlite.search_text import search_text
+
+#: "Hold" in ASCII: says that a SQLite file is one of ours.
+APPLICATION_ID = 0x486F6C64
+LATEST = 3
+
+
+def check(path: Path, *, alone: bool = False) -> None:
+    """Raise unless the file is empty or ours and not newer. Looks without being able to write.
+
+    `alone` is for a disk without room for what processes share: nobody else can open it meanwhile.
+    """
+    mode = "rw" if alone else "ro"
+    with contextlib.closing(
+        sqlite3.connect(path.absolute().as_uri() + f"?mode={mode}", uri=True, timeout=5.0)
+    ) as looking:
+        if alone:
+            looking.execute("PRAGMA locking_mode = EXCLUSIVE")
+            looking.execute("PRAGMA query_only = ON")
+        schema_version(looking, path)
+
+
+def migrate(connection: sqlite3.Connection, *, to: int = LATEST) -> None:
+    """Bring the store to a shape, the latest one unless somebody wants to see how an older one
+    looked. Several processes may try at once; one does it."""
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        if _identity(connection)[1] == 0:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only before the first table
+        connection.execute("PRAGMA journal_mode = WAL")
+    if _identity(connection)[1] >= to:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        _, version = _identity(connection)  # another process may have been first
+        for number in range(version + 1, to + 1):
+            for statement in statements(number):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {max(version, to)}")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def statements(number: int) -> Iterator[str]:
+    """The statements of one migration. `executescript` would commit in the middle."""
+    script = Path(__file__).with_name(f"schema_{number}.sql").read_text("utf-8")
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _identity(connection: sqlite3.Connection) -> tuple[int, int]:
+    [application] = connection.execute("PRAGMA application_id").fetchone()
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    return application, version
+
 
 _PATIENCE = 5.0
 Stamp = tuple[int, int, int]
@@ -57,15 +120,15 @@ def schema_version(db: sqlite3.Connection, path: Path) -> int:
     [application] = db.execute("PRAGMA application_id").fetchone()
     if version == 0 and not db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
         return 0
-    if application != migrations.APPLICATION_ID:
+    if application != APPLICATION_ID:
         raise SchemaError(
             f"{path} is not a session store of Holdfast; it was left alone.",
             hint="If you know whose it is, move it there; Holdfast then makes a store of its own.",
         )
-    if version > migrations.LATEST:
+    if version > LATEST:
         raise NewerSchemaError(
             f"{path} was written by a newer version of Holdfast (schema {version}, this one "
-            f"knows {migrations.LATEST}); it was left alone.",
+            f"knows {LATEST}); it was left alone.",
             hint="Upgrade Holdfast.",
         )
     return int(version)
@@ -92,11 +155,11 @@ def tells_nothing(error: sqlite3.DatabaseError) -> bool:
     )
 
 
-def pattern(version: int = migrations.LATEST) -> sqlite3.Connection:
+def pattern(version: int = LATEST) -> sqlite3.Connection:
     """An empty store in memory: what a store of this version should look like."""
     made = sqlite3.connect(":memory:", isolation_level=None)
     try:
-        migrations.migrate(made, to=version)
+        migrate(made, to=version)
     except BaseException:
         made.close()
         raise

@@ -1,0 +1,91 @@
+"""Bring a home within its caps on bytes: plan, apply, and again while a cap is exceeded.
+
+What a plan frees is known for sure only afterwards. The bytes of a session are an estimate until
+its pages are given back, and objects that git stored as a difference to one that went take more
+room than before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from holdfast.model.plan import Plan
+from holdfast.model.report import Report
+from holdfast.policy.rules import CheckpointPolicy
+from holdfast.ports import CheckpointUpkeep, Clock, Home, Progress
+from holdfast.services.apply import apply
+from holdfast.services.plans import is_over, plan_prune_checkpoints
+from holdfast.services.silent import Silent
+
+#: How many plans are made at most.
+ROUNDS = 3
+
+
+class Round(Protocol):
+    """A plan, and whether a cap on bytes was exceeded when it was made."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def over(self) -> bool: ...
+
+
+_RoundT = TypeVar("_RoundT", bound=Round)
+
+
+def bound(
+    home: Home, make: Callable[[], _RoundT], *, clock: Clock, progress: Progress
+) -> tuple[Sequence[Report], _RoundT]:
+    """Apply what `make` plans; again while a cap is exceeded and something more can go. Returns the
+    reports of what was done, and the last round that was planned."""
+    reports: list[Report] = []
+    while True:
+        made = make()
+        if reports and not (made.over and made.plan.removals):
+            break
+        reports.append(apply(made.plan, home, clock=clock, progress=progress))
+        if len(reports) == ROUNDS or not made.over or progress.stop_requested():
+            break
+    return [report for report in reports if report.operation is not None], made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CheckpointRound:
+    plan: Plan
+    over: bool
+
+
+def bound_checkpoints(
+    home: Home, policy: CheckpointPolicy, *, command: str, clock: Clock, progress: Progress
+) -> tuple[Sequence[Report], Plan]:
+    """Bound all checkpoints of a home. Returns also the last plan that was made."""
+    return _bound(home, home.checkpoint_upkeep, policy, command, clock, progress)
+
+
+def bound_own_checkpoints(
+    home: Home, policy: CheckpointPolicy, *, command: str, clock: Clock
+) -> Sequence[Report]:
+    """Bound the checkpoints that Holdfast itself takes in a home, while somebody takes more."""
+    return _bound(home, home.own_checkpoint_upkeep, policy, command, clock, Silent())[0]
+
+
+def _bound(
+    home: Home,
+    upkeep: CheckpointUpkeep,
+    policy: CheckpointPolicy,
+    command: str,
+    clock: Clock,
+    progress: Progress,
+) -> tuple[Sequence[Report], Plan]:
+    def make() -> _CheckpointRound:
+        made, inventory = plan_prune_checkpoints(
+            upkeep, policy, now=clock(), command=command, changing=True
+        )
+        return _CheckpointRound(plan=made, over=is_over(policy, inventory))
+
+    reports, last = bound(home, make, clock=clock, progress=progress)
+    upkeep.tidy()
+    return reports, last.plan

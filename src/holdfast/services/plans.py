@@ -1,0 +1,290 @@
+"""Scan a home and plan: by a policy, by the rules of gc, or for what somebody named.
+
+`apply` carries out a plan exactly as it was shown. Each function that also returns an inventory
+returns everything that its scan saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from holdfast.errors import StorageError, UnknownSessionError, UsageError
+from holdfast.model.checkpoint_inventory import CheckpointInventory
+from holdfast.model.inventory import Inventory
+from holdfast.model.item import ARCHIVED, ARCHIVED_KINDS, SESSION, Item
+from holdfast.model.plan import Action, Plan
+from holdfast.model.session import SessionFilter
+from holdfast.policy.decision import Along
+from holdfast.policy.gc import plan_gc
+from holdfast.policy.named import plan_all, plan_endings, plan_named, plan_named_checkpoints
+from holdfast.policy.planner import plan, plan_checkpoints
+from holdfast.policy.rules import TRIVIAL_MAX, CheckpointPolicy, Files, GcRules, Policy
+from holdfast.policy.selection import Selection
+from holdfast.ports import Archive, CheckpointUpkeep, Home, Progress, SessionStore
+
+# --- Sessions and files, by a policy --------------------------------------------------------------
+
+
+def plan_prune(
+    home: Home,
+    policy: Policy,
+    *,
+    now: float,
+    command: str,
+    selection: Selection,
+    files: Files = Files.WITH,
+    leaving: Action = Action.REMOVE,
+    progress: Progress | None = None,
+) -> tuple[Plan, Inventory]:
+    """The plan for what is selected."""
+    inventory = home.scan(now, progress, wanted=selection.sessions)
+    selected = replace(
+        inventory,
+        items=selection.of(inventory.items),
+        trash=selection.of(inventory.trash),
+        space=selection.of(inventory.space),
+    )
+    if selection != Selection():  # what belongs to all sessions together bounds no part of them
+        selected = replace(selected, other_bytes=0, log_bytes=0, loose_trash_bytes=0)
+        selected = replace(selected, checkpoint_bytes=0, archive_bytes=0)
+    made = plan(policy, selected, now, command=command, files=files, leaving=leaving)
+    return made, inventory
+
+
+def plan_prune_archive(
+    home: Home, policy: Policy, *, now: float, command: str, wanted: SessionFilter
+) -> tuple[Plan, Inventory]:
+    """The plan for archived sessions that are wanted. Their age is their time in the archive."""
+    chosen = {each.file for each in home.archive.find(wanted)}
+    inventory = archive_inventory(home, now)
+    if wanted != SessionFilter():
+        items = tuple(item for item in inventory.items if item.id in chosen)
+        inventory = replace(inventory, items=items, other_bytes=0)
+    return plan(policy, inventory, now, command=command), inventory
+
+
+def archive_inventory(home: Home, now: float) -> Inventory:
+    """What the archive holds, with its trash: that counts too, and is the first to go."""
+    trash = tuple(
+        entry.as_item()
+        for entry in home.log.read().trash
+        if entry.removal.item.kind in ARCHIVED_KINDS
+    )
+    return Inventory(
+        home=str(home.root),
+        scanned_at=now,
+        items=tuple(home.archive.items()),
+        trash=trash,
+        problems=tuple(home.archive.problems()),
+        other_bytes=home.archive.other_bytes(sum(item.bytes for item in trash)),
+    )
+
+
+def plan_home_gc(
+    home: Home,
+    rules: GcRules,
+    policy: Policy,
+    *,
+    now: float,
+    command: str,
+    wanted: SessionFilter,
+    left: Callable[[Inventory], Inventory] = lambda seen: seen,
+    progress: Progress | None = None,
+) -> tuple[Plan, Inventory]:
+    """The plan for the wanted sessions. The scan looks only at sessions that are small enough to
+    go: a store may hold hundreds of thousands. `left` takes out what is for another step."""
+    few = rules.trivial_max if wanted.max_messages is None else wanted.max_messages
+    wanted = replace(wanted, max_messages=min(few, rules.trivial_max))
+    inventory = home.scan(now, progress, wanted=wanted)
+    return plan_gc(rules, policy, left(inventory), now, command=command), inventory
+
+
+# --- Sessions by name, or by a filter that stands for names ---------------------------------------
+
+
+def plan_delete(
+    home: Home,
+    ids: Sequence[str],
+    *,
+    now: float,
+    command: str,
+    undoable: bool = True,
+    trivial_max: int = TRIVIAL_MAX,
+) -> Plan:
+    """Remove these sessions with their files. Living ones are kept, and the plan says why.
+
+    Their delegates go too: those with at most `trivial_max` messages, or all of them in the home of
+    an agent that itself deletes all.
+
+    A name that only the archive knows means the bundle there. A session in the store goes with the
+    files that were archived of it; an archived session of the same id, which an import replaced, is
+    another session and stays. Without `undoable` all of that goes, and what the trash has of it:
+    the sessions are gone for good, everywhere.
+    """
+    store = home.session_store()
+    bundles = _bundles(home, needed=not undoable)
+    if store is None and not bundles:
+        raise UsageError(f"{home.root} has no session store, and so no sessions to delete.")
+    named = list(dict.fromkeys(_resolved(home, store, each) for each in ids))
+    wanted = (*named, *(() if store is None else store.delegates_of(named)))
+    inventory = home.scan(now, wanted=SessionFilter(ids=wanted))
+    stored = {item.id for item in inventory.items if item.kind == SESSION}
+    known = {item.id for item in inventory.items}
+    more = [
+        replace(item, owned=item.session in stored)
+        for item in bundles
+        if item.session in wanted and item.id not in known
+        if not (undoable and item.kind == ARCHIVED and item.session in stored)
+    ]
+    inventory = replace(inventory, items=(*inventory.items, *more))
+    every = store is not None and store.deletes_every_delegate
+    return plan_named(
+        named,
+        inventory,
+        now,
+        command=command,
+        reason="deleted by name",
+        undoable=undoable,
+        along=Along(trivial_max=None if every else trivial_max),
+    )
+
+
+def _bundles(home: Home, *, needed: bool) -> Sequence[Item]:
+    """What the archive holds. Without it, what is removed for good would not be gone everywhere."""
+    try:
+        return home.archive.items()
+    except StorageError:
+        if needed:
+            raise
+        return ()
+
+
+def _resolved(home: Home, store: SessionStore | None, prefix: str) -> str:
+    """The session that this names in the store; else in the archive."""
+    if store is None:
+        return home.archive.resolve(prefix)
+    try:
+        return store.resolve(prefix)
+    except UnknownSessionError:
+        try:
+            return home.archive.resolve(prefix)
+        except (UnknownSessionError, StorageError):
+            pass
+        raise
+
+
+def plan_archive(
+    home: Home,
+    archive: Archive,
+    *,
+    ids: Sequence[str] = (),
+    wanted: SessionFilter | None = None,
+    policy: Policy,
+    now: float,
+    command: str,
+    progress: Progress | None = None,
+) -> tuple[Plan, Inventory]:
+    """Archive these sessions with their files; the living stay, and the plan says so.
+
+    `ids` are whole ids. Of the sessions that filters pick, the pinned are left out unless the
+    filter asks for pinned ones: a pin does not protect from a person who names the session. The
+    same holds for sessions that were archived in their agent.
+
+    Raises `StorageError` if the archive folder cannot be used: better before a plan is shown than
+    after somebody agreed to it.
+    """
+    if not ids and wanted is None:
+        raise UsageError("Say which sessions to archive: their ids, or filters.")
+    archive.check()
+    chosen = SessionFilter(ids=tuple(ids)) if wanted is None else wanted
+    inventory = home.scan(now, progress, wanted=chosen)
+    with_pinned = bool(ids) or chosen.pinned is True
+    found = {
+        item.id
+        for item in inventory.items
+        if item.kind == SESSION
+        and (with_pinned or not policy.pins_item(item))
+        and (bool(ids) or chosen.agent_archived is True or not item.archived_in)
+    }
+    made = plan_named(
+        found,
+        inventory,
+        now,
+        command=command,
+        reason="archived on request",
+        undoable=True,
+        action=Action.ARCHIVE,
+    )
+    return made, inventory
+
+
+def plan_home_endings(
+    home: Home, *, now: float, command: str, progress: Progress | None = None
+) -> tuple[Plan, Inventory]:
+    """End abandoned sessions: the plan for all sessions without an end."""
+    inventory = home.scan(now, progress, wanted=SessionFilter(ended=False))
+    return plan_endings(inventory, now, command=command), inventory
+
+
+# --- Checkpoints ----------------------------------------------------------------------------------
+
+
+def plan_prune_checkpoints(
+    upkeep: CheckpointUpkeep,
+    policy: CheckpointPolicy,
+    *,
+    now: float,
+    command: str,
+    changing: bool = False,
+) -> tuple[Plan, CheckpointInventory]:
+    """The plan by a policy.
+
+    If it is going to be carried out (`changing`), a store over its cap is packed before anything is
+    dropped for that: what loose objects take says little about what they would take in a pack. A
+    dry run changes nothing, so it may name more.
+    """
+    if changing:
+        upkeep.note(now)
+    inventory = upkeep.scan(now)
+    if changing and is_over(policy, inventory):
+        upkeep.pack()
+        inventory = upkeep.scan(now)
+    return plan_checkpoints(policy, inventory, now, command=command), inventory
+
+
+def is_over(policy: CheckpointPolicy, inventory: CheckpointInventory) -> bool:
+    """Whether the checkpoint folder exceeds its cap on bytes."""
+    return policy.max_bytes is not None and inventory.bounded_bytes > policy.max_bytes
+
+
+def plan_drop(
+    upkeep: CheckpointUpkeep,
+    ids: Collection[str] | None,
+    *,
+    now: float,
+    command: str,
+    undoable: bool = True,
+    legacy: bool = False,
+) -> Plan:
+    """Remove these checkpoints; None: all of them, with everything that was hidden before. With
+    `legacy` also what older layouts left."""
+    inventory = upkeep.scan(now)
+    return plan_named_checkpoints(
+        ids, inventory, now, command=command, undoable=undoable, legacy=legacy
+    )
+
+
+def plan_clear_legacy(
+    upkeep: CheckpointUpkeep, *, now: float, command: str, undoable: bool = True
+) -> Plan:
+    """Remove the archives of older repositories."""
+    inventory = upkeep.scan(now)
+    return plan_all(
+        inventory.legacy,
+        inventory.home,
+        now,
+        command=command,
+        reason="cleared on request",
+        undoable=undoable,
+    )
