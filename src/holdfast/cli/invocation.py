@@ -113,8 +113,12 @@ class Invocation:
     @cached_property
     def named_homes(self) -> Mapping[str, Path]:
         """Homes of other agents that the environment names, by kind."""
-        named = os.environ.get("HERMES_HOME")
-        return {"hermes": Path(named).expanduser()} if named else {}
+        from holdfast.homes.registry import kinds
+
+        named = {
+            kind.name: os.environ.get(kind.environment) for kind in kinds() if kind.environment
+        }
+        return {name: Path(place).expanduser() for name, place in named.items() if place}
 
     def open_home(self, path: Path | None = None) -> tuple[Home, Settings]:
         """Open a home, by default the chosen one, with its settings."""
