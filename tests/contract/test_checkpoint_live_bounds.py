@@ -28,7 +28,7 @@ from holdfast.model.operation import BY_ITSELF
 from holdfast.model.plan import Plan
 from holdfast.services.plans import plan_drop
 from holdfast.services.rollback import rollback
-from holdfast.services.undo import undo, undo_latest
+from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import lock
 from holdfast.stores.checkpoints import reclaim
 from holdfast.stores.checkpoints.repository import Layout, used

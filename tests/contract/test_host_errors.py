@@ -24,7 +24,7 @@ from holdfast.model.maintenance import MaintenanceResult, Step
 from holdfast.policy.planner import plan
 from holdfast.policy.prices import Price
 from holdfast.policy.rules import Caps, Policy, Rules
-from holdfast.services.apply import apply
+from holdfast.spine.apply import apply
 from tests.contract.maintained import DAY, a_home, ids, step
 from tests.stored import check_whole
 

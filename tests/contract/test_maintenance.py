@@ -25,9 +25,9 @@ from holdfast.homes.maintenance import maintain_opened
 from holdfast.model.maintenance import Skipped, Step
 from holdfast.model.operation import OperationAction
 from holdfast.policy.rules import Policy
-from holdfast.services.apply import apply
 from holdfast.services.plans import plan_archive
-from holdfast.services.undo import undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.undo import undo_latest
 from holdfast.stores.operation_log import FileOperationLog
 from tests.contract.maintained import DAY, a_home, at, configure, finished, ids, python, step
 from tests.stored import remove_rows
@@ -417,7 +417,7 @@ def test_of_many_processes_that_start_together_exactly_one_runs(
 
 _DIE = """
 import os, signal, sys, holdfast
-from holdfast.services import carry_out
+from holdfast.spine import carry_out
 
 carry_out.BATCH = 100
 
@@ -574,7 +574,7 @@ def test_a_wish_to_end_the_process_gets_through(root: Path, error: BaseException
 def test_a_run_that_was_stopped_is_taken_up_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.services.carry_out.BATCH", 100)
+    monkeypatch.setattr("holdfast.spine.carry_out.BATCH", 100)
     a_home(root, PRUNE + "auto_gc = true\n", sessions=300)
     result = holdfast.maintain(root, progress=Watcher())
     assert result.stopped

@@ -21,9 +21,9 @@ from holdfast.policy.rules import Policy
 from holdfast.ports import Home
 from holdfast.services.doctor import examine
 from holdfast.services.plans import plan_archive
-from holdfast.services.silent import Silent
-from holdfast.services.undo import undo
 from holdfast.services.upkeep import plan_step, preview
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.undo import undo
 from tests.compat import hermes_sessions as hermes
 from tests.contract.maintained import DAY, a_home, at, bundles_of, ids, step
 

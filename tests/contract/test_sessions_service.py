@@ -26,8 +26,8 @@ from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.async_sessions import AsyncSessions
 from holdfast.services.sessions import Sessions
-from holdfast.services.silent import Silent
-from holdfast.services.undo import undo
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.undo import undo
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 

@@ -16,7 +16,7 @@ from holdfast.model.session import Message
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
 from holdfast.policy.rules import DAY, HOUR
 from holdfast.services.sessions import Sessions
-from holdfast.services.undo import preview, undo, undo_latest
+from holdfast.spine.undo import preview, undo, undo_latest
 from tests.stored import a_dead_holder, a_line, an_open_line, bring_in, opened
 
 NOW = 1_800_000_000.0

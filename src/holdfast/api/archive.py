@@ -30,7 +30,7 @@ from holdfast.ports import Progress
 from holdfast.services.plans import plan_prune_archive
 from holdfast.services.restore import chosen as archived
 from holdfast.services.restore import restore
-from holdfast.services.trash import plan_empty
+from holdfast.spine.trash import plan_empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -60,21 +60,21 @@ from holdfast.policy.prices import Prices
 from holdfast.policy.rules import DAY, HOUR, Files, Policy
 from holdfast.policy.selection import Selection
 from holdfast.ports import Clock, Progress, SessionStore
-from holdfast.services import undo as undoing
 from holdfast.services.doctor import CheckedHome, Diagnosis, examine, mend
 from holdfast.services.endings import end_by_hand
-from holdfast.services.exchange.exporting import ExportReport, export_sessions
-from holdfast.services.exchange.importing import ImportReport, import_sessions
-from holdfast.services.exchange.jsonl import session_line
 from holdfast.services.exchange.markdown import export_markdown
-from holdfast.services.exchange.redact import Redactor
+from holdfast.services.exchange.redactor import Redactor
+from holdfast.services.exchange.session_export import ExportReport, export_sessions
+from holdfast.services.exchange.session_import import ImportReport, import_sessions
+from holdfast.services.exchange.session_line import session_line
 from holdfast.services.plans import plan_archive, plan_delete, plan_home_gc, plan_prune
-from holdfast.services.silent import Silent
 from holdfast.services.stats import HomeStats, stats
 from holdfast.services.status import HomeStatus, status
-from holdfast.services.undo import Foreseen
 from holdfast.services.upkeep import StepPlan, preview
 from holdfast.services.whereabouts import Whereabouts, resolved, whereabouts
+from holdfast.spine import undo as undoing
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.undo import Foreseen
 from holdfast.stores.files import PRIVATE_FILE, open_regular, storage_errors
 from holdfast.stores.sqlite.session_import import SqliteImport
 
@@ -102,7 +102,7 @@ class SessionImport:
     `operation` put them there."""
 
     report: ImportReport
-    kept_in: Path | None = None
+    kept_in: str | None = None
     operation: str | None = None
 
 

@@ -20,12 +20,12 @@ from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.homes.registry import (
-    KINDS,
     check_folder,
     config_file,
     create_home,
     create_state,
     kind_of,
+    kinds,
     open_home,
     state_folder,
 )
@@ -47,11 +47,13 @@ def find_home(path: StrPath, environ: Mapping[str, str] | None = None) -> Path:
     usual place below the home directory. A folder of that name in the current directory is
     "./hermes", or a `Path`. Raises `UsageError` for what is not a path.
     """
-    kind = next((each for each in KINDS if each.name == path), None)
-    if kind is None or not isinstance(path, str):
+    if not isinstance(path, str) or not path.replace("-", "_").isidentifier():
+        return named_place(path)
+    kind = next((each for each in kinds() if each.name == path), None)
+    if kind is None:
         return named_place(path)
     variables = os.environ if environ is None else environ  # noqa: TID251 - the edge of the library
-    return named_place(variables.get(kind.variable) or f"~/{kind.default_folder}")
+    return named_place(variables.get(kind.environment) or f"~/{kind.default_folder}")
 
 
 class Place:

@@ -20,8 +20,8 @@ from holdfast.model.report import Outcome, Report
 from holdfast.model.session import SessionFilter
 from holdfast.model.units import format_bytes, format_count
 from holdfast.ports import Home, Progress
-from holdfast.services import undo as undoing
-from holdfast.services.apply import apply
+from holdfast.spine import undo as undoing
+from holdfast.spine.apply import apply
 from holdfast.stores.plan_file import load, save
 
 _Self = TypeVar("_Self")

@@ -106,14 +106,14 @@ class Invocation:
     @cached_property
     def named_homes(self) -> Mapping[str, Path]:
         """Homes of other agents that the environment names, by kind."""
-        from holdfast.homes.registry import KINDS
+        from holdfast.homes.registry import kinds
 
-        named = {kind.name: os.environ.get(kind.variable) for kind in KINDS}
-        return {
-            kind: Path(place).expanduser()
-            for kind, place in named.items()
-            if place and kind != DEFAULT_KIND
+        named = {
+            kind.name: os.environ.get(kind.environment)
+            for kind in kinds()
+            if kind.environment and kind.name != DEFAULT_KIND
         }
+        return {name: Path(place).expanduser() for name, place in named.items() if place}
 
     def place(self, root: Path) -> Place:
         """A folder as the place of a home. Nothing is read yet, and nothing made."""

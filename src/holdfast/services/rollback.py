@@ -12,9 +12,8 @@ from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.ports import CheckpointStore, Clock, Doer, Home, Progress
-from holdfast.services.carry_out import carry_out
-from holdfast.services.settle import settle
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent, carry_out
+from holdfast.spine.settle import settle
 
 _SHORT = 8
 _NAMED = 5

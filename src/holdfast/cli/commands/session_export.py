@@ -22,7 +22,7 @@ from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.model.session import SessionFilter
-    from holdfast.services.exchange.exporting import ExportReport
+    from holdfast.services.exchange.session_export import ExportReport
 
 _FORMATS = ("jsonl", "markdown")
 

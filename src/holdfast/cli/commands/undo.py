@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.api.plan import HomeReport
     from holdfast.model.plan import PlanItem
     from holdfast.model.report import Report
-    from holdfast.services.undo import Foreseen
+    from holdfast.spine.undo import Foreseen
 
 
 @click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")

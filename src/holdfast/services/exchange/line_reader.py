@@ -1,4 +1,5 @@
-"""From a line to a session and its messages: every field is checked, a wrong one is named."""
+"""Reads a session and its messages from a line. Every field is checked, and errors name the
+field."""
 
 from __future__ import annotations
 
@@ -11,14 +12,13 @@ from holdfast.model.guarded import guarded_from_json
 from holdfast.model.ids import check_foreign_id, check_id
 from holdfast.model.read import Reader
 from holdfast.model.session import EndReason, Json, Message, Relation, Session, Tokens
-from holdfast.services.exchange.fields import (
+from holdfast.services.exchange.json_lines import LineError, LineText
+from holdfast.services.exchange.session_line import (
     GUARDED,
     MESSAGES,
     message_extra_from_line,
     session_extra_from_line,
 )
-from holdfast.services.exchange.line_error import LineError
-from holdfast.services.exchange.line_text import LineText
 
 #: More than any model counts or costs, and small enough that a session's total is exact.
 _LARGEST_COUNT = 10**12
@@ -28,8 +28,8 @@ _COUNTS = ("in", "out", "cached")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSession:
-    """What a line holds. `messages` is None when they were checked and let go. `message_count` is
-    of all of them, `said_count` leaves out those that were taken back, as a session does."""
+    """What a line holds. `messages` is None when they were checked and not kept. `message_count`
+    counts all of them, `said_count` only those that were not taken back, as a session does."""
 
     session: Session
     messages: tuple[Message, ...] | None
@@ -39,8 +39,8 @@ class ReadSession:
 
 
 def read_session(text: LineText, *, keep: bool, foreign: bool = False) -> ReadSession:
-    """Check a whole line; raises `LineError`. `keep` holds its messages in memory, `foreign` lets
-    it have an id that another agent made up."""
+    """Check a whole line; raises `LineError`. With `keep` the messages stay in memory. With
+    `foreign` the id may be one that another agent made."""
     fields: dict[str, Json] = {}
     kept: list[Message] = []
     message_count = said_count = 0

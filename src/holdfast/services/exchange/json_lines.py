@@ -1,9 +1,12 @@
-"""One line of JSON, read as far as it is needed: memory is bounded by its largest value.
+"""The lines of a stream, and the JSON in each of them, read with bounded memory.
 
-The parser of the standard library wants a whole document. A line may hold a million messages, so
-this walks the outer object and the list of messages itself, and gives each value in them to that
-parser. Event parsers such as ijson would do the same at a tenth of the speed and cannot carry lone
-surrogates, which must come back as they went in.
+A line of ordinary length is in memory. A longer one is in a temporary file without a name, because
+it is read twice, once to check it and once to store it, and a pipe can be read only once.
+
+The parser of the standard library needs a whole document. A line may hold a million messages, so
+`LineText` walks the outer object and the list of messages itself and gives each value to that
+parser. Event parsers such as ijson do the same at a tenth of the speed, and they cannot carry lone
+surrogates, which must come back unchanged.
 """
 
 from __future__ import annotations
@@ -13,19 +16,30 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from typing import NoReturn, cast
+from dataclasses import dataclass
+from itertools import count
+from tempfile import TemporaryFile
+from typing import IO, NoReturn, Protocol, cast
 
+from holdfast.errors import UsageError
 from holdfast.model.session import Json
-from holdfast.services.exchange.line_error import LineError
+from holdfast.model.units import format_bytes
 
-#: Far from Python's own limit, at which a value could come in and not get out again.
+
+class LineError(UsageError):
+    """A line that does not hold a session. The message says why; the caller knows the number."""
+
+    kind = "line"
+
+
+#: Well below Python's recursion limit, where a value could be read but not written again.
 DEEPEST = 200
 _PIECE = 1024 * 1024
 _space = re.compile(r"[ \t\r\n]*").match
 
 
 class LineText:
-    """A place in the text of one line. Whatever is read is consumed."""
+    """A position in the text of one line. Reading moves it forward."""
 
     def __init__(self, beginning: bytes, more: Callable[[int], bytes] | None = None) -> None:
         """`more` reads on, at most so many bytes, and gives none at the end of the line."""
@@ -37,7 +51,7 @@ class LineText:
         self._add(beginning)
 
     def keys(self) -> Iterator[str]:
-        """The keys of the object that stands here. The caller reads the value after each."""
+        """The keys of the object at this position. The caller reads the value after each key."""
         if self.next() != "{":
             self._not_an_object()
         self._take("{")
@@ -54,7 +68,7 @@ class LineText:
             self._take(",")
 
     def items(self) -> Iterator[Json]:
-        """The items of the list that stands here, one at a time."""
+        """The items of the list at this position, one at a time."""
         self._take("[")
         if self._took("]"):
             return
@@ -65,7 +79,7 @@ class LineText:
             self._take(",")
 
     def value(self) -> Json:
-        """The whole value that stands here."""
+        """The whole value at this position."""
         self.next()
         while True:
             try:
@@ -74,7 +88,7 @@ class LineText:
                 if self._more is None:
                     self._bad(_reason(error), at=error.pos)
             else:
-                # A number at the end of what was read may go on behind it: 1, 1.5, 1.5e3.
+                # A number at the end of the text may continue in the next piece: 1, 1.5, 1.5e3.
                 follows = self._text[end : end + 1]
                 if self._more is None or (follows and follows not in ".eE"):
                     self._check_depth(value, end)
@@ -83,7 +97,8 @@ class LineText:
             self._read_on()
 
     def next(self) -> str:
-        """The next character that is no space, not consumed; empty at the end of the line."""
+        """The next character that is not a space, without consuming it; empty at the end of the
+        line."""
         while True:
             if self._at < len(self._text) and self._text[self._at] > " ":  # nearly always
                 return self._text[self._at]
@@ -109,7 +124,8 @@ class LineText:
         return True
 
     def _read_on(self) -> None:
-        """At least doubles what is unread, so that a long value is not parsed over and over."""
+        """Read at least as much as is unread, so that a long value is not parsed again and
+        again."""
         unread = len(self._text) - self._at
         self._add(self._more(max(_PIECE, unread)) if self._more else b"")
 
@@ -166,7 +182,7 @@ def _parse(text: str, at: int) -> tuple[Json, int]:
 
 
 def _depth(value: Json) -> int:
-    """How deep lists and objects are nested; without recursion, which is what it guards."""
+    """How deep lists and objects are nested. Not recursive, because it guards against recursion."""
     depth, level = 0, [value]
     while level:
         inner: list[Json] = []
@@ -182,3 +198,73 @@ def _depth(value: Json) -> int:
 def _reason(error: json.JSONDecodeError) -> str:
     """What the parser says, in the middle of a sentence that goes on with the place."""
     return error.msg[:1].lower() + error.msg[1:].removesuffix(" at")
+
+
+#: Lines up to this length stay in memory, with their messages.
+SHORT = 4 * 1024 * 1024
+#: Longer lines are refused: a session is one transaction, and other writers wait for it.
+LONGEST = 256 * 1024 * 1024
+_MARK = b"\xef\xbb\xbf"  # a byte order mark, which some editors write
+
+
+class ByteLines(Protocol):
+    """A binary file, opened for reading."""
+
+    def readline(self, size: int = -1, /) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawLine:
+    """One line. A long line is valid until the next one is read."""
+
+    number: int
+    size: int
+    beginning: bytes
+    rest: IO[bytes] | None = None
+
+    @property
+    def is_blank(self) -> bool:
+        return self.rest is None and not self.beginning.strip()
+
+    @property
+    def is_short(self) -> bool:
+        return self.rest is None
+
+    def text(self) -> LineText:
+        """Its text, from the start each time."""
+        if self.size > LONGEST:
+            raise LineError(f"longer than {format_bytes(LONGEST)}")
+        if self.rest is None:
+            return LineText(self.beginning)
+        self.rest.seek(0)
+        return LineText(self.beginning, self.rest.read)
+
+
+def raw_lines(stream: ByteLines) -> Iterator[RawLine]:
+    with TemporaryFile() as spool:
+        for number in count(1):
+            beginning = stream.readline(SHORT)
+            if not beginning:
+                return
+            size, rest = len(beginning), None
+            if size == SHORT and not beginning.endswith(b"\n"):
+                size, rest = size + _spool(stream, spool, LONGEST - size), spool
+            if number == 1:
+                beginning = beginning.removeprefix(_MARK)
+            # Without the line feed, so that a truncated text is reported as ending too early.
+            beginning = beginning.removesuffix(b"\n")
+            yield RawLine(number=number, size=size, beginning=beginning, rest=rest)
+
+
+def _spool(stream: ByteLines, spool: IO[bytes], most: int) -> int:
+    """Copy the rest of a line. Bytes beyond `most` are counted but not stored."""
+    spool.seek(0)
+    spool.truncate()
+    size = 0
+    while piece := stream.readline(SHORT):
+        size += len(piece)
+        if size <= most:
+            spool.write(piece.removesuffix(b"\n"))
+        if piece.endswith(b"\n"):
+            break
+    return size

@@ -1,4 +1,4 @@
-"""Export: sessions of a store, in a fixed order, to whatever takes bytes."""
+"""Export: writes the sessions of a store, in a fixed order, to anything that takes bytes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from holdfast.errors import BusyError, UnknownSessionError
 from holdfast.model.session import Message, Session, SessionFilter
 from holdfast.ports import Progress, SessionStore
-from holdfast.services.exchange.jsonl import session_line
-from holdfast.services.exchange.redact import Redactor
+from holdfast.services.exchange.redactor import Redactor
+from holdfast.services.exchange.session_line import session_line
 
-#: `session_line` and `export_markdown` are two.
+#: How a session is written, such as `session_line` and `export_markdown`.
 Form = Callable[[Session, Iterable[Message]], Iterator[str]]
 
 
@@ -24,7 +24,7 @@ class ByteSink(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportReport:
-    """What an export wrote; `redacted` counts by rule."""
+    """What an export wrote. `redacted` counts secrets by rule."""
 
     sessions: int = 0
     messages: int = 0
@@ -49,10 +49,10 @@ def export_sessions(
     redactor: Redactor | None = None,
     progress: Progress | None = None,
 ) -> ExportReport:
-    """Write sessions by start and id, so that two stores with the same ones give the same bytes.
+    """Write sessions ordered by start and id, so that equal stores give equal bytes.
 
-    A session that is removed before its turn is left out. One that is removed or replaced in the
-    middle of its turn raises `BusyError`: what was written of it looks whole and is not.
+    A session that is removed before its turn is left out. If it is removed or replaced while it is
+    written, `BusyError` is raised: the part that was written looks complete and is not.
     """
     ids = sorted((session.started_at, session.id) for session in store.find(wanted))
     sessions = messages = 0
@@ -89,7 +89,7 @@ def _write(
             sink.write(piece.encode("utf-8"))
     except UnknownSessionError:
         raise _changed(session) from None
-    if said < session.message_count:  # more is fine: it was appended to
+    if said < session.message_count:  # more is fine: messages were appended
         raise _changed(session)
     return written
 
@@ -97,5 +97,5 @@ def _write(
 def _changed(session: Session) -> BusyError:
     return BusyError(
         f"Session {session.id} was removed or replaced while it was being exported.",
-        hint="What was written is not whole. Export again.",
+        hint="What was written is incomplete. Export again.",
     )

@@ -1,11 +1,11 @@
-"""Whose an archive folder is, and whether it should be there.
+"""Which home owns an archive folder, and whether the folder should exist.
 
     <state>/archive-folders.json    the home's own id, and the folders that it has archived to
-    <folder>/owner.json             the id and the place of the home that the folder belongs to
+    <folder>/owner.json             the id and the path of the home that owns the folder
 
-Only for folders that somebody chose: they may lie on a disk that is not mounted, and two homes may
-name the same one. A home that remembers a folder does not make it again, since an empty folder in
-the place of a disk would hide what is archived there.
+Only for folders that a configuration names: such a folder may be on a disk that is not mounted, and
+two homes may name the same one. A home that has used a folder does not create it again: an empty
+folder in place of the mount would hide what is archived there.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import StorageError
-from holdfast.stores.archive import USUAL_FOLDER, catalogue
-from holdfast.stores.archive.codec import codec_of
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors, sync_dir
 
 MEMORY = "archive-folders.json"
@@ -32,12 +31,18 @@ _DONE = b'"result":"removed"'
 class Ownership:
     """One home and the folder that its configuration names."""
 
-    def __init__(self, state: Path, folder: Path) -> None:
+    def __init__(
+        self, state: Path, folder: Path, *, usual: Path, is_archive: Callable[[str], bool]
+    ) -> None:
+        """`usual` is the folder of a home whose configuration names none. `is_archive` recognises
+        the names of files that only an archive has."""
         self._state = state
         self._folder = folder
+        self._usual = usual
+        self._is_archive = is_archive
 
     def check(self) -> bool:
-        """Whether the folder is there. Raises when it should be and is not, or is another's."""
+        """Whether the folder exists. Raises when it should and does not, or is another home's."""
         if not self._folder.is_dir():
             if self._is_remembered():
                 raise StorageError(
@@ -46,7 +51,7 @@ class Ownership:
             return False
         owner = _read(self._folder / OWNER)
         if owner is None:
-            if self._is_remembered() and not _has_archive(self._folder):
+            if self._is_remembered() and not self._has_archive(self._folder):
                 raise StorageError(
                     f"The archive folder {self._folder} is empty, and this home archived there.",
                     hint=_MISSING,
@@ -60,12 +65,12 @@ class Ownership:
         return True
 
     def check_usable(self) -> bool:
-        """`check`, and raise as well when the folder is new and could not be made, or is there and
-        takes no files."""
+        """`check`, and raise as well when the folder is new and cannot be created, or exists and
+        cannot be written to."""
         is_there = self.check()
         parent = self._folder.parent
         if not is_there and not parent.is_dir():
-            why = "is no folder" if os.path.lexists(parent) else "does not exist"
+            why = "is not a folder" if os.path.lexists(parent) else "does not exist"
             raise StorageError(
                 f"The archive folder {self._folder} cannot be made: {parent} {why}.", hint=_MISSING
             )
@@ -75,7 +80,7 @@ class Ownership:
         return is_there
 
     def make(self) -> None:
-        """Make the folder if it is new, and say in it whose it is."""
+        """Create the folder if it is new, and record in it who owns it."""
         if not self.check_usable():
             with storage_errors(f"create the archive folder {self._folder}"):
                 make_private_dir(self._folder)
@@ -84,7 +89,7 @@ class Ownership:
         if _read(self._folder / OWNER) == mine and str(self._folder) in memory["folders"]:
             return
         with storage_errors(f"write to the archive folder {self._folder}"):
-            # The memory last: a folder that was never claimed may be made again.
+            # The home's own record last: a folder that was never claimed may be created again.
             replace(self._folder / OWNER, json.dumps(mine).encode())
             sync_dir(self._folder)
             folders = sorted({*memory["folders"], str(self._folder)})
@@ -103,19 +108,23 @@ class Ownership:
         }
 
     def _is_remembered(self) -> bool:
-        """By its own note. A home that has none may have archived here with an earlier version:
-        when its log tells of archived sessions, and they are not in the folder that is usual."""
+        """By the home's own record. Without one, an earlier version may have archived here: then
+        the log has archived sessions, and the usual folder does not."""
         if _read(self._state / MEMORY) is not None:
             return str(self._folder) in self._memory()["folders"]
-        if _has_archive(self._state / USUAL_FOLDER):
+        if self._has_archive(self._usual):
             return False
         journals = (self._state / "operations").glob("*.jsonl")
-        # An intent alone is no archived session: a first try that failed must not bar the next.
+        # An intent is not an archived session: a failed first attempt must not block the next.
         return any(_ARCHIVED in said and _DONE in said for said in map(read_file, journals))
 
+    def _has_archive(self, folder: Path) -> bool:
+        found = folder.iterdir() if folder.is_dir() else ()
+        return any(self._is_archive(path.name) for path in found)
+
     def _is_mine(self, owner: dict[str, Any]) -> bool:
-        """A home that was moved keeps its id; of one that was copied, the original has the folder.
-        A kill may have come between the two files: then the place alone tells."""
+        """A home that was moved keeps its id. When a home was copied, the original owns the folder.
+        After a kill between the two writes, the path alone decides."""
         place = Path(str(owner.get("home")))
         if place == self._state:
             return True
@@ -126,7 +135,7 @@ class Ownership:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """What cannot be read says nothing."""
+    """None when the file cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(fd, "rb") as file:
@@ -134,8 +143,3 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def _has_archive(folder: Path) -> bool:
-    found = folder.iterdir() if folder.is_dir() else ()
-    return any(path.name == catalogue.NAME or codec_of(path.name) is not None for path in found)

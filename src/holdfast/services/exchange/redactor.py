@@ -1,8 +1,8 @@
-"""Secrets kept back on export: each becomes `[redacted:<rule>]`, and is counted.
+"""Redacts secrets in an export: each becomes `[redacted:<rule>]` and is counted.
 
-Every text of a session is searched, in nested values and in JSON that stands inside a text, such
-as the arguments of a tool call. The structure never changes: keys, numbers and the shape of inner
-JSON stay, and so do ids, which lineage needs.
+Every text of a session is searched, including nested values and JSON inside a text, such as the
+arguments of a tool call. The structure never changes: keys, numbers, ids and the shape of inner
+JSON stay.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from functools import partial
 from typing import cast
 
 from holdfast.model.session import Json, Message, Session
-from holdfast.services.exchange.redaction_names import NAMINGS
-from holdfast.services.exchange.redaction_rules import SHAPES, Rule, secret_group
+from holdfast.services.exchange.secret_rules import NAMINGS, SHAPES, Rule, secret_group
 
 _RULES = (*SHAPES, *(naming.rule for naming in NAMINGS))
 _DEEPEST_TEXT = 4
@@ -28,7 +27,7 @@ _IN_JSON = re.compile(
 
 
 class Redactor:
-    """Redacts one export, and counts what it found."""
+    """Redacts one export and counts what it found."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -62,7 +61,7 @@ class Redactor:
         )
 
     def value(self, value: Json, name: str = "") -> Json:
-        """A value without its secrets; `name` is the key it stands under."""
+        """A value without its secrets. `name` is the key under which it is stored."""
         if isinstance(value, str):
             return self.text(value, name)
         if isinstance(value, list):
@@ -87,7 +86,7 @@ class Redactor:
         return None if text is None else self.text(text)
 
     def _json_text(self, text: str, depth: int) -> str:
-        """Only the literals that hold a secret are written anew; the rest stays to the byte."""
+        """Only the literals that hold a secret are rewritten; every other byte stays."""
 
         def literal(raw: str, name: str) -> str:
             before = json.loads(raw)
@@ -142,7 +141,7 @@ def _hinted(rule: Rule, lowered: str) -> bool:
 
 
 def _is_json(text: str) -> bool:
-    """Whether a text is an object or a list in JSON; a mere word in brackets is prose."""
+    """Whether a text is a JSON object or list. A word in brackets is not."""
     stripped = text.strip()
     if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
         return False

@@ -1,26 +1,66 @@
 """Import: JSONL lines into a store, each session whole or not at all.
 
-Lines are read and checked outside of any transaction and stored in small batches, so that other
-writers get a turn. A parent may stand later in the file, or come with a later import: until then
-its id is kept in an extra field of the child (`fields.AWAITED_PARENT`).
+Lines are read and checked outside any transaction and stored in small batches, so that other
+writers get their turn. A parent may follow later in the file, or in a later import: until then the
+child keeps its id in an extra field (`session_line.AWAITED_PARENT`).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.errors import UsageError
-from holdfast.model.session import Message, Session
+from holdfast.model.session import AWAITED_PARENT, Message, Session
 from holdfast.ports import Progress
-from holdfast.services.exchange.fields import AWAITED_PARENT
-from holdfast.services.exchange.import_store import ImportStore
-from holdfast.services.exchange.raw_lines import SHORT, ByteLines, RawLine, raw_lines
-from holdfast.services.exchange.reading import ReadSession, read_messages, read_session
+from holdfast.services.exchange.json_lines import SHORT, ByteLines, RawLine, raw_lines
+from holdfast.services.exchange.line_reader import ReadSession, read_messages, read_session
 
-#: What one transaction stores, at most: other writers wait for about a tenth of a second.
+
+class ImportStore(Protocol):
+    """A session store that takes in whole sessions. It is entered once for the whole import.
+
+    Each `add` and `replace` is all or nothing, even when several share a transaction.
+    """
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def transaction(self) -> AbstractContextManager[object]: ...
+
+    def taken(self, session_id: str) -> str | None:
+        """The id in the store that equals this one, or differs only in case."""
+
+    def brought(self, session_id: str) -> bool:
+        """Whether this import stored the session."""
+
+    def holder(self, session_id: str) -> str | None:
+        """Who holds the session open, in words; None if nobody does."""
+
+    def routed(self, key: str) -> Session | None: ...
+
+    def descends(self, session_id: str, ancestor: str) -> bool:
+        """Whether one session is the other, or descends from it over any number of steps."""
+
+    def add(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
+        """Store a session; its totals are those of the messages."""
+
+    def replace(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
+        """Replace the session that has this id. Its children stay its children."""
+
+    def waiting(self, field: str) -> Sequence[tuple[str, str]]:
+        """Sessions without a parent that name one in this extra field: their id and the
+        parent's."""
+
+    def link(self, session_id: str, parent_id: str, *, field: str) -> None:
+        """Give a session its parent and drop the extra field that named it."""
+
+
+#: The most that one transaction stores: other writers wait about a tenth of a second for it.
 _BATCH_SESSIONS = 100
 _BATCH_MESSAGES = 2_000
 _BATCH_BYTES = SHORT
@@ -28,7 +68,7 @@ _BATCH_BYTES = SHORT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineNote:
-    """A line and what is to be said about it."""
+    """A line, and a note about it."""
 
     line: int
     text: str
@@ -39,8 +79,8 @@ class LineNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import did. `messages` are those that were stored; `notes` tell of sessions that
-    are in the store, though not quite as their line had them."""
+    """What an import did. `messages` is how many were stored. `notes` are about sessions that were
+    stored, but not exactly as in their line."""
 
     imported: int = 0
     replaced: int = 0
@@ -70,7 +110,7 @@ def import_sessions(
     now: float,
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Store every session of `stream`. Safe to run again: what is there already is skipped."""
+    """Store every session of `stream`. Safe to run again: sessions that exist are skipped."""
     with store:
         run = _Import(store=store, replace=replace, now=now, progress=progress)
         for line in raw_lines(stream):
@@ -85,7 +125,7 @@ def import_sessions(
 
 @dataclass(slots=True, kw_only=True)
 class _Import:
-    """An import under way: the batch that is being gathered, and the report that grows."""
+    """An import in progress: the batch being collected, and the counts for the report."""
 
     store: ImportStore
     replace: bool
@@ -107,7 +147,7 @@ class _Import:
             self._refuse(line, error)
             return
         if not line.is_short:
-            self.store_batch()  # the earlier lines first, and then this one alone
+            self.store_batch()  # earlier lines first, then this one alone
         self.batch.append((line, read))
         if not line.is_short or self._batch_is_full():
             self.store_batch()
@@ -123,7 +163,7 @@ class _Import:
             self.stopped = self.progress.stop_requested()
 
     def link(self) -> None:
-        """Second look at parents: those that came after their children, in this run or later."""
+        """Link children to parents that arrived after them."""
         for child, parent in self.store.waiting(AWAITED_PARENT):
             with self.store.transaction():
                 is_there = self.store.taken(parent) == parent
@@ -204,11 +244,11 @@ class _Import:
         return replace(session, parent_id=None, extra=extra)
 
     def _elsewhere(self, session: Session) -> str | None:
-        """The other session that its routing key leads to. A key that leads somewhere today must
-        not lead into the past tomorrow."""
+        """The other session that its routing key leads to now. An import must not lead a key in use
+        back to an old session."""
         current = None if session.routing_key is None else self.store.routed(session.routing_key)
         return None if current is None or current.id == session.id else current.id
 
     def _refuse(self, line: RawLine, error: UsageError) -> None:
-        # Interned: a file of another kind has a million lines with the same thing wrong.
+        # Interned: a file in another format may repeat the same error a million times.
         self.refused.append(LineNote(line=line.number, text=sys.intern(error.message)))

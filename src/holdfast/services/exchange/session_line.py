@@ -1,23 +1,24 @@
-"""The fields of a line by name, and what becomes of a field whose name is one of ours.
+"""A session as one line of JSON, written in pieces: a long session is never in memory as a whole.
 
-A field that Holdfast has no name for stands in the line among the known ones and comes back from
-there. A host may have called a field of its own `title` or `messages` all the same: such a field
-stands in an object called `holdfast_extra`, because one name cannot stand twice.
+Every line is ASCII. That makes export, import and export again equal to the byte: a lone surrogate
+has no UTF-8, and two surrogates that meet would come back as one character.
+
+A field that Holdfast has no name for is in the line with the known fields. A host may use one of
+our names, such as `title` or `messages`, for a field of its own. Such fields are in the object
+`holdfast_extra`, because a name can occur only once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.errors import UsageError
 from holdfast.model.ids import check_id
-from holdfast.model.session import Json, Session
+from holdfast.model.session import AWAITED_PARENT, Json, Message, Session, Tokens
 
 #: Holds the fields whose names are taken.
 SET_APART = "holdfast_extra"
-#: Holdfast's own field in `Session.extra`: the id of a parent that is not in the store yet. In a
-#: line it is `parent_id`; an import that brings the parent links the two and drops this field.
-AWAITED_PARENT = "holdfast_awaited_parent"
 
 MESSAGES = "messages"
 GUARDED = "guarded"
@@ -103,3 +104,63 @@ def _extra_from_line(line: Mapping[str, Json], known: frozenset[str]) -> dict[st
         del extra[SET_APART]
         extra |= apart
     return extra
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+def session_line(session: Session, messages: Iterable[Message]) -> Iterator[str]:
+    """The pieces of one line, with its line feed."""
+    head = _encode(_session_fields(session))
+    yield f'{head[:-1]},"{MESSAGES}":['
+    separator = ""
+    for message in messages:
+        yield separator + _encode(message_fields(message))
+        separator = ","
+    yield "]}\n"
+
+
+def _session_fields(session: Session) -> dict[str, Json]:
+    fields: dict[str, Json] = {
+        "id": session.id,
+        "source": session.source,
+        "parent_id": session.parent_id or awaited_parent(session),
+        "relation": session.relation.value if session.relation else None,
+        "title": session.title,
+        "cwd": session.cwd,
+        "model": session.model,
+        "started_at": session.started_at,
+        "ended_at": session.ended_at,
+        "end_reason": session.end_reason,
+    }
+    if session.pinned:
+        fields["pinned"] = True
+    if session.routing_key is not None:
+        fields["routing_key"] = session.routing_key
+    if session.guarded is not None:
+        fields[GUARDED] = session.guarded.to_json()
+    return fields | session_extra_to_line(session)
+
+
+def message_fields(message: Message) -> dict[str, Json]:
+    fields: dict[str, Json] = {
+        "role": message.role,
+        "content": message.content,
+        "timestamp": message.timestamp,
+    }
+    rest: dict[str, Json] = {
+        "tool_name": message.tool_name,
+        "tool_calls": message.tool_calls,
+        "tool_call_id": message.tool_call_id,
+        "reasoning": message.reasoning,
+        "tokens": _tokens(message.tokens),
+        "cost": message.cost,
+    }
+    fields |= {name: value for name, value in rest.items() if value is not None}
+    return fields | message_extra_to_line(message.extra)
+
+
+def _tokens(tokens: int | Tokens | None) -> Json:
+    if isinstance(tokens, Tokens):
+        return {"in": tokens.input, "out": tokens.output, "cached": tokens.cached}
+    return tokens
