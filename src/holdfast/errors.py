@@ -53,6 +53,7 @@ _FLAGS = (
     (r" for --plan-out\b", ""),
     (r"with --plan-out FILE", "with `plan.save(path)`"),
     (r"It ran with --now\.", "It ran with `use_trash=False`."),
+    (r"--files-only and --no-files", "`files`"),
     (r"see `holdfast demo` for a sample", "make one with `holdfast demo`"),
 )
 
@@ -81,11 +82,18 @@ def in_methods(hint: str) -> str:
     """A hint with methods in place of commands and flags."""
     for flag, words in _FLAGS:
         hint = re.sub(flag, words, hint)
+    hint = re.sub(r"--([a-z-]+) (\d\w*)", _argument, hint)
     # What follows is an id if it has a digit in it, or ends the hint; ID… stands for any. A full
     # stop ends the sentence, not the id.
     named = r"[\w.:/-]*\d(?:[\w.:/-]*\w)?|ID…|[\w.:/-]*\w(?=`|$)"
     command = rf"`?holdfast ({_names()})(?: ({named}))?`?(?![\w-])"
     return re.sub(command, _method, hint)
+
+
+def _argument(found: re.Match[str]) -> str:
+    """A flag with its value, as an argument: --older-than 90d is `older_than='90d'`."""
+    name, value = found.groups()
+    return f"`{name.replace('-', '_')}={value if value.isdecimal() else repr(value)}`"
 
 
 def _names() -> str:

@@ -38,6 +38,8 @@ _PARTS = {
         ("Again: holdfast sessions archive ID…", "Again: `home.archive_sessions(ids)`"),
         ("`holdfast doctor --repair` mends it.", "`home.repair()` mends it."),
         ("Pick another folder with --home.", "Pick another folder."),
+        ("For example --older-than 90d.", "For example `older_than='90d'`."),
+        ("Or --trivial-days 7.", "Or `trivial_days=7`."),
         ("Write 500MB.", "Write 500MB."),
     ],
 )
