@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import StorageError
-from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.archived import Holds

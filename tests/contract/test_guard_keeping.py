@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import BudgetExceededError
-from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.session_mover import as_item
 from holdfast.model.finding import Severity
