@@ -18,7 +18,7 @@ from holdfast.policy.rules import DAY, Policy
 from holdfast.services.plans import plan_archive
 from holdfast.services.restore import chosen, restore
 from holdfast.spine.apply import apply
-from holdfast.stores.archive.folder import SessionArchive
+from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 NOW = 1_800_000_000.0

@@ -42,7 +42,7 @@ from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import processes
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.catalogue import NAME as CATALOGUE
-from holdfast.stores.archive.ownership import MEMORY, OWNER
+from holdfast.stores.blobs.ownership import MEMORY, OWNER
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.archiving import (
     IDS,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import StorageError
-from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.archived import Holds
@@ -24,8 +24,8 @@ from holdfast.model.session import Message, SessionFilter
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.rules import DAY, Caps, Files, GcRules, Limits, Policy, Rules
 from holdfast.policy.selection import Selection
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.exchange.jsonl import session_line
+from holdfast.services.exchange.session_import import import_sessions
+from holdfast.services.exchange.session_line import session_line
 from holdfast.services.plans import (
     plan_archive,
     plan_delete,

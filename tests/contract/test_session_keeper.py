@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.homes.embedded import open_sessions
+from holdfast.api.sessions import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.session_mover import SessionMover, as_item
 from holdfast.model.operation import OperationState

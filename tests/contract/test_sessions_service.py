@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import SessionEndedError, SessionExistsError, UsageError
-from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.alert import Alert, AlertKind
 from holdfast.model.lease import Holder

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import BusyError, CannotUndoError, UnknownSessionError
-from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.maintenance import maintain
 from holdfast.model.plan import Plan
