@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, TypeVar
@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
         SessionOrder,
     )
     from holdfast.model.stats import Share, StoreStats
+    from holdfast.model.stored import Copied, End, Found, Returned
     from holdfast.model.usage import Usage, UsageEntry
     from holdfast.model.verification import Verification
     from holdfast.policy.prices import Prices
@@ -338,6 +339,87 @@ class SessionStore(Protocol):
         """The ledger line by line; with `on`, that of the UTC day of this time."""
 
     def close(self) -> None: ...
+
+
+class SessionCopies(Protocol):
+    """Undo copies of the sessions of one operation, several to a file."""
+
+    def holding(self, numbers: Sequence[int]) -> Mapping[Path, list[int]]:
+        """The files in whose range some of these removals lie, and which."""
+
+    def contents(self, path: Path) -> Sequence[Copied]:
+        """Raises `DamageError` when it cannot be read."""
+
+    def check(self, path: Path) -> None:
+        """Raises `DamageError` unless it is byte for byte what was written."""
+
+    def without(self, path: Path, ids: Collection[str]) -> Path | None:
+        """Take sessions out of a file; None when nothing was left in it."""
+
+    def size(self, path: Path) -> int: ...
+
+    def bytes(self) -> int:
+        """What all of them take on the disk."""
+
+    def clear_unfinished(self) -> None: ...
+
+    def drop_if_empty(self) -> None: ...
+
+
+class SessionEngine(Protocol):
+    """How sessions leave a store and come back. Calls inside `transaction` happen all or not at
+    all; whatever a store has to say comes out as a `HoldfastError`."""
+
+    @property
+    def place(self) -> Path:
+        """A file or folder on the disk that the store fills."""
+
+    def transaction(self) -> AbstractContextManager[None]: ...
+
+    def reading(self) -> AbstractContextManager[None]:
+        """One moment of the store for several calls."""
+
+    def prepare(self, items: Sequence[PlanItem]) -> int:
+        """Make ready for a run that removes these; the most messages for one transaction."""
+
+    def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
+        """Those of these sessions that are there, with their life."""
+
+    def copies(self, folder: Path) -> SessionCopies:
+        """The undo copies in a folder, in the format of this store."""
+
+    def copy(self, folder: Path, going: Sequence[Found], first: int, last: int) -> Path:
+        """Write an undo copy, for the removals from `first` to `last`; durable on return."""
+
+    def delete(self, going: Sequence[Found]) -> None: ...
+
+    def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
+        """Put sessions back from their copies."""
+
+    def is_copied(self, found: Found, copied: Copied) -> bool:
+        """Whether a session is the one that was copied, and not another that took its id."""
+
+    def ends(self, ids: Sequence[str]) -> Mapping[str, End]:
+        """Those of these sessions that are there, with their ends."""
+
+    def set_end(self, chosen: Sequence[End], at: float | None, reason: str | None) -> None:
+        """Give sessions an end, or take it from them; nothing else of them changes."""
+
+    def rest(self) -> None:
+        """Between two transactions: let others have a turn."""
+
+    def give_back(self) -> None:
+        """Give what the store does not use back to the file system."""
+
+    def footprint(self) -> int:
+        """What the store takes on the disk, as the file system says."""
+
+    def truncate_log(self) -> None:
+        """Give back at once what the store keeps for the sake of its transactions, if it can."""
+
+
+#: None when the home has no store.
+SessionEngines = Callable[[], SessionEngine | None]
 
 
 class GuardBook(Protocol):

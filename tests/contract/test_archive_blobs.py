@@ -14,9 +14,9 @@ from holdfast.model.report import Result
 from holdfast.model.search import Search
 from holdfast.model.session import Session, SessionFilter
 from holdfast.policy.named import plan_all
-from holdfast.services.apply import apply
-from holdfast.services.settle import settle_if_needed
-from holdfast.services.undo import undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.settle import settle_if_needed
+from holdfast.spine.undo import undo_latest
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.catalogue import Catalogue
 from holdfast.stores.line_file import LineFile

@@ -20,7 +20,7 @@ from holdfast.model.repair import Repair
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import Usage, UsageTotals
 from holdfast.services.exchange.session_import import import_sessions
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import checkup, content, schema
 from holdfast.stores.sqlite.repair import repair
 from holdfast.stores.sqlite.schema import pattern, prepared

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.homes.embedded import open_sessions
+from holdfast.api.sessions import open_sessions
 from holdfast.model.session import Message, SessionFilter
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.services.exchange.session_import import import_sessions

@@ -15,13 +15,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from holdfast.model.session import Json, Message, Relation, Session, SessionFilter, Tokens
+from holdfast.model.session import (
+    AWAITED_PARENT,
+    Json,
+    Message,
+    Relation,
+    Session,
+    SessionFilter,
+    Tokens,
+)
 from holdfast.services.exchange.json_lines import LineText
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.services.exchange.session_export import export_sessions
 from holdfast.services.exchange.session_import import ImportReport, import_sessions
 from holdfast.services.exchange.session_line import (
-    AWAITED_PARENT,
     MESSAGE_FIELDS,
     SESSION_FIELDS,
     SET_APART,

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 KIND = "holdfast"
 DEFAULT_FOLDER = ".holdfast"
 DATABASE = "sessions.db"
-SIGNS = (DATABASE, "operations", "config.toml", artifact_scan.FOLDER, checkpoints.FOLDER)
+#: What no other agent is known to leave in its home.
+SURE_SIGNS = (DATABASE, "operations")
+SIGNS = (*SURE_SIGNS, "config.toml", artifact_scan.FOLDER, checkpoints.FOLDER)
 
 
 def recognise(root: Path) -> bool:
@@ -94,7 +96,7 @@ class HoldfastHome:
         from holdfast.homes.archive_files import SessionFolder
         from holdfast.homes.archive_rows import StoreRows
         from holdfast.homes.doers import HomeDoers, HomeParts
-        from holdfast.homes.session_engine import SqliteEngine
+        from holdfast.stores.sqlite.moves import SqliteEngine
 
         def engine() -> SqliteEngine | None:
             store = self.session_store()

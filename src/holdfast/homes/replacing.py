@@ -11,7 +11,7 @@ from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Message, Session
 from holdfast.ports import Clock, Doer, Home, Journal
-from holdfast.services.settle import settle
+from holdfast.spine.settle import settle
 from holdfast.stores.archive.archive import SessionArchive
 
 

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from holdfast.errors import UsageError
-from holdfast.model.session import Message, Session
+from holdfast.model.session import AWAITED_PARENT, Message, Session
 from holdfast.ports import Progress
 from holdfast.services.exchange.json_lines import SHORT, ByteLines, RawLine, raw_lines
 from holdfast.services.exchange.line_reader import ReadSession, read_messages, read_session
-from holdfast.services.exchange.session_line import AWAITED_PARENT
 
 
 class ImportStore(Protocol):

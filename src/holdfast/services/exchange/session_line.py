@@ -15,13 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.errors import UsageError
 from holdfast.model.ids import check_id
-from holdfast.model.session import Json, Message, Session, Tokens
+from holdfast.model.session import AWAITED_PARENT, Json, Message, Session, Tokens
 
 #: Holds the fields whose names are taken.
 SET_APART = "holdfast_extra"
-#: Holdfast's own field in `Session.extra`: the id of a parent that is not in the store yet. In a
-#: line it is `parent_id`; an import that brings the parent links the two and drops this field.
-AWAITED_PARENT = "holdfast_awaited_parent"
 
 MESSAGES = "messages"
 GUARDED = "guarded"

@@ -14,8 +14,8 @@ from typing import Any
 
 from holdfast.errors import DamageError, UsageError
 from holdfast.homes.archive_rows import RowsOut
-from holdfast.homes.hermes.engine import HermesEngine
 from holdfast.homes.hermes.state_db import moves, values
+from holdfast.homes.hermes.state_db.engine import HermesEngine
 from holdfast.homes.hermes.state_db.rows import dicts, quoted
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.session import Json, Message, Session, SessionFilter
@@ -76,7 +76,7 @@ class HermesRows(RowsOut):
                 )
             self._insert(db, read, wanted)
             parents = {} if wanted.parent_id is None else {wanted.id: wanted.parent_id}
-            self._hermes.relate(db, parents, {wanted.id: list(beside.children)})
+            self._hermes.relate(parents, {wanted.id: list(beside.children)})
             if not _is_as_archived(self._store.get(wanted.id), wanted, read):
                 raise DamageError("its line does not hold what it should")
         return ""

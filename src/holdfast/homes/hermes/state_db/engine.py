@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -16,11 +15,11 @@ from holdfast.homes.hermes.state_db.life import Signs
 from holdfast.homes.hermes.state_db.moves import AwaitedParents
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.homes.hermes.state_db.space import SearchRenewal
-from holdfast.homes.session_engine import Returned
 from holdfast.model.plan import PlanItem
+from holdfast.model.stored import Copied, End, Found, Returned
 from holdfast.ports import Clock
-from holdfast.stores.sqlite.bundle import BundleFolder, Copied
-from holdfast.stores.sqlite.moves import End, Found
+from holdfast.stores.sqlite.bundle import opened
+from holdfast.stores.sqlite.moves import DatabaseEngine
 
 #: Messages in one transaction: some tenths of a second where each leaves the search tables.
 _MOST_INDEXED = 400
@@ -33,12 +32,13 @@ _PAUSE = 0.03
 _LITTLE_ROOM = 64 * 1024 * 1024
 
 
-class HermesEngine:
+class HermesEngine(DatabaseEngine):
     """Sessions of one Hermes home, out of its database and back."""
 
     def __init__(
         self, store: HermesSessionStore, root: Path, state: Path, clock: Clock, after: float
     ) -> None:
+        super().__init__(store.database)
         self.database: HermesDatabase = store.database
         self._store = store
         self._root = root
@@ -62,55 +62,63 @@ class HermesEngine:
         self._to_go = ()
         self.search.finish()
 
-    def bundles(self, folder: Path) -> BundleFolder:
+    def copies(self, folder: Path) -> HermesBundleFolder:
         return HermesBundleFolder(folder, self.database.schema)
 
-    def look(self, db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, Found]:
-        signs = self.signs(db)
-        return moves.look(db, self.database.schema, ids, now=self._clock(), signs=signs)
+    def copy(self, folder: Path, going: Sequence[Found], first: int, last: int) -> Path:
+        with self.database.read() as db:
+            return self.copies(folder).write(db, [each.number for each in going], first, last)
 
-    def signs(self, db: sqlite3.Connection) -> Signs:
-        return life.look(
-            self._root,
-            self.database.path,
-            db,
-            self.database.schema,
-            now=self._clock(),
-            after=self._after,
-        )
+    def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
+        signs = self.signs()
+        with self.database.read() as db:
+            return moves.look(db, self.database.schema, ids, now=self._clock(), signs=signs)
 
-    def delete(self, db: sqlite3.Connection, numbers: Sequence[int]) -> None:
+    def signs(self) -> Signs:
+        with self.database.read() as db:
+            return life.look(
+                self._root,
+                self.database.path,
+                db,
+                self.database.schema,
+                now=self._clock(),
+                after=self._after,
+            )
+
+    def delete(self, going: Sequence[Found]) -> None:
+        schema, numbers = self.database.schema, [each.number for each in going]
+        with self.database.write() as db:
+            if self._to_go:
+                # Not before the first removal: its intent is in the log by now, so that whoever
+                # settles a killed run knows that something is to be finished here.
+                to_go, self._to_go = self._to_go, ()
+                self.search.renew(db, to_go)
+            chosen = "s.number IN (SELECT value FROM json_each(?))"
+            self._store.ledger.note(db, schema, chosen, json.dumps(numbers))
+            moves.delete(db, schema, numbers)
+
+    def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
         schema = self.database.schema
-        if self._to_go:
-            # Not before the first removal: its intent is in the log by now, so that whoever settles
-            # a killed run knows that something is to be finished here.
-            going, self._to_go = self._to_go, ()
-            self.search.renew(db, going)
-        chosen = "s.number IN (SELECT value FROM json_each(?))"
-        self._store.ledger.note(db, schema, chosen, json.dumps(numbers))
-        moves.delete(db, schema, numbers)
+        with self.database.write() as db, opened(bundle) as copies:
+            return Returned(refused=moves.put_back(db, schema, copies, ids, self._awaited))
 
-    def put_back(
-        self, db: sqlite3.Connection, copies: sqlite3.Connection, ids: Collection[str]
-    ) -> Returned:
-        schema = self.database.schema
-        return Returned(refused=moves.put_back(db, schema, copies, ids, self._awaited))
+    def relate(self, parents: Mapping[str, str], children: Mapping[str, list[str]]) -> None:
+        with self.database.write() as db:
+            moves.relate(db, parents, children, self._awaited)
 
-    def relate(
-        self, db: sqlite3.Connection, parents: Mapping[str, str], children: Mapping[str, list[str]]
-    ) -> None:
-        moves.relate(db, parents, children, self._awaited)
+    def is_copied(self, found: Found, copied: Copied) -> bool:
+        with self.database.read() as db:
+            return moves.is_same(
+                db, found, started_at=copied.started_at, first=copied.first_message
+            )
 
-    def is_copied(self, db: sqlite3.Connection, found: Found, copied: Copied) -> bool:
-        return moves.is_same(db, found, started_at=copied.started_at, first=copied.first_message)
+    def ends(self, ids: Sequence[str]) -> Mapping[str, End]:
+        with self.database.read() as db:
+            return moves.ends(db, self.database.schema, ids)
 
-    def ends(self, db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, End]:
-        return moves.ends(db, self.database.schema, ids)
-
-    def set_end(
-        self, db: sqlite3.Connection, numbers: Sequence[int], at: float | None, reason: str | None
-    ) -> None:
-        moves.set_end(db, numbers, at, reason)
+    def set_end(self, chosen: Sequence[End], at: float | None, reason: str | None) -> None:
+        with self.database.write() as db:
+            moves.set_end(db, [each.number for each in chosen], at, reason)
 
     def rest(self) -> None:
         """Let Hermes have a turn if it runs, and do not let the log take the last room."""

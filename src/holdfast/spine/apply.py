@@ -15,9 +15,8 @@ from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Outcome, Report, Result
 from holdfast.ports import Clock, Doer, Home, Progress
-from holdfast.services.carry_out import carry_out
-from holdfast.services.settle import settle, settle_if_needed
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent, carry_out
+from holdfast.spine.settle import settle, settle_if_needed
 
 
 def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = None) -> Report:

@@ -19,9 +19,8 @@ from holdfast.model.operation import (
 from holdfast.model.plan import Action
 from holdfast.model.report import Report
 from holdfast.ports import Clock, Home, Progress
-from holdfast.services.carry_out import batches, carry_out, doer_of
-from holdfast.services.settle import settle
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent, batches, carry_out, doer_of
+from holdfast.spine.settle import settle
 
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Preview

@@ -1,14 +1,14 @@
-"""Maintenance beside an event loop: in a thread of its own, at every due time."""
+"""Maintenance in a thread next to an event loop, whenever it is due."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from holdfast.api.place import system_clock
 from holdfast.homes.maintenance import ConfigWatch, checked_clock, maintain
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.places import StrPath
@@ -27,7 +27,7 @@ async def maintain_in_background(
     home: StrPath,
     *,
     on_result: Callable[[MaintenanceResult], None] | None = None,
-    clock: Clock = time.time,  # noqa: TID251 - a host that has no clock of its own wants this one
+    clock: Clock = system_clock,
 ) -> None:
     """Look after a home now, and again whenever it is due, until this task is cancelled.
 

@@ -63,3 +63,13 @@ def batches(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
 
 def doer_of(home: Home, batch: Sequence[Removal]) -> Doer:
     return home.doer(batch[0].item.kind, batch[0].item.action)
+
+
+class Silent:
+    """A progress for hosts: it shows nothing and never stops."""
+
+    def step(self, label: str, done: int, total: int | None) -> None:
+        """Nobody is watching."""
+
+    def stop_requested(self) -> bool:
+        return False

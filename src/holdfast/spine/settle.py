@@ -9,7 +9,7 @@ from holdfast.errors import UNREADABLE, BusyError, in_words
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.report import Outcome, Result
 from holdfast.ports import Clock, Home, LogWriter
-from holdfast.services.carry_out import batches, doer_of
+from holdfast.spine.carry_out import batches, doer_of
 
 INTERRUPTED = "interrupted; settled by a later run"
 
