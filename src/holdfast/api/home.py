@@ -98,7 +98,7 @@ class UndoPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionImport:
-    """What an import stored. Sessions that it replaced are in the archive, in the folder `kept_in`;
+    """What an import stored. Sessions that it replaced are in the archive, at `kept_in`;
     `operation` put them there."""
 
     report: ImportReport

@@ -28,6 +28,7 @@ from holdfast.parts.trees import tree_stamp
 from holdfast.ports import Format
 from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
+from holdfast.stores.sqlite import moves
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 _FORMAT = 1
@@ -58,8 +59,7 @@ class MirrorStore(SqliteSessionStore):
     def feed(self, new: Session, messages: Iterator[Message], *, ended: bool) -> None:
         """Store a session as it is now, in place of what was here before."""
         with self.transaction():
-            if self.ends([new.id]):
-                super().delete(new.id)
+            self.forget(new.id)
             super().create(new)
             while portion := list(islice(messages, _PORTION)):
                 super().append(new.id, portion, now=new.last_active_at, book=False)
@@ -67,7 +67,10 @@ class MirrorStore(SqliteSessionStore):
                 super().end(new.id, IDLE, at=new.last_active_at)
 
     def forget(self, session_id: str) -> None:
-        super().delete(session_id)
+        """Drop what the index holds of a session. The agent has the session itself, or has not."""
+        with self.database.write() as db:
+            numbers = db.execute("SELECT number FROM sessions WHERE id = ?", (session_id,))
+            moves.delete(db, [number for (number,) in numbers.fetchall()])
 
     def create(self, new: Session) -> Session:
         self._refuse(f"create {new.id}")
