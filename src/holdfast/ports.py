@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 from holdfast.model.places import StrPath
 from holdfast.model.plan import Action
 
 if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     from holdfast.model.archived import ArchivedSession, ArchiveHits
+    from holdfast.model.blob import Blob
     from holdfast.model.checkpoint import (
         Captured,
         Capturing,
@@ -448,6 +449,63 @@ class GuardBook(Protocol):
         """Which warnings of the day's budgets were told on that day."""
 
     def warn_on(self, today: float, told: Sequence[str]) -> None: ...
+
+
+class Blobs(Protocol):
+    """A store of immutable data under names, such as a folder or a bucket of an object store.
+
+    A blob is written once, whole, and never changes. Every call is durable on return. `/` in a name
+    separates folders, which exist as long as something is in them. A name that leads out of the
+    store is refused with `DamageError`. A name without a blob raises `FileNotFoundError`, a name
+    that is taken `FileExistsError`; what else fails is an `OSError` or a `StorageError`.
+
+    Nothing here renames, appends to or replaces a blob: an object store cannot.
+    """
+
+    @property
+    def place(self) -> str:
+        """Where people find it: the path of a folder, the address of a bucket."""
+
+    def check(self) -> bool:
+        """Whether it exists. Raises `StorageError` when it should exist and does not, when it
+        belongs to another home, or when it cannot be used."""
+
+    def check_usable(self) -> bool:
+        """`check`, and raise as well when nothing could be written to it."""
+
+    def make(self) -> None:
+        """Create it unless it exists, and claim it for this home."""
+
+    def put_new(
+        self,
+        name: str,
+        write: Callable[[IO[bytes]], object],
+        checks: Sequence[Callable[[IO[bytes]], object]] = (),
+    ) -> None:
+        """Store what `write` writes under a new name, whole or not at all.
+
+        Each of `checks` then reads it back from its start. If one raises, there is no blob. A store
+        that can read only what has a name reads it under its name, and deletes it again.
+        """
+
+    def copy(self, name: str, new_name: str) -> None:
+        """Give the content of a blob to a new one as well."""
+
+    def get(self, name: str) -> AbstractContextManager[IO[bytes]]:
+        """The content as a stream that can be read once, from its start."""
+
+    def find(self, name: str) -> Blob | None:
+        """None when the name is free."""
+
+    def names(self, folder: str = "") -> Iterator[Blob]:
+        """The blobs directly in a folder, in any order. None when there is no such folder."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Names without a blob are fine."""
+
+    def clear_unfinished(self) -> None:
+        """Remove what killed processes left of blobs that never got their names. Only while no
+        other process writes."""
 
 
 class Archive(Protocol):

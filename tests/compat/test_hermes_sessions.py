@@ -20,13 +20,13 @@ from holdfast.model.report import Result
 from holdfast.model.search import Search
 from holdfast.model.session import Relation, SessionFilter, SessionOrder
 from holdfast.policy.rules import Policy
-from holdfast.services.apply import apply
 from holdfast.services.doctor import examine
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.exchange.jsonl import session_line
+from holdfast.services.exchange.session_import import import_sessions
+from holdfast.services.exchange.session_line import session_line
 from holdfast.services.plans import plan_archive
-from holdfast.services.silent import Silent
-from holdfast.services.undo import undo, undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.sqlite.leases import LifeSigns
 from holdfast.stores.sqlite.moves import SqliteEngine

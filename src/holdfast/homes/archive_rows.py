@@ -13,8 +13,8 @@ from holdfast.model.report import Result
 from holdfast.model.session import AWAITED_PARENT, Message, Session, SessionFilter
 from holdfast.model.stored import Found
 from holdfast.ports import Clock, SessionEngine
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.exchange.raw_lines import ByteLines
+from holdfast.services.exchange.json_lines import ByteLines
+from holdfast.services.exchange.session_import import import_sessions
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.sqlite.moves import SqliteEngine, key_stays
 from holdfast.stores.sqlite.session_import import SqliteImport

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 KIND = "holdfast"
 DEFAULT_FOLDER = ".holdfast"
 DATABASE = "sessions.db"
-SIGNS = (DATABASE, "operations", "config.toml", artifact_scan.FOLDER, checkpoints.FOLDER)
+#: What no other agent is known to leave in its home.
+SURE_SIGNS = (DATABASE, "operations")
+SIGNS = (*SURE_SIGNS, "config.toml", artifact_scan.FOLDER, checkpoints.FOLDER)
 
 
 def recognise(root: Path) -> bool:

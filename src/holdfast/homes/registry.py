@@ -1,12 +1,20 @@
-"""Which kinds of homes there are, and which one a folder is."""
+"""Which kinds of homes there are, and which one a folder is.
+
+Another package brings a format by an entry point of the group `holdfast.homes`: a format, or a
+callable that makes one. Those are looked for only when a folder is not clearly one of our own
+kinds, and when all homes of the machine are listed: reading the list of installed packages takes
+longer than most commands.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from holdfast.errors import NotAHomeError, StorageError
 from holdfast.homes import holdfast
@@ -14,14 +22,15 @@ from holdfast.homes.hermes import signs as hermes
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.model.places import StrPath, named_place
-from holdfast.ports import Clock, Home
+from holdfast.ports import Clock, Format, Home
 from holdfast.stores.files import make_private_dir, storage_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """How to recognise and open the homes of one agent. `state` is where Holdfast keeps what is
-    its own in such a home, `inside` are other homes that lie in one."""
+    its own in such a home, `inside` are other homes that lie in one. `environment` is the variable
+    that names another folder than the default one."""
 
     name: str
     agent: str
@@ -30,18 +39,18 @@ class Kind:
     open: Callable[[Path, Clock, HomeOptions], Home]
     state: Callable[[Path], Path]
     inside: Callable[[Path], Sequence[Path]] = lambda _: ()
+    environment: str = ""
 
 
 def _open_hermes(root: Path, clock: Clock, options: HomeOptions) -> Home:
-    # Loaded on first use: most homes are Holdfast's own.
-    opened: Home = import_module("holdfast.homes.hermes.home").HermesHome(
-        root, clock=clock, options=options
-    )
-    return opened
+    # A format is loaded on first use: most homes are Holdfast's own.
+    from holdfast.homes.hermes.home import HermesHome  # noqa: PLC0415
+
+    return HermesHome(root, clock=clock, options=options)
 
 
-#: The usual one first; which one a folder is, is asked in the order of `_ASKED`.
-KINDS: tuple[Kind, ...] = (
+#: Those that come with Holdfast, the usual one first.
+_BUILT_IN: tuple[Kind, ...] = (
     Kind(
         name=holdfast.KIND,
         agent="Holdfast",
@@ -49,6 +58,7 @@ KINDS: tuple[Kind, ...] = (
         recognise=holdfast.recognise,
         open=lambda root, clock, options: HoldfastHome(root, clock=clock, options=options),
         state=lambda root: root,
+        environment="HOLDFAST_HOME",
     ),
     Kind(
         name=hermes.KIND,
@@ -58,10 +68,70 @@ KINDS: tuple[Kind, ...] = (
         open=_open_hermes,
         state=hermes.state_folder,
         inside=hermes.profiles,
+        environment="HERMES_HOME",
     ),
 )
-#: Other agents have folders of the same names as ours, and things of their own beside them.
-_ASKED = KINDS[::-1]
+_OWN, _HERMES = _BUILT_IN
+#: The group of entry points by which packages bring formats.
+GROUP = "holdfast.homes"
+_log = logging.getLogger("holdfast")
+
+
+def kinds() -> tuple[Kind, ...]:
+    """Every kind of home, with those that other packages bring."""
+    return (*_BUILT_IN, *brought())
+
+
+@cache
+def brought() -> tuple[Kind, ...]:
+    """The kinds that installed packages bring. A broken one costs itself, and is named."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and rarely needed
+
+    found: dict[str, Kind] = {}
+    for each in entry_points(group=GROUP):
+        try:
+            kind = kind_from(_format(each.load()))
+        except Exception as error:  # noqa: BLE001 - it is code of somebody else
+            _log.warning("the home format %s (%s) cannot be used: %s", each.name, each.value, error)
+            continue
+        if kind.name in found or kind.name in (_OWN.name, _HERMES.name):
+            _log.warning("the home format %s (%s) is there already", kind.name, each.value)
+            continue
+        found[kind.name] = kind
+    return tuple(found.values())
+
+
+def _format(named: Any) -> Format:
+    """A format, or what the thing that an entry point names makes."""
+    made: Format = named if hasattr(named, "facts") and not isinstance(named, type) else named()
+    missing = [name for name in _FORMAT_NAMES if not hasattr(made, name)]
+    if missing:
+        raise TypeError(f"it has no {', '.join(missing)}")
+    return made
+
+
+_FORMAT_NAMES = ("facts", "recognise", "doubt", "roots", "units", "leftovers", "messages", "signs")
+
+
+def kind_from(form: Format) -> Kind:
+    """The kind of home that a format describes."""
+    facts = form.facts
+
+    def opened(root: Path, clock: Clock, options: HomeOptions) -> Home:
+        from holdfast.homes.format_home import FormatHome  # noqa: PLC0415 - most homes are ours
+
+        return FormatHome(root, form, clock=clock, options=options)
+
+    return Kind(
+        name=facts.name,
+        agent=facts.agent,
+        default_folder=facts.folder,
+        environment=facts.environment,
+        recognise=form.recognise,
+        open=opened,
+        state=lambda root: root / ".holdfast",
+    )
+
 
 #: What only another agent leaves in its home. Such a folder is refused, because files that look
 #: like ours may mean something else there.
@@ -101,8 +171,17 @@ def open_home(
 
 
 def kind_of(root: Path) -> Kind | None:
-    """Which kind of home a folder is; None when it is none."""
-    return next((kind for kind in _ASKED if kind.recognise(root)), None)
+    """Which kind of home a folder is; None when it is none.
+
+    Other agents have folders of the same names as ours: what only we make decides at once, and the
+    names that we share with others come last.
+    """
+    if _HERMES.recognise(root):
+        return _HERMES
+    if any((root / sign).exists() for sign in holdfast.SURE_SIGNS):
+        return _OWN
+    found = next((kind for kind in brought() if kind.recognise(root)), None)
+    return found or (_OWN if _OWN.recognise(root) else None)
 
 
 def state_folder(root: Path) -> Path:
@@ -130,7 +209,7 @@ def usual_places(user_home: Path, named: Mapping[str, Path] | None = None) -> li
     """Where homes may be: the usual places, those that `named` has by kind, and whatever lies
     inside them. Each is there once, under whichever name."""
     found: dict[str, Path] = {}
-    for kind in KINDS:
+    for kind in kinds():
         elsewhere = (named or {}).get(kind.name)
         usual = user_home / kind.default_folder
         for place in (usual,) if elsewhere is None else (elsewhere, usual):

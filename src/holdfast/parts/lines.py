@@ -116,6 +116,7 @@ class LineMover:
 
     def discard(self, batch: Sequence[Slot]) -> int:
         notes = _Notes.read(batch[0])
+        _work(_real(_part(batch[0]).path), notes).unlink(missing_ok=True)  # left by a killed run
         if not notes.path.exists():
             return 0
         before = notes.path.stat().st_size
@@ -172,6 +173,11 @@ def _in_use(part: LinePart) -> str | None:
 def _real(path: Path) -> Path:
     """A rename must replace the file, and not a link that leads to it."""
     return Path(os.path.realpath(path))
+
+
+def _work(path: Path, notes: _Notes) -> Path:
+    """The new file until it takes its name, known from the intent alone."""
+    return path.with_name(f".holdfast-{notes.path.parent.parent.name}-{path.name}")
 
 
 # --- Entries --------------------------------------------------------------------------------------
@@ -393,7 +399,7 @@ class _Document:
                 new += now[len(self._raw) :]
             # Byte for byte what it was before the operation: then its time is, too.
             mtime = notes.mtime_ns if _checksum(new) == notes.checksum else None
-            work = path.with_name(f".holdfast-{notes.path.parent.parent.name}-{path.name}")
+            work = _work(path, notes)
             self._write_new(work, new, mtime)
             work.rename(path)
             sync_dir(path.parent)

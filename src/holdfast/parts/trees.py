@@ -233,7 +233,7 @@ def tree_stamp(path: Path) -> Stamp:
         return _leaf(status)
     found = [
         (str(inner.relative_to(path)), "d" if is_folder(inner) else _leaf(inner.lstat()))
-        for inner in _below(path)
+        for inner in below(path)
     ]
     return f"d:{digest(sorted(found))}"
 
@@ -248,13 +248,23 @@ def tree_bytes(path: Path) -> int:
         total = 0 if is_folder(path) else allocated_bytes(path.lstat())
     except FileNotFoundError:
         return 0
-    leaves = (each for each in (_below(path) if is_folder(path) else ()) if not is_folder(each))
+    leaves = (each for each in (below(path) if is_folder(path) else ()) if not is_folder(each))
     return total + sum(allocated_bytes(each.lstat()) for each in leaves)
+
+
+def newest_change(path: Path) -> float:
+    """When anything in a tree was last written; 0 when there is nothing."""
+    try:
+        latest = path.lstat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+    inner = below(path) if is_folder(path) else ()
+    return max((latest, *(each.lstat().st_mtime for each in inner)))
 
 
 def in_use(path: Path) -> str | None:
     """Evidence that a process has a file of this tree open."""
-    leaves = [path] if not is_folder(path) else list(_below(path))
+    leaves = [path] if not is_folder(path) else list(below(path))
     for leaf in leaves:
         if stat.S_ISREG(leaf.lstat().st_mode):
             parent = os.open(leaf.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -271,7 +281,7 @@ def is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
-def _below(path: Path) -> Iterator[Path]:
+def below(path: Path) -> Iterator[Path]:
     """Everything in a folder. What cannot be read raises: a stamp with a gap would lie."""
 
     def refuse(error: OSError) -> None:
@@ -289,7 +299,7 @@ def clone(source: Path, target: Path) -> None:
         shutil.copytree(source, target, symlinks=True, copy_function=_clone_file)
     else:
         _clone_file(os.fspath(source), os.fspath(target))
-    for path in (target, *(_below(target) if is_folder(target) else ())):
+    for path in (target, *(below(target) if is_folder(target) else ())):
         if not path.is_symlink():
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -316,7 +326,7 @@ def remove_tree(path: Path) -> None:
         shutil.rmtree(path)
     except PermissionError:
         path.chmod(path.lstat().st_mode | _OWNER)
-        for inner in _below(path):
+        for inner in below(path):
             if is_folder(inner):
                 inner.chmod(inner.lstat().st_mode | _OWNER)
         shutil.rmtree(path)

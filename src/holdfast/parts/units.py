@@ -12,7 +12,6 @@ reference comes back before the data that it leads to.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.errors import DamageError, HoldfastError
-from holdfast.model.move import Moved, Presence, damaged, failed, stayed
+from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.part import (
     Part,
@@ -35,6 +34,7 @@ from holdfast.model.part import (
 )
 from holdfast.model.plan import PlanItem
 from holdfast.model.read import Reader
+from holdfast.parts.trees import remove_tree
 from holdfast.ports import PartMover
 from holdfast.spine.outcomes import (
     ALREADY_GONE,
@@ -48,7 +48,7 @@ from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.trash_folder import TrashFolder
 
-_RECORD = "record.json"
+RECORD = "record.json"
 _FOLDER = "units-"
 _FORMAT = 1
 _NOT_SEEN = "a part of it cannot be looked into"
@@ -151,7 +151,7 @@ class UnitMover:
             _Batch(folder=folder, records=records, state=_COPYING).write()
         why: dict[int, str] = {}
         every = [slot for each in records.values() for slot in each.slots]
-        for mover, slots in _groups(self._movers, every):
+        for mover, slots in by_container(self._movers, every):
             wanted = [slot for slot in slots if slot.number not in why]
             try:
                 if wanted:
@@ -229,7 +229,7 @@ class UnitMover:
         freed: dict[int, int] = defaultdict(int)
         known = [each for each in batch if each.key in recorded]
         slots = [s for each in known for s in recorded[each.key].records[each.number].slots]
-        for mover, group in _groups(self._movers, slots):
+        for mover, group in by_container(self._movers, slots):
             sights = mover.look(group)
             whole = sum(each.copy_bytes for each in sights)
             given_back = mover.discard(group)
@@ -243,6 +243,13 @@ class UnitMover:
 
     # --- Together ---------------------------------------------------------------------------------
 
+    def folder(self, removal: Removal) -> Path:
+        """Where the copies of a unit lie that is a batch by itself."""
+        return self._folder([removal])
+
+    def forget_empty(self, removal: Removal) -> None:
+        self._trash.drop_if_empty(removal.operation)
+
     def _folder(self, batch: Sequence[Removal]) -> Path:
         return self._trash.folder(batch[0].operation) / f"{_FOLDER}{batch[0].number}"
 
@@ -253,14 +260,16 @@ class UnitMover:
             by_number = {each.number: each.key for each in batch if each.operation == operation}
             for folder in sorted(self._trash.folder(operation).glob(f"{_FOLDER}*")):
                 record = _Batch.read(folder)
-                if record is not None:
+                if record is None:
+                    remove_tree(folder)  # killed before it wrote its record, or while it cleared up
+                else:
                     found |= {by_number[n]: record for n in record.records if n in by_number}
         return found
 
     def _sights(self, slots: Iterable[Slot]) -> Mapping[int, Mapping[int, Sight]]:
         """What movers see, by unit and by part."""
         found: dict[int, dict[int, Sight]] = defaultdict(dict)
-        for mover, group in _groups(self._movers, slots):
+        for mover, group in by_container(self._movers, slots):
             for slot, sight in zip(group, mover.look(group), strict=True):
                 found[slot.number][slot.index] = sight
         return found
@@ -270,7 +279,7 @@ def _once(recorded: Mapping[str, _Batch]) -> Iterable[_Batch]:
     return {one.folder: one for one in recorded.values()}.values()
 
 
-def _groups(movers: Movers, slots: Iterable[Slot]) -> list[tuple[PartMover, list[Slot]]]:
+def by_container(movers: Movers, slots: Iterable[Slot]) -> list[tuple[PartMover, list[Slot]]]:
     """By role, then by container: one transaction or one rewrite for a whole batch."""
     found: dict[tuple[int, str, str], list[Slot]] = defaultdict(list)
     for slot in slots:
@@ -282,7 +291,7 @@ def _groups(movers: Movers, slots: Iterable[Slot]) -> list[tuple[PartMover, list
 def _put_back(movers: Movers, slots: Sequence[Slot]) -> Mapping[int, str]:
     """Put parts back, data before references; why a unit could not come back, by number."""
     stuck: dict[int, str] = {}
-    for mover, group in reversed(_groups(movers, slots)):
+    for mover, group in reversed(by_container(movers, slots)):
         wanted = [slot for slot in group if slot.number not in stuck]
         if not wanted:
             continue
@@ -321,7 +330,9 @@ class _Dropping:
         self._tried: list[Slot] = []
 
     def run(self) -> None:
-        groups = _groups(self._movers, (s for each in self.records.values() for s in each.slots))
+        groups = by_container(
+            self._movers, (s for each in self.records.values() for s in each.slots)
+        )
         for mover, group in groups:
             self._check_life()
             self._drop(mover, [slot for slot in group if slot.number not in self.why])
@@ -373,19 +384,20 @@ def _fresh(
 ) -> Presence:
     """A unit of which this operation has touched nothing."""
     if any(sight.here is None for _, sight in seen):
-        return Presence(here=None, obstacle=_NOT_SEEN)
+        return unseen(_NOT_SEEN)
     if not any(sight.here for _, sight in seen):
         return Presence(here=False)
-    return Presence(here=True, ours=record.version == removal.item.version, obstacle=obstacle)
+    changed = record.version != removal.item.version
+    return Presence(here=True, changed=changed, obstacle=obstacle)
 
 
 def _interrupted(seen: Sequence[tuple[Slot, Sight]], obstacle: str) -> Presence:
     """A run was killed while it dropped the parts of this unit."""
     if any(sight.here is None for _, sight in seen):
-        return Presence(here=None, obstacle=_NOT_SEEN)
+        return unseen(_NOT_SEEN)
     if any(sight.here and sight.copied and sight.stamp != slot.stamp for slot, sight in seen):
         # The agent made a new one meanwhile: neither side may be overwritten.
-        return Presence(here=True, copied=True, ours=False, damage=REPLACED)
+        return unseen(REPLACED)
     here = [(slot, sight) for slot, sight in seen if sight.here]
     if len(here) == len(seen):
         obstacle = obstacle or NOT_REACHED
@@ -399,11 +411,11 @@ def _interrupted(seen: Sequence[tuple[Slot, Sight]], obstacle: str) -> Presence:
 def _gone(removal: Removal, seen: Sequence[tuple[Slot, Sight]]) -> Presence:
     """All parts of this unit were dropped."""
     if any(sight.here is None for _, sight in seen):
-        return Presence(here=None, obstacle=_NOT_SEEN)
+        return unseen(_NOT_SEEN)
     size = sum(sight.copy_bytes for _, sight in seen)
     here = [(slot, sight) for slot, sight in seen if sight.here]
     if any(sight.stamp != slot.stamp for slot, sight in here):
-        return Presence(here=True, copied=True, ours=False, bytes=size)
+        return Presence(here=True, copied=True, changed=True, bytes=size)
     spoiled = next((slot for slot, sight in seen if sight.spoiled), None)
     missing = any(not sight.here and not sight.copied for _, sight in seen)
     damage = ""
@@ -514,7 +526,7 @@ class _Batch:
 
     @classmethod
     def read(cls, folder: Path) -> _Batch | None:
-        path = folder / _RECORD
+        path = folder / RECORD
         try:
             read = Reader(json.loads(files.read_file(path)), "record", DamageError)
         except FileNotFoundError:
@@ -534,7 +546,7 @@ class _Batch:
             "state": self._state,
             "units": [each.to_json() for each in self.records.values()],
         }
-        files.replace(self.folder / _RECORD, json.dumps(said).encode("ascii"))
+        files.replace(self.folder / RECORD, json.dumps(said).encode("ascii"))
 
     def enter(self, state: str) -> None:
         if self._state != state and self.records:
@@ -548,6 +560,6 @@ class _Batch:
         if self.records:
             self.write()
             return
-        (self.folder / _RECORD).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # something else lies there, and stays to be found
-            self.folder.rmdir()
+        # The record first: without one, the rest is what a killed run left, and goes as well.
+        (self.folder / RECORD).unlink(missing_ok=True)
+        remove_tree(self.folder)

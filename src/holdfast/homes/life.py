@@ -1,0 +1,120 @@
+"""Signs of life that formats share: processes, locks, open files. All of them are passive: nothing
+is locked, and nothing is opened for writing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_PROC = Path("/proc")
+#: The program, an interpreter's script and one more: `node --no-warnings /usr/lib/agent/cli.js`.
+_WORDS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """Processes of an agent under this user: the folders they work in, with the evidence.
+    `unreadable` says that a process did not show its folder."""
+
+    folders: dict[str, str] = field(default_factory=dict)
+    unreadable: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.folders) or self.unreadable is not None
+
+
+def running(programs: Sequence[str]) -> Running:
+    """Where processes of an agent work. A program is known by the name of its file, or by a folder
+    of that name on the way to its script."""
+    if not programs:
+        return Running()
+    found = Running()
+    unreadable = None
+    for number, words, folder in _processes():
+        if _is_one_of(words, programs):
+            if folder is None:
+                unreadable = f"process {number} does not show where it works"
+            else:
+                found.folders[folder] = f"process {number} works there"
+    return Running(folders=found.folders, unreadable=unreadable)
+
+
+def _is_one_of(words: Sequence[str], programs: Sequence[str]) -> bool:
+    return any(
+        os.path.basename(word) in programs or any(f"/{each}/" in word for each in programs)  # noqa: PTH119 - no path yet
+        for word in words[:_WORDS]
+    )
+
+
+def _processes() -> Iterator[tuple[int, Sequence[str], str | None]]:
+    """Every other process of this user: its number, its words, its folder."""
+    if sys.platform != "linux":
+        yield from _listed()
+        return
+    for entry in _PROC.iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if entry.stat().st_uid != os.getuid():
+                continue
+            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue  # it ended while we looked
+        try:
+            folder: str | None = str((entry / "cwd").readlink())
+        except FileNotFoundError:
+            continue
+        except OSError:
+            folder = None
+        yield int(entry.name), words, folder
+
+
+def _listed() -> Iterator[tuple[int, Sequence[str], str | None]]:
+    import psutil  # noqa: PLC0415 - only where there is no /proc
+
+    for process in psutil.process_iter():
+        if process.pid == os.getpid():
+            continue
+        try:
+            if process.uids().real != os.getuid():
+                continue
+            words = process.cmdline()
+        except (psutil.Error, OSError):
+            continue
+        try:
+            folder: str | None = process.cwd()
+        except (psutil.Error, OSError):
+            folder = None
+        yield process.pid, words, folder
+
+
+def locked(path: Path) -> str | None:
+    """Who holds a lock on a file, from /proc/locks: to try the lock would make the agent fail.
+
+    By inode alone: the device that an overlay shows differs, and a false match only protects.
+    """
+    try:
+        inode = str(path.stat().st_ino)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"{path.name} cannot be read ({error.strerror})"
+    try:
+        lines = (_PROC / "locks").read_text().splitlines()
+    except OSError as error:
+        return f"locks cannot be read ({error.strerror})"
+    for words in map(str.split, lines):
+        if words[-3].rpartition(":")[2] == inode:
+            return f"process {words[-4]} holds {path.name}"
+    return None
+
+
+def start_ticks(process: int) -> str | None:
+    """When a process began, in ticks since the start of the machine; None when there is none."""
+    try:
+        return (_PROC / str(process) / "stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return None
