@@ -143,6 +143,7 @@ def test_the_document_of_log_and_trash(used: Machine) -> None:
     assert trash["bytes"] == done["plan"]["bytes"]
     for entry in trash["trash"]:
         assert entry["operation"] == "1"
+        assert entry["session"] in entry["id"]
         assert entry["reason"].startswith("older than 90 d")
         assert entry["expires_at"] - entry["removed_at"] == 7 * 86_400
 

@@ -167,3 +167,15 @@ def test_a_check_up_looks_at_hermess_database_and_mends_what_is_ours(
     assert (finding["check"], finding["repairable"]) == ("search tables", True)
     machine.ok(*home, "doctor", "--repair", "--yes")
     check(root)
+
+
+def test_the_trash_names_an_archived_session_by_its_id(machine: Machine, root: Path) -> None:
+    """Its bundle has another name: an id that is no name of a file is written differently there."""
+    machine.ok("--home", str(root), "sessions", "archive", ODD, "--yes")
+    prune = ("sessions", "prune", "--archived", "--older-than", "0s", "--yes")
+    machine.ok("--home", str(root), *prune)
+    [entry] = machine.json("--home", str(root), "trash", "list")["trash"]
+    assert (entry["kind"], entry["session"]) == ("archived_session", ODD)
+    machine.ok("--home", str(root), "undo")
+    [archived] = machine.json("--home", str(root), "sessions", "list", "--archived")["sessions"]
+    assert archived["id"] == ODD

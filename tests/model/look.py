@@ -69,9 +69,9 @@ def look(world: World) -> Seen:
     for each in trashed["trash"]:
         where = (BIN if each["kind"].startswith("archived_") else TRASH) + each["operation"]
         kind = kinds.get(each["kind"], trash)
-        name = each["id"].removeprefix("sessions/")
-        if kind is not trash and kind is not checkpoints:
-            name = name.partition(".")[0]  # a bundle is named by its file
+        # A bundle is named by its file, which cannot always have the id of its session.
+        of_session = kind is places or kind is bundles
+        name = each["session"] if of_session else each["id"].removeprefix("sessions/")
         kind.setdefault(name, Counter())[where] += 1
     assert not log["problems"], f"the log has problems: {log['problems']}"
     return Seen(

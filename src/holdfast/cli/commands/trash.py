@@ -44,6 +44,7 @@ def list_trash(invocation: Invocation) -> int:
                         "operation": entry.removal.operation,
                         "kind": entry.removal.item.kind,
                         "id": entry.removal.item.id,
+                        "session": entry.removal.item.session,
                         "bytes": entry.bytes,
                         "reason": entry.removal.item.reason,
                         "removed_at": entry.removed_at,
