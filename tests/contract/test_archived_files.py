@@ -35,9 +35,12 @@ from holdfast.services.plans import (
 )
 from holdfast.services.restore import chosen, restore
 from holdfast.spine.apply import apply
+from holdfast.spine.settle import settle_if_needed
 from holdfast.spine.trash import plan_empty
 from holdfast.spine.undo import undo, undo_latest
+from holdfast.stores.archive.catalogue import Catalogue
 from holdfast.stores.archive.codec import codec_of
+from holdfast.stores.line_file import LineFile
 from holdfast.stores.sqlite.session_import import SqliteImport
 from tests.archiving import NOW, clock, opened
 
@@ -118,6 +121,33 @@ def bundles(home: HoldfastHome) -> list[tuple[str, Holds]]:
 
 
 # --- Put away, and back ---------------------------------------------------------------------------
+
+
+def test_a_killed_undo_leaves_no_catalogue_that_it_had_begun(root: Path) -> None:
+    """The files were back and the bundle was gone when it was killed, and settled, and killed."""
+    reset_once(root)
+    home = opened(root)
+    undo(home, "1", clock=clock)
+    before = session_files(root)
+    record = root / "operations" / "2.jsonl"
+    announced = [line for line in record.read_text().splitlines() if '"outcome"' not in line]
+    record.write_text("".join(f"{line}\n" for line in announced if "finished_at" not in line))
+    begun = root / "archive" / ".catalogue.jsonl.tmp"
+    begun.write_bytes(b'{"id"')
+    settle_if_needed(opened(root), clock=clock)
+    [_, settled] = opened(root).log.read().operations
+    assert settled.finished_at is not None
+    assert not begun.exists()
+    assert session_files(root) == before
+
+
+def test_what_goes_for_good_leaves_no_line_though_a_rewrite_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "catalogue.jsonl"
+    path.write_bytes(b'{"gone":"xylophone.tar.zst","operation":"1"}\n')
+    (tmp_path / ".catalogue.jsonl.tmp").write_bytes(b'{"id"')
+    Catalogue(LineFile(path)).forget_gone()
+    assert path.read_bytes() == b""
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("way", ["undo", "restore"])

@@ -133,6 +133,7 @@ class PutFilesAway:
     # --- Back -------------------------------------------------------------------------------------
 
     def _bring_back(self, removal: Removal) -> Ended:
+        self._archive.clear_unfinished()  # a killed undo is settled here, too
         entry = self._entries().get((removal.item.id, removal.operation))
         if entry is not None:
             return self._returned(removal, entry)

@@ -74,6 +74,7 @@ class LineFile:
 
     def rewrite(self, lines: Iterable[bytes]) -> None:
         """Replace the whole file. Readers see the old lines or the new ones."""
+        self.clear_unfinished()
         write_new(self._temporary, b"".join(lines))
         self._temporary.replace(self.path)
         sync_dir(self.path.parent)

@@ -229,8 +229,9 @@ class SessionArchive:
         return file
 
     def clear_unfinished(self) -> None:
-        """Remove what killed runs left of bundles that never got their names."""
+        """Remove what killed runs left of bundles and catalogues that never got their names."""
         self.blobs.clear_unfinished()
+        self.catalogue.clear_unfinished()
 
     def _free_name(self, session_id: str, codec: Codec, holds: Holds) -> str:
         """The home's lock keeps others from taking it before the bundle is written."""

@@ -80,6 +80,10 @@ class Catalogue:
             if content.lines > len(content.entries) and not content.problems:
                 self._rewrite(content)
 
+    def clear_unfinished(self) -> None:
+        """Remove what a killed run left of a catalogue that it rewrote."""
+        self._file.clear_unfinished()
+
     def _append(self, lines: Sequence[dict[str, Any]]) -> None:
         content = self._read()
         encoded = [_encoded(line) for line in lines]
