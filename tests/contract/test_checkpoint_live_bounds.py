@@ -19,7 +19,7 @@ import pytest
 
 from holdfast import Recorder
 from holdfast.api.capture import open_recorder
-from holdfast.errors import CannotUndoError
+from holdfast.errors import BusyError, CannotUndoError
 from holdfast.homes.bounder import Bounder, Pace
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Capturing, TakeOutcome
@@ -308,6 +308,30 @@ def test_a_store_that_cannot_get_below_its_cap_is_left_alone(tmp_path: Path) -> 
     assert store_bytes(Layout(folder=home / "checkpoints")) > MEGABYTE
     assert len(shown(home)) == 3
     assert not mine.is_due()
+
+
+def test_a_run_that_found_the_home_busy_is_tried_again(tmp_path: Path) -> None:
+    """How far such a run got says nothing about how far the next one gets."""
+    home, workdir = a_home(tmp_path, megabytes=1), a_project(tmp_path)
+    layout = Layout(folder=home / "checkpoints")
+    store = ShadowGitStore(layout.folder, Capturing(max_bytes=MEGABYTE))
+    chance = random.Random(7)
+    for _ in range(3):
+        (workdir / "data.bin").write_bytes(chance.randbytes(400_000))
+        store.take(workdir, reason="turn", now=time.time())
+    mine = bounder(home, megabytes=1)
+    with HoldfastHome(home, clock=time.time).log.writing("prune"), pytest.raises(BusyError):
+        mine.run(time.time)
+    mine.work(time.time, AT_ONCE)
+    assert store_bytes(layout) <= MEGABYTE
+
+
+def test_a_git_that_outlives_its_worker_keeps_no_other_worker_away(tmp_path: Path) -> None:
+    home, workdir = a_home(tmp_path, megabytes=1), a_project(tmp_path)
+    changed(open_recorder(home, workdirs=[workdir]), workdir, 1_000, random.Random(8))
+    with bounder(home, megabytes=1).room_made():
+        assert lock.is_held(home / "checkpoints" / "bounding.lock")
+        assert lock.held() == ()
 
 
 def test_a_take_inside_a_run_that_has_the_home_waits_for_nobody(tmp_path: Path) -> None:

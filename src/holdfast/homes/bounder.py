@@ -128,16 +128,21 @@ class Bounder:
 
     def run(self, clock: Clock) -> None:
         """Plan, apply, log. A bound that could not be reached is noted, so that the next take does
-        not try again at once."""
+        not try again at once. A run that found the home busy says nothing about that."""
         layout = self._layout()
         settings = config.load(config_file(self.home), {})
         home = open_home(self.home, clock=clock, options=self._options(settings))
         policy, began = self._policy(settings), time.monotonic()
+        tried = True
         try:
             bound_own_checkpoints(home, policy, command=BY_ITSELF, clock=clock)
+        except BusyError:
+            tried = False
+            raise
         finally:
-            took = time.monotonic() - began
-            note_bounded(layout, limit=self.max_bytes or 0, at=clock(), took=took)
+            if tried:
+                took = time.monotonic() - began
+                note_bounded(layout, limit=self.max_bytes or 0, at=clock(), took=took)
 
     def _try(self, clock: Clock, pace: Pace) -> bool:
         try:
@@ -177,8 +182,15 @@ class Bounder:
 
     def _turn(self, *, wait: float) -> contextlib.AbstractContextManager[None]:
         place = self.folder
+        # Not for children: a git that outlives a killed worker will not look again, as a worker
+        # would. What git writes is guarded by the locks of the home and of the store.
         return lock.exclusive(
-            place / _LOCK, holder=BY_ITSELF, wait=wait, doing="making room in", place=place
+            place / _LOCK,
+            holder=BY_ITSELF,
+            wait=wait,
+            doing="making room in",
+            place=place,
+            inherited=False,
         )
 
     def _layout(self) -> Layout:

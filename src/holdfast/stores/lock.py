@@ -16,8 +16,8 @@ from holdfast.stores.files import open_regular, storage_errors
 
 _PAUSE = 0.05
 _HOLDER_BYTES = 200
-#: The locks that this thread holds, with their descriptors.
-_HELD: ContextVar[tuple[tuple[Path, int], ...]] = ContextVar("held", default=())
+#: The locks that this thread holds, with their descriptors, and whether children keep them.
+_HELD: ContextVar[tuple[tuple[Path, int, bool], ...]] = ContextVar("held", default=())
 
 
 def held() -> tuple[int, ...]:
@@ -27,12 +27,12 @@ def held() -> tuple[int, ...]:
     and a child outlives us, it still keeps other processes out. When we release a lock, it is free
     at once.
     """
-    return tuple(fd for _, fd in _HELD.get())
+    return tuple(fd for _, fd, inherited in _HELD.get() if inherited)
 
 
 def is_mine(path: Path) -> bool:
     """Whether this thread holds the lock at `path`, exclusive or shared."""
-    return any(path == mine for mine, _ in _HELD.get())
+    return any(path == mine for mine, _, _ in _HELD.get())
 
 
 def is_held(path: Path) -> bool:
@@ -59,12 +59,14 @@ def exclusive(
     doing: str = "changing",
     place: Path | None = None,
     queue: bool = False,
+    inherited: bool = True,
 ) -> Iterator[None]:
     """Hold the lock at `path`, or raise `BusyError` naming who has it after `wait` seconds.
 
     `place` is what the lock guards, when that is not the home that holds the lock file. With
-    `queue`, no process that wants to share the lock gets it before us. The file stays: removing a
-    lock file while another process waits for it would make two owners.
+    `queue`, no process that wants to share the lock gets it before us. Unless it is `inherited`,
+    the lock is free as soon as we die, whatever our children do. The file stays: removing a lock
+    file while another process waits for it would make two owners.
     """
     fd = _opened(path)
     waiting = _Waiting(fd, wait, f"{doing} {place or path.parent.parent}")
@@ -76,7 +78,7 @@ def exclusive(
             text = f"process {os.getpid()}, `holdfast {holder}`".encode("utf-8", "backslashreplace")
             # Always the same length: truncating a file may wait for the disk.
             os.pwrite(fd, text[:_HOLDER_BYTES].ljust(_HOLDER_BYTES), 0)
-        with _holding(path, fd):
+        with _holding(path, fd, inherited=inherited):
             yield
     finally:
         os.close(fd)
@@ -117,13 +119,14 @@ def _turn(path: Path, how: int, waiting: _Waiting) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _holding(path: Path, fd: int) -> Iterator[None]:
+def _holding(path: Path, fd: int, *, inherited: bool = True) -> Iterator[None]:
     holder = os.getpid()
-    _HELD.set((*_HELD.get(), (path, fd)))
+    mine = (path, fd, inherited)
+    _HELD.set((*_HELD.get(), mine))
     try:
         yield
     finally:
-        _HELD.set(tuple(each for each in _HELD.get() if each != (path, fd)))
+        _HELD.set(tuple(each for each in _HELD.get() if each != mine))
         # Closing alone would leave the lock with a child that still runs. A fork must not free it.
         if os.getpid() == holder:
             fcntl.flock(fd, fcntl.LOCK_UN)
