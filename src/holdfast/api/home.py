@@ -24,6 +24,7 @@ from holdfast.api.arguments import (
     Size,
     amount,
     count,
+    file_path,
     names,
     own_caps,
     own_rules,
@@ -50,7 +51,7 @@ from holdfast.model.given import instance, text
 from holdfast.model.inventory import Inventory
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.operation import Operation, Removal
-from holdfast.model.places import StrPath, named_place
+from holdfast.model.places import StrPath
 from holdfast.model.repair import Repair
 from holdfast.model.session import Session, SessionFilter
 from holdfast.policy.budgets import GuardOptions
@@ -670,7 +671,7 @@ def _sink(output: StrPath | BinaryIO) -> Iterator[_Sink]:
     if not isinstance(output, str | os.PathLike):
         yield _Sink(output)
         return
-    path = named_place(output)
+    path = file_path(output, "output")
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is no file.")
     target = path.resolve()  # a link stays one
@@ -695,7 +696,7 @@ def import_source(source: StrPath | BinaryIO) -> Iterator[BinaryIO]:
     if not isinstance(source, str | os.PathLike):
         yield source
         return
-    path = named_place(source)
+    path = file_path(source, "source")
     with storage_errors(f"read {path}"):
         # A shell hands over a pipe for `<(zcat …)`: somebody writes to it already.
         ours = str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
