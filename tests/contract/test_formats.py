@@ -20,7 +20,7 @@ from holdfast.model.session import SessionFilter
 from holdfast.policy.named import plan_all
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.apply import apply
-from holdfast.services.archive import plan_archive
+from holdfast.services.plans import plan_archive
 from holdfast.services.restore import chosen, restore
 from holdfast.services.trash import plan_empty
 from holdfast.services.undo import undo

@@ -13,30 +13,24 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError, UsageError
+from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError
 from holdfast.model.inventory import Problem
-from holdfast.model.lease import Holder
 from holdfast.model.part import FilePart, Unit
-from holdfast.model.session import Addition, Message, Relation, Session, SessionChange
+from holdfast.model.session import Relation, Session
 from holdfast.parts.trees import tree_stamp
 from holdfast.ports import Format
 from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.mirror import MirrorStore
 
 _FORMAT = 1
-#: Messages that are stored in one go.
-_PORTION = 500
 #: Above this the index takes no more messages: sessions are listed, and not searched.
 _MOST_BYTES = 2 * 1024**3
-#: How a session of another agent ends: nobody used it for long enough.
-IDLE = "idle"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,74 +40,6 @@ class Indexed:
     unit: Unit
     version: str
     alive: bool
-
-
-class MirrorStore(SqliteSessionStore):
-    """The index to be read. What an agent does with its sessions, it does itself."""
-
-    def __init__(self, path: Path, agent: str) -> None:
-        super().__init__(path)
-        self._agent = agent
-
-    def feed(self, new: Session, messages: Iterator[Message], *, ended: bool) -> None:
-        """Store a session as it is now, in place of what was here before."""
-        with self.transaction():
-            if self.ends([new.id]):
-                super().delete(new.id)
-            super().create(new)
-            while portion := list(islice(messages, _PORTION)):
-                super().append(new.id, portion, now=new.last_active_at, book=False)
-            if ended:
-                super().end(new.id, IDLE, at=new.last_active_at)
-
-    def forget(self, session_id: str) -> None:
-        super().delete(session_id)
-
-    def create(self, new: Session) -> Session:
-        self._refuse(f"create {new.id}")
-
-    def append(
-        self, session_id: str, messages: Sequence[Message], *, now: float, book: bool = True
-    ) -> Addition:
-        self._refuse(f"append to {session_id}")
-
-    def replace(
-        self, session_id: str, messages: Sequence[Message], *, after: int, mark: str, now: float
-    ) -> Addition:
-        self._refuse(f"replace messages of {session_id}")
-
-    def update(self, session_id: str, change: SessionChange) -> Session:
-        self._refuse(f"change {session_id}")
-
-    def end(self, session_id: str, reason: str, *, at: float) -> Session:
-        self._refuse(f"end {session_id}")
-
-    def reopen(self, session_id: str, *, at: float) -> Session:
-        self._refuse(f"reopen {session_id}")
-
-    def rename(self, session_id: str, title: str | None) -> Session:
-        self._refuse(f"rename {session_id}")
-
-    def pin(self, session_id: str, pinned: bool) -> Session:
-        raise UsageError(
-            f"Cannot pin {session_id}: {self._agent} has no pins.",
-            hint="Keep it with `pins` in the configuration: `holdfast config path` says where.",
-        )
-
-    def route(self, key: str, session_id: str) -> None:
-        self._refuse(f"route to {session_id}")
-
-    def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
-        self._refuse(f"hold {session_id}")
-
-    def delete(self, session_id: str) -> None:
-        self._refuse(f"delete {session_id}")
-
-    def _refuse(self, what: str) -> NoReturn:
-        raise UsageError(
-            f"Cannot {what}: these are the sessions of {self._agent}, which writes them itself.",
-            hint="Sessions of your own belong into a Holdfast home.",
-        )
 
 
 class Mirror:
@@ -196,7 +122,7 @@ class Mirror:
         return None
 
     def _has_room(self, store: MirrorStore) -> bool:
-        return store.database.path.stat().st_size < _MOST_BYTES
+        return store.size() < _MOST_BYTES
 
     def store(self) -> MirrorStore:
         """The index, made anew when it is damaged or from another version."""
