@@ -51,25 +51,18 @@ class Mirror:
         self._root = root
         self._store: MirrorStore | None = None
         self._notes: dict[str, _Note] | None = None
+        self._by_path: dict[str, _Note] = {}
 
     def known(self, path: Path) -> Unit | None:
         """What the last look made from a file, if the file is still the same."""
-        found = self._by_path.get(str(path))
-        if found is None:
+        self._read_notes()
+        note = self._by_path.get(str(path))
+        if note is None:
             return None
-        note, stamp = found
         try:
-            return note.unit if tree_stamp(path) == stamp else None
+            return note.unit if tree_stamp(path) == note.stamps[str(path)] else None
         except OSError:
             return None
-
-    @property
-    def _by_path(self) -> Mapping[str, tuple[_Note, str]]:
-        return {
-            path: (note, stamp)
-            for note in self._read_notes().values()
-            for path, stamp in note.stamps.items()
-        }
 
     def refresh(self, seen: Sequence[Indexed]) -> Sequence[Problem]:
         """Read what changed. Raises `StorageError` when there is no place for an index."""
@@ -133,7 +126,7 @@ class Mirror:
                 self._store = MirrorStore(path, self._format.facts.agent)
             except (DamageError, SchemaError):
                 shutil.rmtree(self._folder)
-                self._notes = {}
+                self._keep({})
                 make_private_dir(self._folder)
                 self._store = MirrorStore(path, self._format.facts.agent)
         return self._store
@@ -149,11 +142,15 @@ class Mirror:
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
                 said = json.loads(files.read_file(self._folder / "units.json"))
                 if said["format"] == _FORMAT:
-                    self._notes = {each["id"]: _Note.from_json(each) for each in said["units"]}
+                    self._keep({each["id"]: _Note.from_json(each) for each in said["units"]})
         return self._notes
 
-    def _write_notes(self, notes: dict[str, _Note]) -> None:
+    def _keep(self, notes: dict[str, _Note]) -> None:
         self._notes = notes
+        self._by_path = {path: note for note in notes.values() for path in note.stamps}
+
+    def _write_notes(self, notes: dict[str, _Note]) -> None:
+        self._keep(notes)
         said = {"format": _FORMAT, "units": [each.to_json() for each in notes.values()]}
         files.replace(self._folder / "units.json", json.dumps(said).encode("ascii"))
 
