@@ -22,14 +22,19 @@ from pathlib import Path
 from plotting import Plot, common_options, save
 
 import holdfast
-from holdfast import Budgets, GuardOptions, Message, SessionLimits, SessionOptions, Tokens
+from holdfast import Budgets, Message, Tokens
+from holdfast.api.sessions import open_sessions
+from holdfast.policy.budgets import GuardOptions
+from holdfast.policy.lifecycle import SessionOptions
+from holdfast.policy.limits import SessionLimits
+from holdfast.policy.prices import Price, Prices
 
 THREADS = (1, 2, 4, 8)
 USED = Tokens(input=900, output=80)
 #: Limits that nobody reaches: what is measured is the look at them.
 FOUR = Budgets(tokens=10**12, iterations=10**9, wall_seconds=1e9, messages_per_minute=10**9)
 OF_A_DAY = GuardOptions(everywhere=Budgets(daily_tokens=10**12, daily_cost=1e9))
-PRICES = holdfast.Prices(by_model={"m": holdfast.Price(input=3, output=15)})
+PRICES = Prices(by_model={"m": Price(input=3, output=15)})
 #: The limits on messages are no part of this.
 ENDLESS = SessionOptions(limits=SessionLimits(max_messages=0, max_bytes=0))
 _TEXT = """\
@@ -63,9 +68,9 @@ Turn = Callable[[], None]
 
 def turns(stack: ExitStack, folder: Path) -> dict[str, Turn]:
     """One turn of each kind, all in one session of one store but for the budgets of the day."""
-    plain = stack.enter_context(holdfast.open_sessions(folder / "plain", options=ENDLESS))
+    plain = stack.enter_context(open_sessions(folder / "plain", options=ENDLESS))
     daily = stack.enter_context(
-        holdfast.open_sessions(folder / "daily", options=ENDLESS, guards=OF_A_DAY, prices=PRICES)
+        open_sessions(folder / "daily", options=ENDLESS, guards=OF_A_DAY, prices=PRICES)
     )
     return {
         _BARE: _bare(plain),
@@ -126,7 +131,7 @@ def measured(kinds: dict[str, Turn], size: Size) -> dict[tuple[str, int], float]
 
 
 def tool_seconds(folder: Path, count: int = 2_000) -> float:
-    with holdfast.open_sessions(folder / "tools") as sessions:
+    with open_sessions(folder / "tools") as sessions:
         guard = sessions.guard(sessions.create(source="cli").id)
         began = time.perf_counter()
         for number in range(count):

@@ -18,13 +18,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.model.session import Message, Session
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import totals
 from holdfast.stores.sqlite.repair import repair
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
@@ -176,7 +177,36 @@ def recover(path: Path, shell: str) -> Rows:
         [shell, path, ".recover --ignore-freelist"], capture_output=True, timeout=300, check=False
     )
     subprocess.run([shell, made], input=script.stdout, capture_output=True, check=False)
-    return rows(made)
+    found = rows(made)
+    for table, row in _lost_and_found(made):
+        found[table].setdefault(row[0], row)
+    return found
+
+
+def _lost_and_found(path: Path) -> Iterator[tuple[str, tuple[object, ...]]]:
+    """Rows that `.recover` could not give to a table, sorted by how many columns they have. It has
+    no better clue, and a repair built on it would do the same."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.text_factory = totals.text_or_torn
+        for number, session, role, at, *rest in _select(
+            db, "SELECT id, c1, c2, c3, c4, c5, c6 FROM lost_and_found WHERE nfield = 7"
+        ):
+            time = float(at) if isinstance(at, int) else at
+            if totals.readable(number, role, time, *rest) is not None:
+                yield "messages", (number, session, role, time, *rest)
+        for *row, started in _select(
+            db,
+            "SELECT id, c1, c2, c3, c5, c8 FROM lost_and_found WHERE nfield BETWEEN 21 AND 24",
+        ):
+            yield "sessions", (*row, float(started) if isinstance(started, int) else started)
+
+
+def _select(db: sqlite3.Connection, query: str) -> list[tuple[Any, ...]]:
+    """The rows, or none: the table has as many columns as its longest row, or is not there."""
+    try:
+        return db.execute(query).fetchall()
+    except sqlite3.OperationalError:
+        return []
 
 
 def rows(path: Path) -> Rows:

@@ -18,12 +18,11 @@ BUDGETS = Budgets(tokens=20_000, iterations=25, wall_seconds=600, messages_per_m
 
 def work(home: Path, project: Path, model: Iterator[Reply], task: str) -> holdfast.Session:
     """Let the model work on a task until it is done, or until somebody stops it."""
-    with holdfast.open_sessions(home) as sessions:
-        session = sessions.create(source="cli", model="scripted", cwd=str(project))
+    with holdfast.open(home, create=True) as opened:
+        sessions = opened.sessions
+        session = sessions.create(source="cli", model="scripted", cwd=project)
         guard = sessions.guard(session.id, budgets=BUDGETS)
-        recorder = holdfast.open_checkpoints(
-            home, session=session.id, workdirs=[project], enabled=True
-        )
+        recorder = opened.checkpoints.recorder(session=session.id, workdirs=[project])
         sessions.append(session.id, Message(role="user", content=task))
         try:
             while True:

@@ -15,10 +15,10 @@ from holdfast.model.report import Report
 from holdfast.model.search import Search
 from holdfast.model.session import Message, Relation, Session, SessionFilter, Tokens
 from holdfast.policy.rules import DAY, Policy
-from holdfast.services.apply import apply
 from holdfast.services.plans import plan_archive
 from holdfast.services.restore import chosen, restore
-from holdfast.stores.archive.folder import SessionArchive
+from holdfast.spine.apply import apply
+from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 NOW = 1_800_000_000.0

@@ -16,8 +16,8 @@ from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.policy.rules import CheckpointPolicy
-from holdfast.services.apply import apply
 from holdfast.services.plans import plan_prune_checkpoints
+from holdfast.spine.apply import apply
 from holdfast.stores.checkpoints.store import ShadowGitStore
 
 DAY = 86_400.0

@@ -7,10 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from holdfast.api.sessions import AgentSessions, open_sessions
 from holdfast.errors import BudgetExceededError
 from holdfast.guard.guard import Guard
-from holdfast.homes.agent_sessions import AgentSessions
-from holdfast.homes.embedded import open_sessions
 from holdfast.model.alert import Alert
 from holdfast.model.session import Tokens
 from holdfast.policy.budgets import Budgets, GuardOptions

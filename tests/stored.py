@@ -16,7 +16,7 @@ from typing import Any
 from holdfast.model.lease import Holder, Lease
 from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter
-from holdfast.services.exchange.importing import import_sessions
+from holdfast.services.exchange.session_import import import_sessions
 from holdfast.stores import processes
 from holdfast.stores.sqlite import moves
 from holdfast.stores.sqlite.session_import import SqliteImport

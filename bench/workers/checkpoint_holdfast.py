@@ -14,7 +14,10 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast import Recorder, TakeOutcome, open_checkpoints, open_home, rollback
+from holdfast import Recorder, TakeOutcome
+from holdfast.api.capture import open_recorder
+from holdfast.homes.registry import open_home
+from holdfast.services.rollback import rollback
 
 _recorders: dict[tuple[str, str], Recorder] = {}
 
@@ -65,7 +68,7 @@ def memory() -> dict[str, object]:
 def _recorder(home: str, workdir: str) -> Recorder:
     key = home, workdir
     if key not in _recorders:
-        _recorders[key] = open_checkpoints(home, workdirs=[workdir], enabled=True)
+        _recorders[key] = open_recorder(home, workdirs=[workdir], enabled=True)
     return _recorders[key]
 
 

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import corpus
 
-from holdfast.homes.embedded import open_sessions
+from holdfast.api.sessions import open_sessions
 from holdfast.model.session import Message
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.limits import SessionLimits

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast.homes.embedded import open_sessions
+from holdfast.api.sessions import open_sessions
 from holdfast.model.session import Message
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.limits import SessionLimits

@@ -2,11 +2,59 @@
 
 The command line turns these into a message and an exit code. A library user catches
 `HoldfastError`, or the narrower class.
+
+A hint is written once, in the words of the command: "`holdfast log` lists them." Inside the command
+it is shown as written. A library user reads the same hint in methods: "`home.log.read()` lists
+them."
 """
 
 from __future__ import annotations
 
+import re
 import struct
+from contextvars import ContextVar
+
+#: Set while a command runs: hints then name commands, not methods. The text is the flag that a
+#: suggested command line needs to work on the same home, or "".
+COMMAND_FLAG: ContextVar[str | None] = ContextVar("holdfast_command_flag", default=None)
+
+#: What a command is called in Python. `{}` stands for an id that the hint names.
+_METHODS = {
+    "checkpoints clear-legacy": "home.checkpoints.clear_legacy()",
+    "checkpoints import": "home.import_checkpoints()",
+    "checkpoints list": "home.checkpoints.list()",
+    "checkpoints prune --dry-run": "home.checkpoints.plan_prune()",
+    "checkpoints prune": "home.checkpoints.prune()",
+    "checkpoints show": "home.checkpoints.show({})",
+    "checkpoints status": "home.checkpoints.status()",
+    "checkpoints take": "home.checkpoints.take(path)",
+    "checkpoints verify": "home.checkpoints.verify()",
+    "config check": "holdfast.open(path)",
+    "config init": "holdfast.open(path, create=True)",
+    "config path": "home.config_file",
+    "demo": "holdfast.open(path, create=True)",
+    "doctor --repair": "home.repair()",
+    "doctor": "home.doctor()",
+    "log": "home.log.read()",
+    "maintain --force": "home.maintain(force=True)",
+    "sessions archive": "home.archive_sessions({})",
+    "sessions import": "home.import_(file)",
+    "sessions list --archived": "home.archive.find()",
+    "sessions list": "home.sessions.find()",
+    "sessions prune --now": "home.prune(use_trash=False)",
+    "sessions restore": "home.restore_sessions({})",
+    "trash list": "home.trash.list()",
+    "undo": "home.undo({})",
+}
+#: Flags of the command that a hint speaks of, and what a caller passes.
+_FLAGS = (
+    (r"Pick its home with --home (\S+), or", r"Open that home: `holdfast.open('\1')`, or"),
+    (r" with --home\b", ""),
+    (r" for --plan-out\b", ""),
+    (r"with --plan-out FILE", "with `plan.save(path)`"),
+    (r"It ran with --now\.", "It ran with `use_trash=False`."),
+    (r"see `holdfast demo` for a sample", "make one with `holdfast demo`"),
+)
 
 #: What code raises that works with bytes somebody else wrote: a number that no system call takes,
 #: text that is none, a size that no memory holds. It says something about those bytes and nothing
@@ -29,6 +77,30 @@ def in_words(error: Exception) -> str:
     return f"it cannot be read: {str(error) or type(error).__name__}"
 
 
+def in_methods(hint: str) -> str:
+    """A hint with methods in place of commands and flags."""
+    for flag, words in _FLAGS:
+        hint = re.sub(flag, words, hint)
+    # An id has a digit in it; ID… stands for any. A full stop ends the sentence, not the id.
+    command = rf"`?holdfast ({_names()})(?: ([\w.-]*\d(?:[\w.-]*\w)?|ID…))?`?(?![\w-])"
+    return re.sub(command, _method, hint)
+
+
+def _names() -> str:
+    return "|".join(map(re.escape, sorted(_METHODS, key=len, reverse=True)))
+
+
+def _method(found: re.Match[str]) -> str:
+    name, named = found.groups()
+    given = "ids" if named == "ID…" else "id" if named is None else repr(named)
+    return f"`{_METHODS[name].format(given)}`"
+
+
+def _with_flag(hint: str, flag: str) -> str:
+    """A hint whose command lines can be copied: those in backticks are only names of commands."""
+    return re.sub(rf"(?<!`)holdfast (?={_names()})", f"holdfast {flag}", hint) if flag else hint
+
+
 class HoldfastError(Exception):
     """Something failed, on something, and there is a next step."""
 
@@ -38,7 +110,19 @@ class HoldfastError(Exception):
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self._hint = hint
+
+    @property
+    def hint(self) -> str | None:
+        """The next step: in commands while a command runs, in methods for everybody else."""
+        flag = COMMAND_FLAG.get()
+        if self._hint is None:
+            return None
+        return in_methods(self._hint) if flag is None else _with_flag(self._hint, flag)
+
+    @hint.setter
+    def hint(self, hint: str | None) -> None:
+        self._hint = hint
 
 
 class UsageError(HoldfastError):

@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 from holdfast.model.places import StrPath
 from holdfast.model.plan import Action
 
 if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     from holdfast.model.archived import ArchivedSession, ArchiveHits
+    from holdfast.model.blob import Blob
     from holdfast.model.checkpoint import (
         Captured,
         Capturing,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
         SessionOrder,
     )
     from holdfast.model.stats import Share, StoreStats
+    from holdfast.model.stored import Copied, End, Found, Returned
     from holdfast.model.usage import Usage, UsageEntry
     from holdfast.model.verification import Verification
     from holdfast.policy.prices import Prices
@@ -339,6 +341,87 @@ class SessionStore(Protocol):
     def close(self) -> None: ...
 
 
+class SessionCopies(Protocol):
+    """Undo copies of the sessions of one operation, several to a file."""
+
+    def holding(self, numbers: Sequence[int]) -> Mapping[Path, list[int]]:
+        """The files in whose range some of these removals lie, and which."""
+
+    def contents(self, path: Path) -> Sequence[Copied]:
+        """Raises `DamageError` when it cannot be read."""
+
+    def check(self, path: Path) -> None:
+        """Raises `DamageError` unless it is byte for byte what was written."""
+
+    def without(self, path: Path, ids: Collection[str]) -> Path | None:
+        """Take sessions out of a file; None when nothing was left in it."""
+
+    def size(self, path: Path) -> int: ...
+
+    def bytes(self) -> int:
+        """What all of them take on the disk."""
+
+    def clear_unfinished(self) -> None: ...
+
+    def drop_if_empty(self) -> None: ...
+
+
+class SessionEngine(Protocol):
+    """How sessions leave a store and come back. Calls inside `transaction` happen all or not at
+    all; whatever a store has to say comes out as a `HoldfastError`."""
+
+    @property
+    def place(self) -> Path:
+        """A file or folder on the disk that the store fills."""
+
+    def transaction(self) -> AbstractContextManager[None]: ...
+
+    def reading(self) -> AbstractContextManager[None]:
+        """One moment of the store for several calls."""
+
+    def prepare(self, items: Sequence[PlanItem]) -> int:
+        """Make ready for a run that removes these; the most messages for one transaction."""
+
+    def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
+        """Those of these sessions that are there, with their life."""
+
+    def copies(self, folder: Path) -> SessionCopies:
+        """The undo copies in a folder, in the format of this store."""
+
+    def copy(self, folder: Path, going: Sequence[Found], first: int, last: int) -> Path:
+        """Write an undo copy, for the removals from `first` to `last`; durable on return."""
+
+    def delete(self, going: Sequence[Found]) -> None: ...
+
+    def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
+        """Put sessions back from their copies."""
+
+    def is_copied(self, found: Found, copied: Copied) -> bool:
+        """Whether a session is the one that was copied, and not another that took its id."""
+
+    def ends(self, ids: Sequence[str]) -> Mapping[str, End]:
+        """Those of these sessions that are there, with their ends."""
+
+    def set_end(self, chosen: Sequence[End], at: float | None, reason: str | None) -> None:
+        """Give sessions an end, or take it from them; nothing else of them changes."""
+
+    def rest(self) -> None:
+        """Between two transactions: let others have a turn."""
+
+    def give_back(self) -> None:
+        """Give what the store does not use back to the file system."""
+
+    def footprint(self) -> int:
+        """What the store takes on the disk, as the file system says."""
+
+    def truncate_log(self) -> None:
+        """Give back at once what the store keeps for the sake of its transactions, if it can."""
+
+
+#: None when the home has no store.
+SessionEngines = Callable[[], SessionEngine | None]
+
+
 class GuardBook(Protocol):
     """What guards read and write. A decision and what it changes are one `transaction`."""
 
@@ -366,6 +449,63 @@ class GuardBook(Protocol):
         """Which warnings of the day's budgets were told on that day."""
 
     def warn_on(self, today: float, told: Sequence[str]) -> None: ...
+
+
+class Blobs(Protocol):
+    """A store of immutable data under names, such as a folder or a bucket of an object store.
+
+    A blob is written once, whole, and never changes. Every call is durable on return. `/` in a name
+    separates folders, which exist as long as something is in them. A name that leads out of the
+    store is refused with `DamageError`. A name without a blob raises `FileNotFoundError`, a name
+    that is taken `FileExistsError`; what else fails is an `OSError` or a `StorageError`.
+
+    Nothing here renames, appends to or replaces a blob: an object store cannot.
+    """
+
+    @property
+    def place(self) -> str:
+        """Where people find it: the path of a folder, the address of a bucket."""
+
+    def check(self) -> bool:
+        """Whether it exists. Raises `StorageError` when it should exist and does not, when it
+        belongs to another home, or when it cannot be used."""
+
+    def check_usable(self) -> bool:
+        """`check`, and raise as well when nothing could be written to it."""
+
+    def make(self) -> None:
+        """Create it unless it exists, and claim it for this home."""
+
+    def put_new(
+        self,
+        name: str,
+        write: Callable[[IO[bytes]], object],
+        checks: Sequence[Callable[[IO[bytes]], object]] = (),
+    ) -> None:
+        """Store what `write` writes under a new name, whole or not at all.
+
+        Each of `checks` then reads it back from its start. If one raises, there is no blob. A store
+        that can read only what has a name reads it under its name, and deletes it again.
+        """
+
+    def copy(self, name: str, new_name: str) -> None:
+        """Give the content of a blob to a new one as well."""
+
+    def get(self, name: str) -> AbstractContextManager[IO[bytes]]:
+        """The content as a stream that can be read once, from its start."""
+
+    def find(self, name: str) -> Blob | None:
+        """None when the name is free."""
+
+    def names(self, folder: str = "") -> Iterator[Blob]:
+        """The blobs directly in a folder, in any order. None when there is no such folder."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Names without a blob are fine."""
+
+    def clear_unfinished(self) -> None:
+        """Remove what killed processes left of blobs that never got their names. Only while no
+        other process writes."""
 
 
 class Archive(Protocol):

@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast import Message, open_checkpoints, open_sessions, rollback
+from holdfast import Message
+from holdfast.api.capture import open_recorder
+from holdfast.api.sessions import open_sessions
 from holdfast.homes.registry import open_home
 from holdfast.model.session import Json
+from holdfast.services.rollback import rollback
 from tests.cli.every_command import say
 from tests.cli.machine import DAY
 
@@ -118,7 +121,7 @@ def _checkpoints(home: Path, project: Path, now: float) -> str:
     (project / NAME).write_text("one\n")
     os.mkfifo(project / f"pipe {NAME}")
     reason = TEXT.encode("utf-8", "replace").decode().replace("\0", "")
-    store = open_checkpoints(home, enabled=True, user_home=home).store
+    store = open_recorder(home, enabled=True, user_home=home).store
     first = store.take(project, reason=reason, now=now - DAY, session=reason, turn=reason)
     assert first.id is not None
     store.rename(store.get(first.id), reason)

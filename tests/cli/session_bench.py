@@ -7,8 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from holdfast import Message, Relation, Sessions, Tokens, open_sessions
+from holdfast import Message, Relation, Tokens
+from holdfast.api.sessions import open_sessions
 from holdfast.model.session import Json
+from holdfast.services.sessions import Sessions
 from tests.cli.machine import DAY, Machine
 
 DISK = "20260101_090000_aaaaaa"

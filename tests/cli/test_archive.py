@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Message, open_sessions
+from holdfast import Message
+from holdfast.api.sessions import open_sessions
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from tests.cli.every_command import say
 from tests.cli.machine import DAY, Machine, entries

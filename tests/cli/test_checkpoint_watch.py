@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Message, open_sessions
+from holdfast import Message
+from holdfast.api.sessions import open_sessions
 from tests.cli.checkpoint_bench import (
     change,
     listed,

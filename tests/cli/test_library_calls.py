@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,35 +30,40 @@ CONFIGURATIONS = {
     "pins": '[sessions]\npins = ["boss", "lone-*"]\nmax_count = 2\ntrivial_max = 3\n',
     "gc": "[sessions]\nempty_hours = 1\ntrivial_days = 1\ntrivial_max = 2\nkeep_titled = true\n",
 }
-CALLS: dict[str, tuple[Callable[..., holdfast.Run], dict[str, Any]]] = {
-    "sessions delete boss": (holdfast.delete_sessions, {"ids": "boss"}),
-    "sessions delete boss lone-1": (holdfast.delete_sessions, {"ids": ["boss", "lone-1"]}),
-    "sessions delete boss --now": (holdfast.delete_sessions, {"ids": "boss", "use_trash": False}),
-    "sessions prune": (holdfast.prune_sessions, {}),
-    "sessions prune --now": (holdfast.prune_sessions, {"use_trash": False}),
-    "sessions prune --older-than 20d": (holdfast.prune_sessions, {"older_than_days": 20}),
-    "sessions prune --older-than 3650d": (holdfast.prune_sessions, {"older_than_days": 3650}),
-    "sessions prune --older-than 0s": (holdfast.prune_sessions, {"older_than_days": 0}),
-    "sessions prune --older-than 20d --source cron": (
-        holdfast.prune_sessions,
-        {"older_than_days": 20, "source": "cron"},
+CALLS: dict[str, Callable[[holdfast.Home], holdfast.HomePlan]] = {
+    "sessions delete boss": lambda home: home.plan_delete("boss"),
+    "sessions delete boss lone-1": lambda home: home.plan_delete(["boss", "lone-1"]),
+    "sessions delete boss --now": lambda home: home.plan_delete("boss", use_trash=False),
+    "sessions prune": lambda home: home.plan_prune(),
+    "sessions prune --now": lambda home: home.plan_prune(use_trash=False),
+    "sessions prune --older-than 20d": lambda home: home.plan_prune(older_than="20d"),
+    "sessions prune --older-than 3650d": lambda home: home.plan_prune(older_than="3650d"),
+    "sessions prune --older-than 0s": lambda home: home.plan_prune(older_than=timedelta()),
+    "sessions prune --older-than 20d --source cron": lambda home: home.plan_prune(
+        older_than=timedelta(days=20), source="cron"
     ),
-    "sessions prune --files-only": (holdfast.prune_sessions, {"files": "only"}),
-    "sessions prune --no-files --older-than 20d": (
-        holdfast.prune_sessions,
-        {"files": "none", "older_than_days": 20},
+    "sessions prune --keep-last 2 --keep-daily 3": lambda home: home.plan_prune(
+        keep_last=2, keep_daily=3
     ),
-    "sessions gc": (holdfast.garbage_collect, {}),
-    "sessions gc --trivial-max 4 --trivial-days 2": (
-        holdfast.garbage_collect,
-        {"trivial_max": 4, "trivial_days": 2},
+    "sessions prune --max-count 4 --max-total-size 1MB": lambda home: home.plan_prune(
+        max_count=4, max_total_size=1_000_000
     ),
-    "sessions gc --empty-hours 0 --titled-too": (
-        holdfast.garbage_collect,
-        {"empty_hours": 0, "keep_titled": False},
+    "sessions prune --files-only": lambda home: home.plan_prune(files="only"),
+    "sessions prune --no-files --older-than 20d": lambda home: home.plan_prune(
+        files="none", older_than="20d"
     ),
-    "sessions archive boss": (holdfast.archive_sessions, {"ids": "boss"}),
-    "checkpoints prune": (holdfast.prune_checkpoints, {}),
+    "sessions prune --archived --older-than 1d": lambda home: home.archive.plan_prune(
+        older_than="1d"
+    ),
+    "sessions gc": lambda home: home.plan_gc(),
+    "sessions gc --trivial-max 4 --trivial-days 2": lambda home: home.plan_gc(
+        trivial_max=4, trivial_days=2
+    ),
+    "sessions gc --empty-hours 0 --titled-too": lambda home: home.plan_gc(
+        empty_hours=0, keep_titled=False
+    ),
+    "sessions archive boss": lambda home: home.plan_archive("boss"),
+    "checkpoints prune": lambda home: home.checkpoints.plan_prune(),
 }
 
 
@@ -86,10 +92,11 @@ def test_a_call_plans_what_the_command_plans(
 ) -> None:
     (root / "config.toml").write_text(configuration)
     monkeypatch.setattr(time, "time", lambda: NOW)
-    for words, (call, given) in CALLS.items():
+    for words, call in CALLS.items():
         said = say("--home", str(root), "--json", *words.split(), "--dry-run")
         shown = json.loads(said.out)["plan"]["items"] if said.code == 0 else said.text
-        planned = call(root, dry_run=True, clock=lambda: NOW, **given).plan.items
+        with holdfast.open(root, clock=lambda: NOW) as home:
+            planned = call(home).items
         assert sorted(map(_decision, map(PlanItem.from_json, shown))) == sorted(
             map(_decision, planned)
         ), words

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from holdfast import Message, Tokens, open_sessions
+from holdfast import Message, Tokens
+from holdfast.api.sessions import open_sessions
 from tests.cli.machine import Machine
 from tests.cli.runner import Result
 

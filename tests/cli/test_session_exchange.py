@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import open_sessions
+from holdfast.api.sessions import open_sessions
 from tests.cli.machine import Machine
 from tests.cli.runner import COMMAND, PATIENCE
 from tests.cli.session_bench import CJK, CRON, DISK, EMPTY, export, ids, line, take_in

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Message, open_sessions
+from holdfast import Message
+from holdfast.api.sessions import open_sessions
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.cli.machine import Machine
 from tests.cli.session_bench import CRON, DISK

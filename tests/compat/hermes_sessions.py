@@ -20,10 +20,10 @@ from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
-from holdfast.services.apply import apply
 from holdfast.services.plans import plan_delete
-from holdfast.services.silent import Silent
-from holdfast.services.undo import undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.undo import undo_latest
 from tests.compat import hermes_release
 from tests.compat.hermes_release import NEWEST, NotInstallableError
 

@@ -19,10 +19,10 @@ from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointStore
-from holdfast.services.apply import apply
 from holdfast.services.plans import plan_prune_checkpoints
-from holdfast.services.silent import Silent
-from holdfast.services.undo import undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.undo import undo_latest
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.compat.hermes_release import NEWEST, hermes_python
 

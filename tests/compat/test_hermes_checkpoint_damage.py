@@ -17,7 +17,7 @@ from holdfast.homes.hermes.repository.locks import GitLock
 from holdfast.homes.hermes.repository.reclaim import reclaim
 from holdfast.model.report import Result
 from holdfast.policy.rules import CheckpointPolicy
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.compat.hermes_store import Home, project, recorded
 

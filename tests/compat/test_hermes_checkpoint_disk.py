@@ -11,7 +11,7 @@ SCRIPT = """
 import json, os, sys
 from pathlib import Path
 from holdfast.policy.rules import CheckpointPolicy
-from holdfast.homes.hermes.repository import reclaiming
+from holdfast.homes.hermes.repository import reclaim
 from tests.compat.hermes_store import recorded
 from tests.compat.test_hermes_checkpoint_prune import _grow
 
@@ -34,16 +34,16 @@ with (root / "ballast").open("wb") as ballast:
         except OSError:
             break
 os.truncate(root / "ballast", (root / "ballast").stat().st_size - 262_144)
-for margin in (reclaiming._MARGIN, -(10**9)):  # told by what is free; found out by git itself
-    reclaiming._MARGIN = margin
+for margin in (reclaim._MARGIN, -(10**9)):  # told by what is free; found out by git itself
+    reclaim._MARGIN = margin
     home.age()
-    notes.append(reclaiming.reclaim(home.layout, now=home.now, holder="x", thorough=True).note)
+    notes.append(reclaim.reclaim(home.layout, now=home.now, holder="x", thorough=True).note)
     home.fsck()
     whole.append(home.chain(site) == kept)
 left = [path.name for path in (home.git_dir / "objects").rglob("tmp_*")]
 (root / "ballast").unlink()
 home.age()
-freed = reclaiming.reclaim(home.layout, now=home.now, holder="x", thorough=True).freed
+freed = reclaim.reclaim(home.layout, now=home.now, holder="x", thorough=True).freed
 home.fsck()
 again = [path.name for path in (home.git_dir / "objects").rglob("tmp_*")]
 print(json.dumps([notes, whole, freed, home.chain(site) == kept, left, again]))

@@ -20,7 +20,7 @@ from holdfast.model.report import Result
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.plans import plan_clear_legacy
 from holdfast.services.rollback import rollback
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import backdate
 from tests.compat.hermes_store import (

@@ -21,7 +21,7 @@ from holdfast.model.session import SessionFilter
 from holdfast.policy.gc import plan_gc
 from holdfast.policy.rules import DAY, GcRules, Policy
 from holdfast.services.plans import plan_archive
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent
 from tests import tally
 from tests.compat.hermes_release import NEWEST, OLDEST
 from tests.compat.hermes_sessions import (

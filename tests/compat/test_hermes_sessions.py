@@ -15,21 +15,21 @@ from holdfast.homes.archive_rows import StoreRows
 from holdfast.homes.hermes.state_db.space import is_search_due
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.registry import open_home
-from holdfast.homes.session_engine import SqliteEngine
 from holdfast.model.finding import Severity
 from holdfast.model.report import Result
 from holdfast.model.search import Search
 from holdfast.model.session import Relation, SessionFilter, SessionOrder
 from holdfast.policy.rules import Policy
-from holdfast.services.apply import apply
 from holdfast.services.doctor import examine
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.exchange.jsonl import session_line
+from holdfast.services.exchange.session_import import import_sessions
+from holdfast.services.exchange.session_line import session_line
 from holdfast.services.plans import plan_archive
-from holdfast.services.silent import Silent
-from holdfast.services.undo import undo, undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.sqlite.leases import LifeSigns
+from holdfast.stores.sqlite.moves import SqliteEngine
 from holdfast.stores.sqlite.session_import import SqliteImport
 from tests.compat.hermes_sessions import (
     LIVING,

@@ -10,11 +10,11 @@ import random
 import sys
 from pathlib import Path
 
-from holdfast import open_checkpoints
+from holdfast.api.capture import open_recorder
 
 
 def main(home: str, workdir: str, takes: int, size: int) -> None:
-    recorder = open_checkpoints(home, workdirs=[workdir], enabled=True)
+    recorder = open_recorder(home, workdirs=[workdir], enabled=True)
     chance = random.Random(workdir)
     for _ in range(takes):
         Path(workdir, "data.bin").write_bytes(chance.randbytes(size))

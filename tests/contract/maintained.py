@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import holdfast
+from holdfast.api.sessions import open_sessions
 from holdfast.model.maintenance import MaintenanceResult, Step, StepResult
 
 DAY = 86_400.0
@@ -22,7 +23,7 @@ def a_home(root: Path, config: str = "", *, sessions: int = 0, days: float = 200
     """A home with ended sessions that were last active so many days ago."""
     moment = time.time() - days * DAY
     chance = Random(sessions)
-    with holdfast.open_sessions(root, clock=lambda: moment) as store:
+    with open_sessions(root, clock=lambda: moment) as store:
         for number in range(sessions):
             session = store.create(source="cli", id=f"old-{number:04}")
             texts = (chance.randbytes(500).hex() for _ in range(6))  # hardly to be compressed
@@ -37,7 +38,7 @@ def configure(root: Path, config: str) -> None:
 
 
 def ids(root: Path) -> set[str]:
-    with holdfast.open_sessions(root) as store:
+    with open_sessions(root) as store:
         return {session.id for session in store.find()}
 
 

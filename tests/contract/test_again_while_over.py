@@ -14,7 +14,7 @@ from holdfast.model.plan import Plan
 from holdfast.policy.named import plan_all
 from holdfast.ports import Home
 from holdfast.services.bounds import ROUNDS, bound
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent
 from tests.builders import NOW
 
 

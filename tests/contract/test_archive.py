@@ -35,14 +35,14 @@ from holdfast.model.search import Search
 from holdfast.model.session import Hit, Json, Message, Session, SessionFilter, SessionOrder
 from holdfast.policy.decision import plan_item
 from holdfast.policy.named import plan_all
-from holdfast.services.apply import apply
-from holdfast.services.settle import settle_if_needed
-from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo, undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.settle import settle_if_needed
+from holdfast.spine.trash import plan_empty
+from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import processes
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.catalogue import NAME as CATALOGUE
-from holdfast.stores.archive.ownership import MEMORY, OWNER
+from holdfast.stores.blobs.ownership import MEMORY, OWNER
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.archiving import (
     IDS,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import StorageError
-from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.archived import Holds
@@ -24,9 +24,8 @@ from holdfast.model.session import Message, SessionFilter
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.rules import DAY, Caps, Files, GcRules, Limits, Policy, Rules
 from holdfast.policy.selection import Selection
-from holdfast.services.apply import apply
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.exchange.jsonl import session_line
+from holdfast.services.exchange.session_import import import_sessions
+from holdfast.services.exchange.session_line import session_line
 from holdfast.services.plans import (
     plan_archive,
     plan_delete,
@@ -35,8 +34,9 @@ from holdfast.services.plans import (
     plan_prune_archive,
 )
 from holdfast.services.restore import chosen, restore
-from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo, undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.trash import plan_empty
+from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores.archive.codec import codec_of
 from holdfast.stores.sqlite.session_import import SqliteImport
 from tests.archiving import NOW, clock, opened

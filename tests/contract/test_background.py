@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast import MaintenanceResult
+from holdfast.api.sessions import open_sessions
+from holdfast.model.maintenance import MaintenanceResult
 from tests.contract.maintained import a_home, configure, is_running, listener
 
 PRUNE = "[sessions]\nauto_prune = true\n"
@@ -74,7 +75,7 @@ def test_it_runs_again_whenever_it_is_due(root: Path) -> None:
 def test_it_runs_at_once_when_the_configuration_changes(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.homes.background._NAP", 0.001)
+    monkeypatch.setattr("holdfast.api.background._NAP", 0.001)
     a_home(root, sessions=3)
 
     async def host() -> list[int]:
@@ -131,7 +132,7 @@ def test_cancelling_a_long_run_stops_it_between_two_batches(root: Path) -> None:
 
     asyncio.run(host())
     assert holdfast.maintain(root, force=True).ok
-    with holdfast.open_sessions(root) as store:
+    with open_sessions(root) as store:
         assert not store.find()
 
 

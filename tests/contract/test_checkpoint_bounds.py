@@ -25,10 +25,10 @@ from holdfast.policy.rules import CheckpointPolicy, Rules
 from holdfast.services.bounds import bound_checkpoints
 from holdfast.services.plans import plan_drop
 from holdfast.services.rollback import rollback
-from holdfast.services.silent import Silent
-from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo, undo_latest
+from holdfast.spine.carry_out import Silent
 from holdfast.spine.keeper import Keeper
+from holdfast.spine.trash import plan_empty
+from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores.checkpoints import reclaim as reclaim_module
 from holdfast.stores.checkpoints import restore_record, space
 from holdfast.stores.checkpoints.checkpoint_commit import (

@@ -11,15 +11,17 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import UnknownCheckpointError
+from holdfast.homes.checkpoints import checkpoint_store, checkpoint_writer
 from holdfast.model.checkpoint import ProjectState
 from holdfast.model.report import Result
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.plans import plan_clear_legacy
-from holdfast.services.undo import undo_latest
+from holdfast.spine.undo import undo_latest
 from holdfast.stores.checkpoints import older_layout, projects
-from holdfast.stores.checkpoints.adoption import StoreWithOlderLayout
+from holdfast.stores.checkpoints.adoption import OLDER, StoreWithOlderLayout
 from holdfast.stores.checkpoints.older_layout import LegacyShelf
 from holdfast.stores.checkpoints.repository import Layout
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import DAY, Bench, backdate, file_bytes
 
 HASH = "0123456789abcdef"
@@ -305,3 +307,58 @@ def test_a_plan_that_names_something_else_touches_nothing(bench: Bench) -> None:
         text["items"][0]["id"] = name
         report = bench.apply(type(plan).from_json(text))
         assert [each.result for each in report.outcomes] == [Result.FAILED]
+
+
+# --- The store that the composition opens ---------------------------------------------------------
+
+
+def test_only_a_folder_with_an_older_layout_gets_the_store_that_knows_it(bench: Bench) -> None:
+    root = bench.folder.parent
+    for make in (checkpoint_writer, checkpoint_store):
+        assert not isinstance(make(root), StoreWithOlderLayout), "there is no folder yet"
+    bench.store.prepare()
+    for make in (checkpoint_writer, checkpoint_store):
+        assert not isinstance(make(root), StoreWithOlderLayout)
+    assert not isinstance(checkpoint_writer(root), ShadowGitStore), "a take needs less"
+    an_older_repository(bench)
+    for make in (checkpoint_writer, checkpoint_store):
+        assert isinstance(make(root), StoreWithOlderLayout)
+    older_layout.set_aside(layout(bench), now=bench.now)
+    assert isinstance(checkpoint_store(root), StoreWithOlderLayout)
+
+
+def test_the_first_take_of_a_store_moves_them_and_later_ones_do_not_look(bench: Bench) -> None:
+    an_older_repository(bench)
+    bench.take(bench.project())
+    late = an_older_repository(bench, "f" * 16)
+    bench.take(bench.project())
+    assert late.is_dir()
+    bench.store = StoreWithOlderLayout(bench.folder)
+    bench.take(bench.project())
+    assert not late.exists()
+
+
+@pytest.mark.parametrize("how", ["get", "ready"])
+def test_one_is_listed_as_older_until_it_is_asked_for(bench: Bench, how: str) -> None:
+    an_older_repository(bench, commits=2)
+    workdir = bench.root / f"work of {HASH}"
+    newest, oldest = bench.store.list(workdir)
+    assert [each.reason for each in (newest, oldest)] == [
+        f"before turn 1{OLDER}",
+        f"before turn 0{OLDER}",
+    ]
+    store = bench.store
+    found = store.get(oldest.id[:8]) if how == "get" else store.ready(oldest)
+    assert found.id != oldest.id
+    assert (found.reason, found.time, found.workdir) == ("before turn 0", oldest.time, str(workdir))
+    assert {each.id for each in store.list(workdir)} == {newest.id, found.id}
+    assert store.get(found.id) == found == store.ready(found)
+    changed = store.changes(found.tree, store.look(workdir).tree)
+    assert [each.path for each in changed] == ["file.txt"]
+
+
+def test_an_id_that_neither_layout_has_is_unknown(bench: Bench) -> None:
+    an_older_repository(bench)
+    with pytest.raises(UnknownCheckpointError):
+        bench.store.get("0" * 12)
+    assert not layout(bench).exists(), "looking makes no store"

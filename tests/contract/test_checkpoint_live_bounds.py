@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Recorder, open_checkpoints
+from holdfast import Recorder
+from holdfast.api.capture import open_recorder
 from holdfast.errors import CannotUndoError
 from holdfast.homes.bounder import Bounder, Pace
 from holdfast.homes.holdfast import HoldfastHome
@@ -27,7 +28,7 @@ from holdfast.model.operation import BY_ITSELF
 from holdfast.model.plan import Plan
 from holdfast.services.plans import plan_drop
 from holdfast.services.rollback import rollback
-from holdfast.services.undo import undo, undo_latest
+from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import lock
 from holdfast.stores.checkpoints import reclaim
 from holdfast.stores.checkpoints.repository import Layout, used
@@ -137,7 +138,7 @@ def changed(recorder: Recorder, workdir: Path, size: int, chance: random.Random)
 
 def test_the_cap_holds_while_an_agent_works(tmp_path: Path) -> None:
     home, workdir = a_home(tmp_path, megabytes=2), a_project(tmp_path)
-    recorder = open_checkpoints(home, workdirs=[workdir])
+    recorder = open_recorder(home, workdirs=[workdir])
     chance = random.Random(7)
     folder = home / "checkpoints"
     with sampled(folder) as disk:
@@ -232,7 +233,7 @@ def _kill_workers(root: Path, times: int) -> None:
 
 def test_rotation_is_in_the_log_and_can_be_undone(tmp_path: Path) -> None:
     home, workdir = a_home(tmp_path, snapshots=3), a_project(tmp_path)
-    recorder = open_checkpoints(home, workdirs=[workdir])
+    recorder = open_recorder(home, workdirs=[workdir])
     chance = random.Random(3)
     taken = []
     for _ in range(5):
@@ -255,7 +256,7 @@ def test_rotation_is_in_the_log_and_can_be_undone(tmp_path: Path) -> None:
 def test_undo_takes_back_what_somebody_did_and_not_what_the_bounds_did(tmp_path: Path) -> None:
     """A restore takes a checkpoint, which may make the oldest go: a later operation."""
     home, workdir = a_home(tmp_path, snapshots=3), a_project(tmp_path)
-    recorder = open_checkpoints(home, workdirs=[workdir])
+    recorder = open_recorder(home, workdirs=[workdir])
     chance = random.Random(8)
     taken = [changed(recorder, workdir, 1_000, chance) for _ in range(3)]
     (workdir / "data.bin").write_bytes(b"mine")
@@ -278,7 +279,7 @@ def test_undo_takes_back_what_somebody_did_and_not_what_the_bounds_did(tmp_path:
 
 def test_what_cannot_fit_is_refused_with_a_reason(tmp_path: Path) -> None:
     home, workdir = a_home(tmp_path, megabytes=1), a_project(tmp_path)
-    recorder = open_checkpoints(home, workdirs=[workdir])
+    recorder = open_recorder(home, workdirs=[workdir])
     chance = random.Random(4)
     first = changed(recorder, workdir, 500_000, chance)
     (workdir / "large.bin").write_bytes(chance.randbytes(3_000_000))
@@ -300,7 +301,7 @@ def test_a_store_that_cannot_get_below_its_cap_is_left_alone(tmp_path: Path) -> 
     chance = random.Random(5)
     for name in ("one", "two", "three"):
         workdir = a_project(tmp_path, name)
-        assert changed(open_checkpoints(home, workdirs=[workdir]), workdir, 400_000, chance)
+        assert changed(open_recorder(home, workdirs=[workdir]), workdir, 400_000, chance)
     mine = bounder(home, megabytes=1)
     mine.work(time.time, AT_ONCE)
     settle(home, megabytes=1)
@@ -313,7 +314,7 @@ def test_a_take_inside_a_run_that_has_the_home_waits_for_nobody(tmp_path: Path) 
     """A restore has the home's lock and takes a safety checkpoint: room cannot be made then."""
     home, workdir = a_home(tmp_path, megabytes=1), a_project(tmp_path)
     mine = bounder(home, megabytes=1)
-    recorder = open_checkpoints(home, workdirs=[workdir])
+    recorder = open_recorder(home, workdirs=[workdir])
     for _ in range(3):
         changed(recorder, workdir, 300_000, random.Random(6))
     settle(home, megabytes=1)

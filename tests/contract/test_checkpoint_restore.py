@@ -19,8 +19,8 @@ from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Capturing, Rollback, TakeOutcome
 from holdfast.model.report import Result
-from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo_latest
+from holdfast.spine.trash import plan_empty
+from holdfast.spine.undo import undo_latest
 from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.repository import project_of
 from holdfast.stores.checkpoints.store import ShadowGitStore

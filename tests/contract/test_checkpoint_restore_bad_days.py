@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.services.apply import apply
 from holdfast.services.plans import plan_drop
-from holdfast.services.undo import undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.undo import undo_latest
 from holdfast.stores.checkpoints import comparison
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import project_of
@@ -77,7 +77,7 @@ from holdfast.errors import StorageError
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.services.rollback import rollback
-from holdfast.services.undo import undo_latest
+from holdfast.spine.undo import undo_latest
 from tests.trees import everything
 
 home, project = Path(sys.argv[2]), Path(sys.argv[1]) / "project"

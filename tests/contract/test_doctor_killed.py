@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite.repair import repair
 from tests import tally
 from tests.contract.test_doctor_repair import (

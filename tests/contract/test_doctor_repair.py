@@ -19,7 +19,7 @@ from holdfast.model.finding import Severity
 from holdfast.model.repair import Repair
 from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import checkup, schema
 from holdfast.stores.sqlite.repair import fold_log, repair
 from holdfast.stores.sqlite.salvage import Pages

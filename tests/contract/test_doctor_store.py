@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.session import Message, Session, Tokens
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import checkup, schema
 from holdfast.stores.sqlite.search_text import search_text
 from holdfast.stores.sqlite.sessions import SqliteSessionStore

@@ -13,11 +13,10 @@ import pytest
 
 from holdfast.errors import BusyError
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
-from holdfast.services.exchange.exporting import ExportReport, export_sessions
-from holdfast.services.exchange.fields import SET_APART
-from holdfast.services.exchange.jsonl import session_line
 from holdfast.services.exchange.markdown import export_markdown
-from holdfast.services.exchange.redact import Redactor
+from holdfast.services.exchange.redactor import Redactor
+from holdfast.services.exchange.session_export import ExportReport, export_sessions
+from holdfast.services.exchange.session_line import SET_APART, session_line
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW

@@ -13,9 +13,9 @@ import pytest
 
 from holdfast.errors import StorageError
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
-from holdfast.services.exchange import raw_lines
-from holdfast.services.exchange.exporting import export_sessions
-from holdfast.services.exchange.importing import ImportReport, import_sessions
+from holdfast.services.exchange import json_lines
+from holdfast.services.exchange.session_export import export_sessions
+from holdfast.services.exchange.session_import import ImportReport, import_sessions
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW
@@ -149,8 +149,8 @@ def test_half_a_character_in_a_title_is_replaced(store: SqliteSessionStore) -> N
 def test_long_lines_are_read_piece_by_piece(
     store: SqliteSessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(raw_lines, "SHORT", 100)
-    monkeypatch.setattr("holdfast.services.exchange.line_text._PIECE", 7)
+    monkeypatch.setattr(json_lines, "SHORT", 100)
+    monkeypatch.setattr("holdfast.services.exchange.json_lines._PIECE", 7)
     texts = ["héron 漢字 \U0001f41a" * (1 + place % 40) for place in range(60)]
     lines = [a_line("a", *texts), a_line("b", "short"), a_line("c", *texts, parent_id="a")]
     raw = [json.dumps(line, ensure_ascii=False) for line in lines]
@@ -166,8 +166,8 @@ def test_long_lines_are_read_piece_by_piece(
 def test_lines_beyond_the_limit_are_refused(
     store: SqliteSessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(raw_lines, "SHORT", 1_000)
-    monkeypatch.setattr(raw_lines, "LONGEST", 3_000)
+    monkeypatch.setattr(json_lines, "SHORT", 1_000)
+    monkeypatch.setattr(json_lines, "LONGEST", 3_000)
     report = bring(store, a_line("a", "x" * 3_000), a_line("b", "x" * 2_000), a_line("c"))
     assert [(refusal.line, refusal.text) for refusal in report.refused] == [
         (1, "longer than 3.0 kB")

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.lease import Holder
-from holdfast.model.session import Message, Relation
-from holdfast.services.exchange.fields import AWAITED_PARENT
+from holdfast.model.session import AWAITED_PARENT, Message, Relation
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW
 from tests.contract.test_exchange_import import a_line, bring, check_index, exported, indexed

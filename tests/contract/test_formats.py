@@ -19,11 +19,11 @@ from holdfast.model.search import Search
 from holdfast.model.session import SessionFilter
 from holdfast.policy.named import plan_all
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
-from holdfast.services.apply import apply
 from holdfast.services.plans import plan_archive
 from holdfast.services.restore import chosen, restore
-from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo
+from holdfast.spine.apply import apply
+from holdfast.spine.trash import plan_empty
+from holdfast.spine.undo import undo
 from tests.contract.formats import (
     FORMATS,
     NOW,

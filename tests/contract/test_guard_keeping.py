@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import BudgetExceededError
-from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.session_mover import as_item
 from holdfast.model.finding import Severity
@@ -21,11 +21,11 @@ from holdfast.model.usage import UsageTotals
 from holdfast.policy.budgets import Budgets
 from holdfast.policy.named import plan_all
 from holdfast.policy.rules import DAY
-from holdfast.services.apply import apply
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.exchange.jsonl import session_line
-from holdfast.services.silent import Silent
-from holdfast.services.undo import undo_latest
+from holdfast.services.exchange.session_import import import_sessions
+from holdfast.services.exchange.session_line import session_line
+from holdfast.spine.apply import apply
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.undo import undo_latest
 from holdfast.stores.sqlite import checkup, schema
 from holdfast.stores.sqlite.repair import repair
 from holdfast.stores.sqlite.schema import prepared

@@ -17,7 +17,7 @@ _STARVED = """
 import os, sys
 import holdfast
 
-sessions = holdfast.open_sessions(sys.argv[1])
+sessions = open_sessions(sys.argv[1])
 sessions.find()
 full = []
 try:

@@ -16,9 +16,15 @@ import pytest
 
 import holdfast
 from holdfast import AgentSessions, Budgets, HoldfastError, Message, Tokens
+from holdfast.api.capture import open_recorder
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import UsageError
 from holdfast.homes.registry import open_home
-from holdfast.model.maintenance import Step
+from holdfast.model.maintenance import MaintenanceResult, Step
+from holdfast.policy.planner import plan
+from holdfast.policy.prices import Price
+from holdfast.policy.rules import Caps, Policy, Rules
+from holdfast.spine.apply import apply
 from tests.contract.maintained import DAY, a_home, ids, step
 from tests.stored import check_whole
 
@@ -59,6 +65,10 @@ class Host:
         with self.guard.call() as call:
             call.used(*args, **named)
 
+    def at_home(self, call: Callable[[holdfast.Home], Any]) -> Any:
+        with holdfast.open(self.root) as home:
+            return call(home)
+
     def said(self, **fields: Any) -> None:
         self.sessions.append("mine", Message(**{"role": "user", "content": "x", **fields}))
 
@@ -66,7 +76,7 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Host]:
     root = a_home(tmp_path / "home", sessions=2)
-    with holdfast.open_sessions(root) as sessions:
+    with open_sessions(root) as sessions:
         sessions.create(source="cli", id="mine")
         yield Host(root, sessions)
 
@@ -123,46 +133,55 @@ CALLS: dict[str, Call] = {
     "reset": lambda host, it: host.sessions.reset(it),
     "delivered": lambda host, it: host.sessions.delivered(it),
     # A text would be a path, and a home would be made there.
-    "open_sessions": lambda _, it: isinstance(it, str) or holdfast.open_sessions(it),
-    "open_checkpoints": lambda _, it: isinstance(it, str) or holdfast.open_checkpoints(it),
+    "open_sessions": lambda _, it: isinstance(it, str) or open_sessions(it),
+    "open_recorder": lambda _, it: isinstance(it, str) or open_recorder(it),
+    "open": lambda _, it: holdfast.open(it),
+    "open(create)": lambda _, it: isinstance(it, str) or holdfast.open(it, create=True),
     "AsyncSessions": lambda _, it: holdfast.AsyncSessions(it),
     "open_home": lambda _, it: open_home(it, clock=time.time),
-    "delete_sessions": lambda host, it: holdfast.delete_sessions(host.root, it),
-    "delete_sessions(home)": lambda _, it: holdfast.delete_sessions(it, "mine"),
-    "garbage_collect(source)": lambda host, it: holdfast.garbage_collect(host.root, source=it),
-    "garbage_collect(hours)": lambda host, it: holdfast.garbage_collect(host.root, empty_hours=it),
-    "prune_sessions(days)": lambda host, it: holdfast.prune_sessions(
-        host.root, older_than_days=it, dry_run=True
-    ),
-    "prune_sessions(files)": lambda host, it: holdfast.prune_sessions(
-        host.root, files=it, dry_run=True
-    ),
-    "prune_checkpoints(days)": lambda host, it: holdfast.prune_checkpoints(
-        host.root, retention_days=it
-    ),
-    "prune_checkpoints(size)": lambda host, it: holdfast.prune_checkpoints(
-        host.root, max_total_size_mb=it
-    ),
-    "archive_sessions": lambda host, it: holdfast.archive_sessions(host.root, it),
-    "restore_sessions": lambda host, it: holdfast.restore_sessions(host.root, it),
-    "undo": lambda host, it: holdfast.undo(host.root, it),
-    "undo(home)": lambda _, it: holdfast.undo(it, "1"),
-    "undo_latest": lambda _, it: holdfast.undo_latest(it),
-    "plan(policy)": lambda host, it: holdfast.plan(
+    **{
+        name: lambda host, it, call=call: host.at_home(lambda home: call(home, it))  # type: ignore[misc]
+        for name, call in {
+            "home.delete": lambda home, it: home.delete(it),
+            "home.gc(source)": lambda home, it: home.gc(source=it),
+            "home.gc(hours)": lambda home, it: home.gc(empty_hours=it),
+            "home.gc(messages)": lambda home, it: home.gc(trivial_max=it),
+            "home.plan_prune(age)": lambda home, it: home.plan_prune(older_than=it),
+            "home.plan_prune(files)": lambda home, it: home.plan_prune(files=it),
+            "home.plan_prune(size)": lambda home, it: home.plan_prune(max_total_size=it),
+            "home.plan_prune(count)": lambda home, it: home.plan_prune(keep_last=it),
+            "home.plan_prune(wanted)": lambda home, it: home.plan_prune(wanted=it),
+            "home.plan_policy": lambda home, it: home.plan_policy(it),
+            "home.checkpoints.prune(age)": lambda home, it: home.checkpoints.prune(older_than=it),
+            "home.checkpoints.prune(size)": lambda home, it: home.checkpoints.prune(
+                max_total_size=it
+            ),
+            "home.checkpoints.take": lambda home, it: home.checkpoints.take(it),
+            "home.checkpoints.get": lambda home, it: home.checkpoints.get(it),
+            "home.checkpoints.restore": lambda home, it: home.checkpoints.restore(it),
+            "home.checkpoints.list": lambda home, it: home.checkpoints.list(it),
+            "home.archive_sessions": lambda home, it: home.archive_sessions(it),
+            "home.restore_sessions": lambda home, it: home.restore_sessions(it),
+            "home.archive.get": lambda home, it: home.archive.get(it),
+            "home.trash.empty": lambda home, it: home.trash.plan_empty(it),
+            "home.resolve": lambda home, it: home.resolve(it),
+            "home.undo": lambda home, it: home.undo(it),
+            "home.maintain(early)": lambda home, it: home.maintain(early=it),
+        }.items()
+    },
+    "plan(policy)": lambda host, it: plan(
         it, open_home(host.root, clock=time.time).scan(0.0), 0.0, command="x"
     ),
-    "plan(inventory)": lambda _, it: holdfast.plan(holdfast.Policy(), it, 0.0, command="x"),
-    "Rules": lambda _, it: holdfast.Rules(max_age=it),
-    "Caps": lambda _, it: holdfast.Caps(max_bytes=it),
-    "Price": lambda _, it: holdfast.Price(input=it, output=1),
-    "before_change": lambda host, it: holdfast.open_checkpoints(
-        host.root, enabled=True
-    ).before_change(it),
-    "apply(plan)": lambda host, it: holdfast.apply(
+    "plan(inventory)": lambda _, it: plan(Policy(), it, 0.0, command="x"),
+    "Rules": lambda _, it: Rules(max_age=it),
+    "Caps": lambda _, it: Caps(max_bytes=it),
+    "Price": lambda _, it: Price(input=it, output=1),
+    "before_change": lambda host, it: open_recorder(host.root, enabled=True).before_change(it),
+    "apply(plan)": lambda host, it: apply(
         it, open_home(host.root, clock=time.time), clock=time.time
     ),
-    "apply(home)": lambda host, it: holdfast.apply(
-        holdfast.prune_sessions(host.root, dry_run=True).plan, it, clock=time.time
+    "apply(home)": lambda host, it: apply(
+        host.at_home(lambda home: home.plan_prune().plan), it, clock=time.time
     ),
 }
 
@@ -262,8 +281,8 @@ def test_a_background_task_outlives_what_is_wrong(tmp_path: Path, wrong: str) ->
     home: Any = None if wrong == "home" else a_home(tmp_path / "home")
     clock = Failing() if wrong == "clock" else time.time
 
-    async def host() -> holdfast.MaintenanceResult:
-        results: asyncio.Queue[holdfast.MaintenanceResult] = asyncio.Queue()
+    async def host() -> MaintenanceResult:
+        results: asyncio.Queue[MaintenanceResult] = asyncio.Queue()
         task = asyncio.create_task(
             holdfast.maintain_in_background(home, clock=clock, on_result=results.put_nowait)
         )

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.api.capture import open_recorder
 from holdfast.config import load
 from holdfast.homes.registry import config_file, create_state, open_home
 from holdfast.model.event import EventKind
 from holdfast.model.session import SessionFilter
 from holdfast.policy.prices import Prices
-from holdfast.policy.rules import GcRules
+from holdfast.policy.rules import GcRules, Policy
 from holdfast.ports import Home
 from holdfast.services.checkpoint_count import count_checkpoints
 from holdfast.services.stats import stats
@@ -110,7 +111,7 @@ def test_checkpoints_are_counted_with_their_bytes(tmp_path: Path) -> None:
     root, project = tmp_path / "home", tmp_path / "project"
     a_home(root, sessions=1)
     project.mkdir()
-    recorder = holdfast.open_checkpoints(root, enabled=True, user_home=tmp_path / "nobody")
+    recorder = open_recorder(root, enabled=True, user_home=tmp_path / "nobody")
     for turn in range(3):
         (project / "file.txt").write_text(str(turn))
         recorder.store.take(project, reason="test", now=time.time() + turn)
@@ -118,7 +119,7 @@ def test_checkpoints_are_counted_with_their_bytes(tmp_path: Path) -> None:
     found = count_checkpoints(home, home.scan(time.time()))
     assert (found.count, found.projects) == (3, 1)
     assert found.bytes > 0
-    document = stats(home, holdfast.Policy(), GcRules(), prices=Prices(), now=time.time()).to_json()
+    document = stats(home, Policy(), GcRules(), prices=Prices(), now=time.time()).to_json()
     assert document["checkpoints"] == {"count": 3, "projects": 1, "bytes": found.bytes}
 
 

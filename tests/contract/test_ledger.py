@@ -19,8 +19,8 @@ from holdfast.model.finding import Severity
 from holdfast.model.repair import Repair
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import Usage, UsageTotals
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.silent import Silent
+from holdfast.services.exchange.session_import import import_sessions
+from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import checkup, content, schema
 from holdfast.stores.sqlite.repair import repair
 from holdfast.stores.sqlite.schema import pattern, prepared

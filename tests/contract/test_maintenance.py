@@ -17,14 +17,17 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import Message, Policy, SessionFilter, apply
+from holdfast import Message, SessionFilter
+from holdfast.api.sessions import open_sessions
 from holdfast.config import load
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.maintenance import maintain_opened
 from holdfast.model.maintenance import Skipped, Step
 from holdfast.model.operation import OperationAction
+from holdfast.policy.rules import Policy
 from holdfast.services.plans import plan_archive
-from holdfast.services.undo import undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.undo import undo_latest
 from holdfast.stores.operation_log import FileOperationLog
 from tests.contract.maintained import DAY, a_home, at, configure, finished, ids, python, step
 from tests.stored import remove_rows
@@ -67,21 +70,22 @@ def test_nobody_asked_so_nothing_is_pruned(root: Path) -> None:
 
 def test_with_auto_prune_old_sessions_go_and_can_come_back(root: Path) -> None:
     a_home(root, PRUNE, sessions=120)
-    with holdfast.open_sessions(root) as store:
+    with open_sessions(root) as store:
         store.create(source="cli", id="young")
     result = holdfast.maintain(root)
     assert result.ok
     assert step(result, Step.PRUNE).removed == 120
     assert ids(root) == {"young"}
     (report,) = step(result, Step.PRUNE).reports
-    holdfast.undo(root, report.operation)
+    with holdfast.open(root) as home:
+        home.undo(report.operation)
     assert len(ids(root)) == 121
 
 
 def test_with_auto_gc_trivial_sessions_go_and_others_stay(root: Path) -> None:
     a_home(root, "[sessions]\nauto_gc = true\n", sessions=2)
     past = time.time() - 10 * DAY
-    with holdfast.open_sessions(root, clock=lambda: past) as store:
+    with open_sessions(root, clock=lambda: past) as store:
         trivial = store.create(source="cli", id="trivial")
         store.append(trivial.id, Message(role="user", content="hello"))
         store.end(trivial.id)
@@ -166,7 +170,7 @@ def test_what_a_dead_process_left_open_is_ended(root: Path, config: str) -> None
     a_home(root, config)
     code = (
         "import os, sys, time, holdfast\n"
-        "store = holdfast.open_sessions(sys.argv[1], clock=lambda: time.time() - 2 * 86400)\n"
+        "store = open_sessions(sys.argv[1], clock=lambda: time.time() - 2 * 86400)\n"
         "store.create(source='cli', id='left')\n"
         "os._exit(0)\n"
     )
@@ -174,7 +178,7 @@ def test_what_a_dead_process_left_open_is_ended(root: Path, config: str) -> None
     moment = time.time()
     result = holdfast.maintain(root, clock=at(moment))
     assert (result.ok, result.ended, result.removed) == (True, 1, 0)
-    with holdfast.open_sessions(root) as store:
+    with open_sessions(root) as store:
         left = store.get("left")
     assert (left.end_reason, left.ended_at) == ("abandoned", moment)
 
@@ -185,7 +189,7 @@ def test_a_process_that_closed_its_store_and_lives_protects_its_sessions(root: P
     code = (
         "import sys, time, holdfast\n"
         "clock = lambda: time.time() - 2 * 86400\n"
-        "with holdfast.open_sessions(sys.argv[1], clock=clock) as store:\n"
+        "with open_sessions(sys.argv[1], clock=clock) as store:\n"
         "    store.create(source='cli', id='left')\n"
         "print('closed', flush=True)\n"
         "sys.stdin.read()\n"
@@ -413,7 +417,7 @@ def test_of_many_processes_that_start_together_exactly_one_runs(
 
 _DIE = """
 import os, signal, sys, holdfast
-from holdfast.services import carry_out
+from holdfast.spine import carry_out
 
 carry_out.BATCH = 100
 
@@ -570,7 +574,7 @@ def test_a_wish_to_end_the_process_gets_through(root: Path, error: BaseException
 def test_a_run_that_was_stopped_is_taken_up_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.services.carry_out.BATCH", 100)
+    monkeypatch.setattr("holdfast.spine.carry_out.BATCH", 100)
     a_home(root, PRUNE + "auto_gc = true\n", sessions=300)
     result = holdfast.maintain(root, progress=Watcher())
     assert result.stopped

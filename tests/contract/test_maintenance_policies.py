@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.api.sessions import open_sessions
 from holdfast.config import load
 from holdfast.errors import StorageError
 from holdfast.homes.holdfast import HoldfastHome
@@ -20,9 +21,9 @@ from holdfast.policy.rules import Policy
 from holdfast.ports import Home
 from holdfast.services.doctor import examine
 from holdfast.services.plans import plan_archive
-from holdfast.services.silent import Silent
-from holdfast.services.undo import undo
 from holdfast.services.upkeep import plan_step, preview
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.undo import undo
 from tests.compat import hermes_sessions as hermes
 from tests.contract.maintained import DAY, a_home, at, bundles_of, ids, step
 
@@ -142,7 +143,7 @@ def test_what_cannot_be_archived_is_not_pruned(tmp_path: Path, inside: str) -> N
 def test_a_cap_counts_what_waits_for_the_archive(tmp_path: Path, cap: int) -> None:
     """Four wait, five are young. Those that wait cost no younger one its place."""
     root = a_home(tmp_path / "home", sessions=4)
-    with holdfast.open_sessions(root) as store:
+    with open_sessions(root) as store:
         for number in range(5):
             store.create(source="cli", id=f"new-{number}")
             store.append(f"new-{number}", holdfast.Message(role="user", content="hello"))

@@ -11,6 +11,7 @@ import pytest
 
 import holdfast
 from holdfast import Message
+from holdfast.api.sessions import open_sessions
 from holdfast.config import load, warnings
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.maintenance import tell_unreached
@@ -114,7 +115,7 @@ def test_a_cap_in_bytes_counts_the_trash(root: Path) -> None:
 def test_a_session_that_grows_too_large(root: Path, tmp_path: Path) -> None:
     command, heard = listener(tmp_path)
     a_home(root, "[sessions]\nmax_messages = 10\n")
-    with holdfast.open_sessions(root) as store:
+    with open_sessions(root) as store:
         large = store.create(source="cli", id="large")
         store.append(large.id, *[Message(role="user", content="hello")] * 8)
         configure(root, "[sessions]\nmax_messages = 10\n" + notify(command))
@@ -248,7 +249,7 @@ def test_an_append_that_passes_a_limit_reaches_the_program_and_the_host(
     command, heard = listener(tmp_path)
     a_home(root, "[sessions]\nmax_messages = 10\n" + notify(command))
     alerts: list[holdfast.Alert] = []
-    with holdfast.open_sessions(root, on_alert=alerts.append) as store:
+    with open_sessions(root, on_alert=alerts.append) as store:
         session = store.create(source="cli")
         store.append(session.id, *[Message(role="user", content="hello")] * 9)
     for thread in threading.enumerate():
@@ -266,7 +267,7 @@ def test_an_append_does_not_wait_for_the_program(root: Path, tmp_path: Path) -> 
     then = f"while not pathlib.Path({str(go)!r}).exists():\n    time.sleep(0.01)\n"
     command, heard = listener(tmp_path, then)
     a_home(root, "[sessions]\nmax_messages = 10\n" + notify(command, "timeout_seconds = 60"))
-    with holdfast.open_sessions(root) as store:
+    with open_sessions(root) as store:
         session = store.create(source="cli")
         appended = store.append(session.id, *[Message(role="user", content="hello")] * 9)
         assert len(appended.alerts) == 1

@@ -24,10 +24,10 @@ from holdfast.model.report import Report, Result
 from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY
 from holdfast.policy.selection import Selection
-from holdfast.services.apply import apply
 from holdfast.services.endings import end_abandoned
 from holdfast.services.plans import plan_delete, plan_home_endings, plan_prune
-from holdfast.services.undo import undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.undo import undo_latest
 from holdfast.stores import plan_file
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import a_plan_item, a_policy

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.api.capture import open_recorder
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.services.recorder import OFF, Recorder
@@ -144,21 +145,21 @@ def test_what_goes_wrong_is_told_and_never_raised(
 
 def test_an_agent_opens_a_home_and_its_configuration_holds(project: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    off = holdfast.open_checkpoints(home, clock=lambda: NOW)
+    off = open_recorder(home, clock=lambda: NOW, enabled=False)
     assert off.before_change(project).reason == OFF
     (home / "config.toml").write_text(
         "[checkpoints]\nenabled = true\nmax_file_size_mb = 1\nexclude = ['secret']\n"
     )
     (project / "secret").write_text("x")
     (project / "large").write_bytes(b"x" * 1_000_001)
-    recorder = holdfast.open_checkpoints(home, clock=lambda: NOW)
+    recorder = open_recorder(home, clock=lambda: NOW)
     taking = recorder.before_change(project)
     assert [left.path for left in taking.not_captured] == ["large"]
     checkpoint = recorder.store.get(taking.id or "")
     assert set(recorder.store.captured(checkpoint.tree).files) == {"src/deep/file"}
     (project / "src/deep/file").write_text("two")
-    opened = holdfast.open_home(home, clock=lambda: NOW)
-    holdfast.rollback(opened, recorder.store, checkpoint.id, command="restore", clock=lambda: NOW)
-    assert (project / "src/deep/file").read_text() == "one"
-    holdfast.undo_latest(opened, clock=lambda: NOW)
+    with holdfast.open(home, clock=lambda: NOW) as opened:
+        opened.checkpoints.restore(checkpoint.id)
+        assert (project / "src/deep/file").read_text() == "one"
+        opened.undo_latest()
     assert (project / "src/deep/file").read_text() == "two"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import SessionEndedError, UnknownSessionError, UsageError
-from holdfast.homes.embedded import open_sessions
 from holdfast.model.session import Json, Message, Session, Tokens
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.limits import SessionLimits

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.homes.embedded import open_sessions
+from holdfast.api.sessions import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.session_mover import SessionMover, as_item
 from holdfast.model.operation import OperationState
@@ -20,9 +20,9 @@ from holdfast.model.session import Message, Relation, Session, SessionFilter, To
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.named import plan_all
 from holdfast.policy.rules import DAY
-from holdfast.services.apply import apply
-from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo, undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.trash import plan_empty
+from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests import tally

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import SessionEndedError, SessionExistsError, UsageError
-from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.alert import Alert, AlertKind
 from holdfast.model.lease import Holder
@@ -26,8 +26,8 @@ from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.async_sessions import AsyncSessions
 from holdfast.services.sessions import Sessions
-from holdfast.services.silent import Silent
-from holdfast.services.undo import undo
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.undo import undo
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import CannotUndoError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.operation import UNASKED
@@ -15,7 +16,7 @@ from holdfast.model.session import Message
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
 from holdfast.policy.rules import DAY, HOUR
 from holdfast.services.sessions import Sessions
-from holdfast.services.undo import preview, undo, undo_latest
+from holdfast.spine.undo import preview, undo, undo_latest
 from tests.stored import a_dead_holder, a_line, an_open_line, bring_in, opened
 
 NOW = 1_800_000_000.0
@@ -55,10 +56,11 @@ def test_what_an_agent_does_on_its_own_is_undone_by_its_number_only(
         transcripts={"default": Transcript.JSONL},
     )
     home = HoldfastHome(tmp_path, clock=lambda: NOW)
-    with holdfast.open_sessions(tmp_path, clock=lambda: NOW, options=options) as sessions:
+    with open_sessions(tmp_path, clock=lambda: NOW, options=options) as sessions:
         chat = sessions.current("chat", source="telegram")
         sessions.append(chat.id, Message(role="user", content="hello"))
-        pruned = holdfast.prune_sessions(tmp_path, clock=lambda: NOW).operation
+        with holdfast.open(tmp_path, clock=lambda: NOW) as opened_home:
+            pruned = opened_home.prune().operation
         for deed in deeds:
             deed(sessions)
         own = [each for each in home.log.read().operations if each.id != pruned]
@@ -70,7 +72,7 @@ def test_what_an_agent_does_on_its_own_is_undone_by_its_number_only(
         # A second undo has nothing left; it does not reach for the agent's operations instead.
         with pytest.raises(CannotUndoError) as refused:
             undo_latest(home, clock=lambda: NOW)
-        assert f"holdfast undo {own[-1].id}" in (refused.value.hint or "")
+        assert f"home.undo('{own[-1].id}')" in (refused.value.hint or "")
         for each in reversed(own):
             _, report = undo(home, each.id, clock=lambda: NOW)
             assert not report.failed

@@ -15,7 +15,7 @@ from holdfast.model.archived import session_from_json
 from holdfast.model.finding import Severity
 from holdfast.model.session import Message, Session, SessionFilter, SessionOrder, Tokens
 from holdfast.policy.prices import Price, Prices
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import bundle, checkup, content, moves, schema
 from holdfast.stores.sqlite.bundle import BundleFolder
 from holdfast.stores.sqlite.repair import repair

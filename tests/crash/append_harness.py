@@ -16,10 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.homes.embedded import open_sessions
+from holdfast.api.sessions import open_sessions
 from holdfast.model.session import Message, SessionFilter
 from holdfast.policy.lifecycle import SessionOptions, Transcript
-from holdfast.services.exchange.importing import import_sessions
+from holdfast.services.exchange.session_import import import_sessions
 from holdfast.services.sessions import Sessions
 from holdfast.stores.sqlite import totals
 from holdfast.stores.sqlite.session_import import SqliteImport

@@ -19,10 +19,10 @@ from holdfast.homes.session_files import HomeSessionFiles
 from holdfast.model.archived import Holds
 from holdfast.model.session import SessionFilter
 from holdfast.policy.named import plan_all
-from holdfast.services.apply import apply
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.settle import settle
-from holdfast.services.undo import undo
+from holdfast.services.exchange.session_import import import_sessions
+from holdfast.spine.apply import apply
+from holdfast.spine.settle import settle
+from holdfast.spine.undo import undo
 from holdfast.stores.sqlite.session_import import SqliteImport
 from tests.archiving import (
     NOW,

@@ -9,15 +9,15 @@ from holdfast.homes.maintenance import maintain
 from holdfast.model.session import Message
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import CheckpointPolicy, Policy
-from holdfast.services.apply import apply
 from holdfast.services.bounds import bound_checkpoints
 from holdfast.services.plans import plan_archive
 from holdfast.services.recorder import Recorder
 from holdfast.services.restore import chosen, restore
 from holdfast.services.rollback import rollback
-from holdfast.services.silent import Silent
-from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo
+from holdfast.spine.apply import apply
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.trash import plan_empty
+from holdfast.spine.undo import undo
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.crash.bad_day_world import LIVING, World, age_policy, close

@@ -17,13 +17,13 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.session import SessionFilter
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
-from holdfast.services.apply import apply
 from holdfast.services.doctor import examine
 from holdfast.services.plans import plan_archive, plan_delete, plan_drop
 from holdfast.services.restore import chosen, restore
-from holdfast.services.settle import settle_if_needed
-from holdfast.services.silent import Silent
-from holdfast.services.undo import undo
+from holdfast.spine.apply import apply
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.settle import settle_if_needed
+from holdfast.spine.undo import undo
 from holdfast.stores import processes
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import contents, fsck

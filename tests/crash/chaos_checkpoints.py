@@ -13,8 +13,8 @@ from holdfast.model.checkpoint import TakeOutcome
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.bounds import bound_checkpoints
 from holdfast.services.rollback import rollback
-from holdfast.services.silent import Silent
-from holdfast.services.undo import undo
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.undo import undo
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import on_disk

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import BusyError, CannotUndoError, UnknownSessionError
-from holdfast.homes.embedded import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.maintenance import maintain
 from holdfast.model.plan import Plan
@@ -23,12 +23,12 @@ from holdfast.model.session import Message, Relation, SessionFilter
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import Caps, GcRules, Limits, Policy, Rules
-from holdfast.services.apply import apply
 from holdfast.services.plans import plan_archive, plan_delete, plan_home_gc, plan_prune_archive
 from holdfast.services.restore import restore
 from holdfast.services.sessions import Sessions
-from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo
+from holdfast.spine.apply import apply
+from holdfast.spine.trash import plan_empty
+from holdfast.spine.undo import undo
 from tests.crash.side_log import SideLog, told
 
 IDLE = 3600.0

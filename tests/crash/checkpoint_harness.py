@@ -20,7 +20,7 @@ from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.services.rollback import rollback
-from holdfast.services.undo import undo_latest
+from holdfast.spine.undo import undo_latest
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.crash.harness import NOW, Tally, clock, run_killed, settle_only
 from tests.trees import Everything, everything

@@ -23,8 +23,8 @@ from holdfast.model.checkpoint import Capturing, TakeOutcome
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.bounds import bound_checkpoints
 from holdfast.services.rollback import rollback
-from holdfast.services.silent import Silent
-from holdfast.services.undo import undo
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.undo import undo
 from holdfast.stores.checkpoints.projects import pin
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.space import tidy

@@ -19,12 +19,12 @@ from holdfast.homes.format_home import STATE, FormatHome
 from holdfast.model.report import Result
 from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
-from holdfast.services.apply import apply
 from holdfast.services.plans import plan_archive
 from holdfast.services.restore import chosen, restore
-from holdfast.services.settle import settle
-from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo, undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.settle import settle
+from holdfast.spine.trash import plan_empty
+from holdfast.spine.undo import undo, undo_latest
 from tests.contract.formats import FORMATS, NOW, Sample, clock, prune_plan, sessions_of, snapshot
 from tests.crash.harness import Tally, run_killed
 

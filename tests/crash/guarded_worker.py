@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 
-from holdfast import BudgetExceededError, Budgets, Tokens, open_sessions
+from holdfast import BudgetExceededError, Budgets, Tokens
+from holdfast.api.sessions import open_sessions
 from holdfast.guard.guard import Guard
 
 _print = threading.Lock()

@@ -28,10 +28,10 @@ from holdfast.model.plan import Plan
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.ports import Home
-from holdfast.services.apply import apply
-from holdfast.services.settle import settle
-from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo, undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.settle import settle
+from holdfast.spine.trash import plan_empty
+from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import journal
 
 NOW = 1_800_000_000.0

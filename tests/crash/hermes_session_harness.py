@@ -20,13 +20,13 @@ from holdfast.homes.hermes.home import HermesHome
 from holdfast.model.session import SessionFilter
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
-from holdfast.services.apply import apply
 from holdfast.services.endings import end_abandoned
 from holdfast.services.plans import plan_archive
-from holdfast.services.settle import settle
-from holdfast.services.silent import Silent
-from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.settle import settle
+from holdfast.spine.trash import plan_empty
+from holdfast.spine.undo import undo_latest
 from holdfast.stores.sqlite import bundle
 from tests.compat.hermes_sessions import (
     LIVING,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.services.undo import undo
+from holdfast.spine.undo import undo
 from holdfast.stores import journal
 from tests.archiving import Everything, Files, bring, clock, opened, store_of
 from tests.crash import archive_harness, harness, session_harness

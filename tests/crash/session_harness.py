@@ -22,10 +22,10 @@ from holdfast.model.search import Search
 from holdfast.model.session import Message, Relation, Session, SessionFilter
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
-from holdfast.services.apply import apply
 from holdfast.services.endings import end_abandoned
-from holdfast.services.trash import plan_empty
-from holdfast.services.undo import undo, undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.trash import plan_empty
+from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import journal
 from holdfast.stores.sqlite import bundle
 from holdfast.stores.sqlite.sessions import SqliteSessionStore

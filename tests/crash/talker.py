@@ -10,8 +10,8 @@ import random
 import sys
 import time
 
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import HoldfastError, SessionEndedError, UnknownSessionError
-from holdfast.homes.embedded import open_sessions
 from holdfast.model.session import Message
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.services.sessions import Sessions

@@ -17,7 +17,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import TakeOutcome
 from holdfast.model.finding import Severity
 from holdfast.services import doctor
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests import tally

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.operation import OperationState
-from holdfast.services.settle import settle_if_needed
+from holdfast.spine.settle import settle_if_needed
 from holdfast.stores.checkpoints.reclaim import reclaim
 from tests import tally
 from tests.checkpointing import contents, fsck, on_disk

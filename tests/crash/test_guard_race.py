@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.api.sessions import AgentSessions, open_sessions
 from holdfast.errors import BudgetExceededError
-from holdfast.homes.agent_sessions import AgentSessions
-from holdfast.homes.embedded import open_sessions
 from holdfast.model.guard import Level
 from holdfast.model.session import Tokens
 from holdfast.policy.budgets import Budgets

@@ -15,8 +15,8 @@ from holdfast.model.report import Result
 from holdfast.model.session import SessionFilter
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import Limits, Policy, Rules
-from holdfast.services.apply import apply
-from holdfast.services.undo import undo
+from holdfast.spine.apply import apply
+from holdfast.spine.undo import undo
 from tests import tally
 
 ROOT = Path(__file__).parents[2]

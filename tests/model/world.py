@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from holdfast.api.sessions import open_sessions
 from tests.model.faults import Fault, suffering
 
 #: 2033-05-18, later than any real file: the times of files are set by the driver.
@@ -246,7 +247,7 @@ def _serve(home: Path, requests: int, answers: int) -> None:
     import holdfast
 
     now = START
-    sessions = holdfast.open_sessions(home, clock=lambda: now)
+    sessions = open_sessions(home, clock=lambda: now)
     with os.fdopen(requests) as asked, os.fdopen(answers, "w") as told:
         for line in asked:
             request = json.loads(line)

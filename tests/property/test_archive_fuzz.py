@@ -19,6 +19,7 @@ from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.archive.catalogue import NAME, Catalogue
 from holdfast.stores.archive.codec import Codec
+from holdfast.stores.line_file import LineFile
 from tests import tally
 from tests.archiving import STAMPED, a_stored_session, archive, opened, with_files
 from tests.property.damage import JSON, changed
@@ -131,7 +132,7 @@ def test_any_lines_are_a_catalogue_with_problems(lines: list[bytes], torn: bytes
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / NAME
         path.write_bytes(b"".join(line.replace(b"\n", b"") + b"\n" for line in lines) + torn)
-        catalogue = Catalogue(Path(folder))
+        catalogue = Catalogue(LineFile(path))
         assert not catalogue.entries()
         gone = sum(b'"gone"' in line for line in lines)
         assert len(catalogue.problems()) >= len(lines) - gone

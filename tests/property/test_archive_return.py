@@ -16,10 +16,10 @@ from holdfast.model.report import Result
 from holdfast.model.session import SessionFilter
 from holdfast.policy.rules import Policy
 from holdfast.ports import Home
-from holdfast.services.apply import apply
 from holdfast.services.plans import plan_archive
 from holdfast.services.restore import chosen, restore
-from holdfast.services.undo import undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.undo import undo_latest
 from tests.archiving import NOW, STAMPED, a_stored_session, opened, store_of
 from tests.compat.hermes_sessions import NOW as HERMES_NOW
 from tests.compat.hermes_sessions import OLD, recorded

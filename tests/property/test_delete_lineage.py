@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.item import SESSION
 from holdfast.ports import Home
-from holdfast.services.apply import apply
 from holdfast.services.plans import plan_delete
-from holdfast.services.silent import Silent
-from holdfast.services.undo import undo
+from holdfast.spine.apply import apply
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.undo import undo
 from tests.compat.hermes_sessions import NOW, check, database, opened, recorded, seen
 from tests.stored import a_line, an_open_line, bring_in, see
 

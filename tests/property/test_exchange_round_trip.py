@@ -15,17 +15,24 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from holdfast.model.session import Json, Message, Relation, Session, SessionFilter, Tokens
-from holdfast.services.exchange.exporting import export_sessions
-from holdfast.services.exchange.fields import (
+from holdfast.model.session import (
     AWAITED_PARENT,
+    Json,
+    Message,
+    Relation,
+    Session,
+    SessionFilter,
+    Tokens,
+)
+from holdfast.services.exchange.json_lines import LineText
+from holdfast.services.exchange.redactor import Redactor
+from holdfast.services.exchange.session_export import export_sessions
+from holdfast.services.exchange.session_import import ImportReport, import_sessions
+from holdfast.services.exchange.session_line import (
     MESSAGE_FIELDS,
     SESSION_FIELDS,
     SET_APART,
 )
-from holdfast.services.exchange.importing import ImportReport, import_sessions
-from holdfast.services.exchange.line_text import LineText
-from holdfast.services.exchange.redact import Redactor
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW
@@ -238,7 +245,7 @@ def test_a_line_reads_the_same_in_pieces_of_any_size(
 ) -> None:
     raw = json.dumps({"a": value, "list": [value, value, 5]}, indent=indent).encode()
     source = io.BytesIO(raw[3:])
-    with patch("holdfast.services.exchange.line_text._PIECE", pieces):
+    with patch("holdfast.services.exchange.json_lines._PIECE", pieces):
         text = LineText(raw[:3], source.read)
         read: dict[str, Any] = {}
         for key in text.keys():  # noqa: SIM118 - a walk through the text, no mapping

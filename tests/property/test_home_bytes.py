@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast.api.sessions import open_sessions
 from holdfast.cli.show_status import _what
-from holdfast.homes.embedded import open_sessions
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.plan import Action
 from holdfast.model.session import Message, SessionFilter
@@ -23,10 +23,10 @@ from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Caps, Limits, Policy
 from holdfast.ports import Home
-from holdfast.services.apply import apply
 from holdfast.services.plans import archive_inventory, plan_archive, plan_delete
 from holdfast.services.status import status
-from holdfast.services.undo import undo
+from holdfast.spine.apply import apply
+from holdfast.spine.undo import undo
 from tests.archiving import NOW, clock, opened
 from tests.compat.hermes_sessions import NOW as HERMES_NOW
 from tests.compat.hermes_sessions import OLD, pruned, recorded

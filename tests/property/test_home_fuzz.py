@@ -19,9 +19,9 @@ from holdfast.errors import HoldfastError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
-from holdfast.services.apply import apply
-from holdfast.services.settle import settle_if_needed
-from holdfast.services.undo import undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.settle import settle_if_needed
+from holdfast.spine.undo import undo_latest
 from tests import tally
 from tests.property.damage import damaged
 from tests.stored import Seen, a_line, bring_in, check_whole, see

@@ -16,10 +16,10 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.session import Relation, Session, SessionFilter
 from holdfast.policy.rules import Policy
 from holdfast.ports import Home
-from holdfast.services.apply import apply
 from holdfast.services.plans import plan_archive, plan_delete
 from holdfast.services.restore import chosen, restore
-from holdfast.services.undo import undo, undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.undo import undo, undo_latest
 from tests.archiving import NOW, clock, opened
 from tests.compat.hermes_sessions import NOW as HERMES_NOW
 from tests.compat.hermes_sessions import OLD, database, recorded

@@ -19,8 +19,8 @@ from holdfast.homes.options import HomeOptions
 from holdfast.model.operation import OperationAction
 from holdfast.model.plan import Action
 from holdfast.policy.rules import DAY
-from holdfast.services.undo import undo
 from holdfast.services.upkeep import plan_step, steps_of
+from holdfast.spine.undo import undo
 from tests import tally
 from tests.builders import NOW
 from tests.stored import Seen, a_line, an_open_line, bring_in, check_whole, see

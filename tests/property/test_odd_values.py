@@ -13,7 +13,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import AgentSessions, HoldfastError, Message, SessionFilter, Tokens, open_sessions
+from holdfast import AgentSessions, HoldfastError, Message, SessionFilter, Tokens
+from holdfast.api.sessions import open_sessions
 
 _EDGES = (0, -1, 2**31, 2**63 - 1, 2**63, -(2**63) - 1, 2**64, 10**30, 10**400)
 WHOLE = st.sampled_from(_EDGES) | st.integers()

@@ -20,9 +20,9 @@ from holdfast.model.plan import Action, Plan
 from holdfast.model.session import EndReason, Session, SessionFilter
 from holdfast.policy.rules import DAY, Caps, Files, GcRules, Limits, Policy, Rules
 from holdfast.policy.selection import Selection
-from holdfast.services.apply import apply
 from holdfast.services.plans import plan_delete, plan_home_endings, plan_home_gc, plan_prune
-from holdfast.services.undo import undo_latest
+from holdfast.spine.apply import apply
+from holdfast.spine.undo import undo_latest
 from holdfast.stores import processes
 from tests.builders import NOW, a_policy
 from tests.stored import (

@@ -13,7 +13,7 @@ from holdfast.homes import artifact_names
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
-from holdfast.services.apply import apply
+from holdfast.spine.apply import apply
 from tests import tally
 from tests.property.damage import JSON, changed, damaged
 

@@ -23,7 +23,7 @@ from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Result
 from holdfast.model.session import Session
 from holdfast.services.restore import chosen
-from holdfast.services.settle import settle
+from holdfast.spine.settle import settle
 from tests import tally
 from tests.archiving import (
     NOW,

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.api.capture import open_recorder
+from holdfast.api.sessions import open_sessions
 from holdfast.model.session import SessionFilter
 
 ROOT = Path(__file__).parents[2]
@@ -48,11 +50,11 @@ def test_the_example_keeps_what_it_did(tmp_path: Path) -> None:
     names: dict[str, Any] = runpy.run_path(str(EXAMPLE))
     session = names["work"](home, project, names["careful"](), "Put milk on my list.")
     assert notes.read_text() == "Buy milk.\n"
-    recorder = holdfast.open_checkpoints(home, user_home=tmp_path / "nobody")
+    recorder = open_recorder(home, user_home=tmp_path / "nobody")
     [checkpoint] = recorder.store.list(project)
     assert checkpoint.session == session.id
     recorder.store.restore(checkpoint.id, checkpoint.id, now=1_800_000_000.0)
-    with holdfast.open_sessions(home) as sessions:
+    with open_sessions(home) as sessions:
         assert [each.role for each in sessions.messages(session.id)] == [
             "user",
             "assistant",

@@ -16,7 +16,7 @@ import uuid
 import pytest
 
 from holdfast.model.session import Json, Message, Session
-from holdfast.services.exchange.redact import Redactor
+from holdfast.services.exchange.redactor import Redactor
 
 _RANDOM = random.Random(20260325)  # the same fakes in every run
 ALNUM = string.ascii_letters + string.digits

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.api.sessions import open_sessions
 from holdfast.errors import UsageError
-from holdfast.homes.embedded import open_sessions
 from holdfast.model.guard import Advice, Level
 from holdfast.policy.advice import fingerprint
 from holdfast.policy.budgets import Budgets, GuardOptions, Thresholds

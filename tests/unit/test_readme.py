@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import HoldfastError
 from holdfast.homes.sample import build
 
 ROOT = Path(__file__).parents[2]
@@ -35,13 +34,14 @@ def test_the_sessions_in_the_readme_run(tmp_path: Path, monkeypatch: pytest.Monk
     [listed] = names["recent"]
     assert listed.title == "Disk clean-up"
     assert (listed.message_count, listed.tokens.input, listed.tokens.output) == (2, 52, 4)
-    with pytest.raises(HoldfastError):
-        names["sessions"].get(listed.id)  # closed at the end of the block
+    held = [link.resolve() for link in Path("/proc/self/fd").iterdir()]
+    assert not [path for path in held if path.is_relative_to(tmp_path)], "closed with the block"
     assert [path.name for path in tmp_path.iterdir()] == ["agent-home"]
 
 
 def test_the_sessions_in_the_readme_are_ten_lines() -> None:
     assert len([line for line in _SESSIONS.splitlines() if line]) == 10
+    assert max(map(len, _SESSIONS.splitlines())) <= 100
 
 
 def test_the_pruning_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,6 +52,7 @@ def test_the_pruning_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monk
     names = _run(_PRUNING)
     assert names["report"].removed > 0
     assert names["undone"].brought_back == names["report"].removed
+    assert names["result"].ok
     assert _names(home) == before, "it ends with an undo, so everything is back"
 
 
@@ -60,16 +61,16 @@ def test_the_pruning_in_the_readme_undoes_nothing_of_others(
 ) -> None:
     """With nothing to prune there is nothing of its own to undo."""
     home = tmp_path / ".holdfast"
-    with holdfast.open_sessions(home) as sessions:
+    with holdfast.open(home, create=True) as opened:
         for name in ("deleted", "kept"):
-            sessions.end(sessions.create(source="cli", id=name).id)
-    assert holdfast.delete_sessions(home, "deleted").operation == "1"
+            opened.sessions.end(opened.sessions.create(source="cli", id=name).id)
+        assert opened.delete("deleted").operation == "1"
     monkeypatch.setenv("HOME", str(tmp_path))
     names = _run(_PRUNING)
     assert names["report"].operation is None
     assert names["undone"].brought_back == 0
-    with holdfast.open_sessions(home) as sessions:
-        assert [session.id for session in sessions.find()] == ["kept"]
+    with holdfast.open(home) as opened:
+        assert [session.id for session in opened.sessions.find()] == ["kept"]
 
 
 def test_the_page_on_embedding_runs(

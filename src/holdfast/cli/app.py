@@ -13,6 +13,7 @@ from holdfast.cli.errors import as_holdfast_error, print_error
 from holdfast.cli.frame import Group, Lazy, run_default
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.streams import OutputError
+from holdfast.errors import COMMAND_FLAG
 from holdfast.model.printable import printable
 
 COMMANDS = {
@@ -54,6 +55,7 @@ def invoke(args: list[str]) -> int:
     # A plan of 200,000 items makes no cycles; looking for some would take a quarter of the time.
     gc.set_threshold(100_000, 50, 50)
     invocation = Invocation(args=tuple(args))
+    voice = COMMAND_FLAG.set("")  # from here on, hints name commands
     try:
         result = root.main(args, prog_name="holdfast", standalone_mode=False, obj=invocation)
     except (KeyboardInterrupt, click.Abort):
@@ -63,9 +65,11 @@ def invoke(args: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the edge: a user never sees a stack trace
         if invocation.debug or "--debug" in args:
             sys.stderr.write(printable(traceback.format_exc()))
+        COMMAND_FLAG.set(invocation.home_flag)
         failure = as_holdfast_error(error)
         print_error(failure, as_json=invocation.json or "--json" in args)
         return failure.exit_code
     finally:
         invocation.close()
+        COMMAND_FLAG.reset(voice)
     return result if isinstance(result, int) else 0

@@ -48,7 +48,7 @@ class Scheduler(Protocol):
 
 
 def install(invocation: Invocation, name: str, *, dry_run: bool, yes: bool) -> int:
-    home, _ = invocation.open_home()  # a home or a configuration that is wrong would never run
+    home = invocation.open_place().home  # a home or a configuration that is wrong would never run
     scheduler = _scheduler(invocation, name, job_of(home.root))
     if not invocation.json:
         scheduler.show()

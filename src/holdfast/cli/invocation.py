@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import time
@@ -11,17 +10,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from holdfast.errors import NotAHomeError, UsageError
 
 if TYPE_CHECKING:
+    from holdfast.api.checkpoints import Checkpoints
+    from holdfast.api.home import Home
+    from holdfast.api.place import Place
     from holdfast.config import Settings
-    from holdfast.homes.holdfast import HoldfastHome
-    from holdfast.ports import Home
 
+DEFAULT_KIND = "holdfast"
 DEFAULT_HOME = ".holdfast"
-HomeT = TypeVar("HomeT", bound="Home")
 
 
 def quoted(path: Path) -> str:
@@ -37,7 +37,7 @@ class Invocation:
     home: Path | None = None
     json: bool = False
     debug: bool = False
-    _homes: list[Home] = field(default_factory=list)
+    _places: list[Place] = field(default_factory=list)
 
     @cached_property
     def now(self) -> float:
@@ -97,53 +97,85 @@ class Invocation:
 
     def settings(self, home: Path) -> Settings:
         """The settings of a home; raises `ConfigError` when anything in them is wrong."""
-        from holdfast import config
-        from holdfast.cli.output import note
+        return self.checked_place(home).settings
 
-        for warning in config.warnings(os.environ):
-            note(f"warning: {warning}")
-        return config.load(self.config_file(home), os.environ)
-
-    def config_file(self, home: Path | None = None) -> Path:
-        """Where the settings of a home are, or would be; by default those of the chosen one."""
-        from holdfast.homes.registry import config_file
-
-        return config_file(home or self.home_path)
+    def config_file(self) -> Path:
+        """Where the settings of the chosen home are, or would be."""
+        return self.place(self.home_path).config_file
 
     @cached_property
     def named_homes(self) -> Mapping[str, Path]:
         """Homes of other agents that the environment names, by kind."""
         from holdfast.homes.registry import kinds
 
-        named = {
-            kind.name: os.environ.get(kind.environment) for kind in kinds() if kind.environment
+        named = {kind.name: os.environ.get(kind.variable) for kind in kinds() if kind.variable}
+        return {
+            kind: Path(place).expanduser()
+            for kind, place in named.items()
+            if place and kind != DEFAULT_KIND
         }
-        return {name: Path(place).expanduser() for name, place in named.items() if place}
 
-    def open_home(self, path: Path | None = None) -> tuple[Home, Settings]:
-        """Open a home, by default the chosen one, with its settings."""
-        from holdfast.homes.options import HomeOptions
-        from holdfast.homes.registry import check_folder, open_home
+    def place(self, root: Path) -> Place:
+        """A folder as the place of a home. Nothing is read yet, and nothing made."""
+        from holdfast.api.place import Place
+
+        made = Place(root, clock=self.clock, command=self.command_line, environ=os.environ)
+        self._places.append(made)
+        return made
+
+    def open_place(self, path: Path | None = None) -> Place:
+        """The place of a home that is there, by default the chosen one. Its settings are whole."""
+        from holdfast.homes.registry import check_folder
 
         try:
             root = check_folder(path or self.home_path)
         except NotAHomeError as error:
             raise (self._suggest_other(error) if path is None else error) from None
-        settings = self.settings(root)
-        home = open_home(root, clock=self.clock, options=HomeOptions.of(settings))
-        return self.closing(home), settings
+        place = self.checked_place(root)
+        _ = place.home  # what is wrong is said before anything is done
+        return place
 
-    def closing(self, home: HomeT) -> HomeT:
-        """The same home, to be closed by `close`."""
-        self._homes.append(home)
-        return home
+    def checked_place(self, root: Path) -> Place:
+        """The same for a home that may be made yet: its settings are whole."""
+        place = self.place(root)
+        self.warn()
+        _ = place.settings
+        return place
+
+    def warn(self) -> None:
+        """Name what is wrong in the environment and does no harm."""
+        from holdfast import config
+        from holdfast.cli.output import note
+
+        for warning in config.warnings(os.environ):
+            note(f"warning: {warning}")
+
+    def open_home(self, path: Path | None = None) -> Home:
+        """Open a home, by default the chosen one."""
+        from holdfast.api.home import Home
+
+        return Home(self.open_place(path))
+
+    def create_home(self) -> Home:
+        """The chosen home as one of ours; it is made when there is none."""
+        from holdfast.api.home import Home
+        from holdfast.homes.registry import create_home
+
+        create_home(self.home_path)
+        place = self.checked_place(self.home_path)
+        place.create()
+        return Home(place)
+
+    def checkpoints(self) -> Checkpoints:
+        """The checkpoints of the chosen home, as seen from the current directory."""
+        from holdfast.api.checkpoints import Checkpoints
+
+        return Checkpoints(self.open_place(), here=here(), user_home=self.user_home)
 
     def close(self) -> None:
-        """Close every home that was opened. What was done is on the disk by now, so a home that
-        cannot be closed changes nothing."""
-        while self._homes:
-            with contextlib.suppress(Exception):
-                self._homes.pop().close()
+        """Close every home that was opened."""
+        while self._places:
+            self._places.pop().close()
 
     def _suggest_other(self, error: NotAHomeError) -> NotAHomeError:
         """Nobody named a home and the usual one is not there: another agent's may be meant."""
@@ -157,16 +189,10 @@ class Invocation:
                     return NotAHomeError(error.message, hint=hint)
         return error
 
-    def create_home(self) -> HoldfastHome:
-        """The chosen home as one of ours; it is made when there is none."""
-        from holdfast.homes.registry import create_home
 
-        create_home(self.home_path)
-        # Whatever is wrong in them is said before anything is made.
-        settings = self.settings(self.home_path)
-        from holdfast.homes.holdfast import HoldfastHome
-        from holdfast.homes.options import HomeOptions
-
-        options = HomeOptions.of(settings)
-        home = HoldfastHome(self.home_path.resolve(), clock=self.clock, options=options)
-        return self.closing(home)
+def here() -> Path | None:
+    """The current directory, if it is still there."""
+    try:
+        return Path.cwd().resolve()
+    except OSError:
+        return None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,18 +19,19 @@ from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageErro
 from holdfast.model.plan import Plan
 from holdfast.model.printable import one_line
 from holdfast.model.report import Report, Result
-from holdfast.ports import Home
+
+if TYPE_CHECKING:
+    from holdfast.api.plan import HomePlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalFlags:
-    """What the flags of a command that removes say, and how to name sources that it shows."""
+    """What the flags of a command that removes say."""
 
     dry_run: bool
     yes: bool
     plan_out: Path | None = None
     all_items: bool = False
-    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 def removal_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,21 +73,21 @@ def size_cap(option: str, text: str, size: int, *, instead: str) -> int:
     )
 
 
-def remove(invocation: Invocation, home: Home, plan: Plan, how: RemovalFlags) -> int:
+def remove(invocation: Invocation, planned: HomePlan, how: RemovalFlags) -> int:
     """Show, ask, apply, report. Returns the exit code."""
+    plan = planned.plan
+    _tell(planned)
     if not invocation.json:
         from holdfast.cli.show_plan import show_plan
 
-        show_plan(plan, all_items=how.all_items, sources=how.sources)
+        show_plan(plan, all_items=how.all_items, sources=planned.names)
     if how.plan_out is not None:
-        _save(invocation, plan, how.plan_out)
+        _save(invocation, planned, how.plan_out)
     if how.dry_run or how.plan_out is not None:
         _document(invocation, plan, None)
         return 0
-    from holdfast.services.apply import apply
-
     if not plan.steps:
-        apply(plan, home, clock=invocation.clock)  # settles what a killed run left, if one did
+        planned.apply()  # settles what a killed run left, if one did
         _document(invocation, plan, None)
         return 0
     declined = None if how.yes or not plan.removals else _ask(plan)
@@ -95,7 +96,7 @@ def remove(invocation: Invocation, home: Home, plan: Plan, how: RemovalFlags) ->
         print_error(declined, as_json=False)
         return declined.exit_code
     with progress(stoppable=True) as shown:
-        report = apply(plan, home, clock=invocation.clock, progress=shown)
+        report = planned.apply(progress=shown).report
     _document(invocation, plan, report)
     if not invocation.json:
         from holdfast.cli.output import say
@@ -154,10 +155,19 @@ def confirmed(question: str) -> bool:
                 click.echo("Please answer y or n.", err=True)
 
 
-def _save(invocation: Invocation, plan: Plan, path: Path) -> None:
-    from holdfast.stores.plan_file import save
+def _tell(planned: HomePlan) -> None:
+    """What the plan does not show: what could not be looked at, and sources that are not there."""
+    from holdfast.cli.output import note
 
-    save(plan, path)
+    for problem in planned.problems:
+        note(f"warning: {problem.path}: {problem.reason}")
+    for source, near in planned.unknown_sources.items():
+        also = f"; did you mean {near!r}?" if near else "."
+        note(f"note: nothing here comes from {source!r}{also}")
+
+
+def _save(invocation: Invocation, planned: HomePlan, path: Path) -> None:
+    planned.save(path)
     if not invocation.json:
         from holdfast.cli.output import say, suggest
 

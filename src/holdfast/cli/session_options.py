@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import click
 
 from holdfast.cli.invocation import Invocation
-from holdfast.errors import UnknownSessionError, UsageError
+from holdfast.errors import UsageError
 from holdfast.model.places import without_tilde
 from holdfast.model.session import SessionFilter
-
-if TYPE_CHECKING:
-    from holdfast.ports import SessionStore
 
 _COUNT = click.IntRange(min=0)
 _COST = click.FloatRange(min=0)
@@ -116,49 +112,3 @@ def _check_bounds(flags: dict[str, Any]) -> None:
             raise UsageError(
                 f"--min-{what} {low} and --max-{what} {high} leave nothing in between."
             )
-
-
-def tell_unknown_sources(sources: Sequence[str], known: Collection[str]) -> None:
-    """A source that nothing comes from is as a rule a typing error."""
-    from holdfast.cli.output import note
-
-    for source in sources:
-        if source not in known:
-            near = get_close_matches(source, known, n=1)
-            also = f"; did you mean {near[0]!r}?" if near else "."
-            note(f"note: nothing here comes from {source!r}{also}")
-
-
-def store_of(invocation: Invocation) -> SessionStore | None:
-    """The session store of the chosen home; None when it has none. Creates nothing."""
-    home, _ = invocation.open_home()
-    return home.session_store()
-
-
-def need_store(invocation: Invocation) -> SessionStore:
-    """The session store of the chosen home, for commands that name a session in it."""
-    store = store_of(invocation)
-    if store is None:
-        raise UsageError(
-            f"{invocation.home_path} has no session store yet.",
-            hint="An agent that embeds Holdfast makes one, or `holdfast sessions import`.",
-        )
-    return store
-
-
-def resolved(invocation: Invocation, store: SessionStore, prefix: str) -> str:
-    """The session of the store that this names. One that is in the archive or in the trash is not
-    unknown: the error says where it is and how it comes back."""
-    try:
-        return store.resolve(prefix)
-    except UnknownSessionError:
-        from holdfast.services.whereabouts import whereabouts
-
-        home, _ = invocation.open_home()
-        found = whereabouts(home, prefix)
-        if found is None:
-            raise
-        raise UnknownSessionError(
-            f"Session {found.session} is {found.place}.",
-            hint=f"Bring it back: holdfast {invocation.home_flag}{found.command}",
-        ) from None

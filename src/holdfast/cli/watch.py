@@ -16,7 +16,7 @@ from holdfast.cli.log_lines import log_to_stderr
 from holdfast.cli.output import print_json, when
 from holdfast.cli.show_maintenance import summary
 from holdfast.errors import HoldfastError
-from holdfast.homes.maintenance import ConfigWatch, maintain_opened
+from holdfast.homes.maintenance import ConfigWatch
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.policy.schedule import next_run
 from holdfast.services.maintain import failed
@@ -62,7 +62,7 @@ class _Stop:
 
 def watch(invocation: Invocation, *, force: bool) -> int:
     """Run whenever it is due, until a signal comes. Only one at a time may watch a home."""
-    home, _ = invocation.open_home()  # whatever is wrong now is told now
+    home = invocation.open_place().home  # whatever is wrong now is told now
     gate = FileMaintenanceGate(home.state)
     watched = ConfigWatch(home.root)
     runs = failures = 0
@@ -90,11 +90,11 @@ def _once(invocation: Invocation, stop: _Stop, *, force: bool) -> MaintenanceRes
     """One run, with the settings as they are now. One that fails does not end the watch."""
     started_at = invocation.clock()
     try:
-        home, settings = invocation.open_home()
+        home = invocation.open_home()
     except (HoldfastError, OSError) as error:
         root = str(invocation.home_path)
         return failed(root, started_at, invocation.clock, error)
-    result = maintain_opened(home, settings, clock=invocation.clock, force=force, progress=stop)
+    result = home.maintain(force=force, progress=stop)
     invocation.close()  # or each run would leave one more home open
     return result
 

@@ -1,1 +1,1 @@
-"""What an agent embeds around its loop: budgets, a circuit breaker, a look for fixation."""
+"""What an agent puts around its loop: budgets, a circuit breaker, and a check for fixation."""

@@ -1,6 +1,6 @@
-"""The same guard for asyncio: what asks the store runs in a thread, off the loop.
+"""The guard for asyncio: calls that need the store run in a thread.
 
-A task that is cancelled while its call is being let through leaves nothing reserved behind.
+A task that is cancelled while it waits for permission to call leaves no reservation behind.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AsyncCall:
     async def used(
         self, tokens: Tokens | None = None, *, cost: float | None = None, model: str | None = None
     ) -> None:
-        """As `Call.used`; carried out even if the task is cancelled meanwhile."""
+        """As `Call.used`. It completes even if the task is cancelled meanwhile."""
         await asyncio.to_thread(self._call.used, tokens, cost=cost, model=model)
 
     async def __aexit__(
@@ -60,7 +60,7 @@ class AsyncGuard:
         return AsyncCall(self.guard.call(tokens=tokens, cost=cost))
 
     def tool_result(self, tool: str, arguments: object = None, *, failed: bool) -> Advice:
-        """Nothing is awaited: it only counts."""
+        """Not awaited: it only counts."""
         return self.guard.tool_result(tool, arguments, failed=failed)
 
     async def measures(self) -> Sequence[Measure]:

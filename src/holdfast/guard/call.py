@@ -1,4 +1,4 @@
-"""One call of the model, from before it is made to what it used."""
+"""One call of the model, from the request for permission to its usage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger("holdfast")
 
 
 class Call:
-    """A call that is let through when its block is entered, and over when that is left."""
+    """A call that is permitted when its block is entered, and over when the block is left."""
 
     def __init__(self, guard: Guard, estimate: Estimate) -> None:
         self._guard = guard
@@ -38,11 +38,11 @@ class Call:
     def used(
         self, tokens: Tokens | None = None, *, cost: float | None = None, model: str | None = None
     ) -> None:
-        """Book what the call used, at once and for good, in the session's totals and the ledger.
+        """Book what the call used, in the session's totals and the ledger. It is durable on return.
 
-        For what no message carries: tokens of a message are counted when that is stored. Without
-        a `cost` the price of the model holds, if there is one. More can be booked later; the
-        first time ends the reservation.
+        This is for usage that is part of no message: the tokens of a message are counted when the
+        message is stored. Without a `cost` the price of the model applies, if there is one. You can
+        book more later; the first booking ends the reservation.
         """
         if not self._entered:
             raise UsageError("This call was not let through: nothing can have been used.")
@@ -70,5 +70,5 @@ class Call:
         except HoldfastError as failure:
             if error is None:
                 raise
-            _log.error("a call could not be given up: %s", failure.message)  # the other says more
+            _log.error("a call could not be given up: %s", failure.message)  # `error` says more
         self._reservation = None

@@ -1,8 +1,8 @@
 """One object around the loop of an agent, for one session.
 
-Whether a call may be made is decided, and written down, in one transaction of the store: of two
-threads or two processes one is first, and the other sees what the first was allowed. What is never
-left to memory cannot be begun again by a restart.
+Whether a call is permitted is decided and recorded in one transaction of the store. So of two
+threads or processes one is first, and the other sees what the first was permitted. Nothing is kept
+only in memory, so a restart cannot reset a budget.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from holdfast.policy.spending import Measure, warnings
 from holdfast.policy.work import ticked
 from holdfast.ports import Clock, GuardBook, Processes
 
-#: Longer than any call. Only for those of another machine or container, of which nobody here can
-#: say whether they live.
+#: Longer than any call. Only for processes on another machine or in another container, where we
+#: cannot tell whether they are alive.
 _FOREIGN_SECONDS = 60 * MINUTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardRules:
-    """What a guard holds a session to. `own` are limits of this one session, in place of those
-    that its source has."""
+    """The budgets that a guard enforces. `own` are the limits of this session, which replace those
+    of its source."""
 
     options: GuardOptions
     prices: Prices
@@ -55,7 +55,7 @@ class GuardRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decided:
-    """What became of a call: its reservation, or why it was refused."""
+    """The decision about a call: its reservation, or why it was refused."""
 
     reservation: int = 0
     refusal: HoldfastError | None = None
@@ -94,24 +94,25 @@ class Guard:
     def call(self, *, tokens: Tokens | None = None, cost: float = 0.0) -> Call:
         """One call of the model, or one turn of the loop: `with guard.call() as call:`.
 
-        Entering raises `BudgetExceededError` when the call would pass a budget; the session has
-        ended then. `tokens` and `cost` are what it may use at most, where that is known: they
-        count against the budgets until it is over.
+        Entering the block raises `BudgetExceededError` when the call would exceed a budget; the
+        session has ended then. `tokens` and `cost` are the most that the call may use, if you know
+        that: they count against the budgets until the call is over.
         """
         estimate = Estimate(tokens=checked_tokens(tokens), cost=checked_cost(cost))
         return Call(self, estimate)
 
     def measures(self) -> Sequence[Measure]:
-        """How the session stands to each of its budgets that is set. Changes nothing."""
+        """How much of each of its budgets the session has used. Changes nothing."""
         now = self._clock()
         standing = self._seen(now)
         return self._measured(self._ticked(standing))
 
     def tool_result(self, tool: str, arguments: object = None, *, failed: bool) -> Advice:
-        """To be told of every tool call when it is over, in whatever order they end.
+        """Report every tool call when it is over, in any order.
 
-        The advice of the breaker and of the look for fixation, whichever is stronger: `text` is
-        for the model, `level` for you. A success ends a row of errors, another tool a fixation.
+        Returns the advice of the breaker or of the check for fixation, whichever is stronger:
+        `text` is for the model, `level` for you. A success ends a run of errors, another tool ends
+        a fixation.
         """
         arguments_seen = fingerprint(arguments)
         options = self._rules.options
@@ -126,7 +127,7 @@ class Guard:
     # --- For `Call` -------------------------------------------------------------------------------
 
     def begin(self, estimate: Estimate) -> int:
-        """Reserve a call, or refuse it; the number of its reservation."""
+        """Reserve a call or refuse it. Returns the number of the reservation."""
         now = self._clock()
         with self._book.transaction():
             decided = self._decide(estimate, now)
@@ -138,8 +139,8 @@ class Guard:
         return decided.reservation
 
     def settle(self, reservation: int | None, usage: Usage | None, model: str | None) -> None:
-        """End a call and book what it used. What was used is booked in an ended session too: it
-        was let through while that was open, and was paid for."""
+        """End a call and book what it used, even if the session has ended meanwhile: the call was
+        permitted before, and was paid for."""
         now = self._clock()
         with self._book.transaction():
             standing = self._ticked(self._swept(self._seen(now), now))
@@ -179,7 +180,7 @@ class Guard:
         return self._book.standing(self.session_id, today=now if self._bounds_days else None)
 
     def _swept(self, standing: Standing, now: float) -> Standing:
-        """Without the calls of processes that are gone: those must not count for ever."""
+        """The standing without the calls of dead processes, which must not count for ever."""
         dead = [each.number for each in standing.in_flight if self._is_over(each, now)]
         if not dead:
             return standing
@@ -192,7 +193,7 @@ class Guard:
         if reservation.holder == here:
             return False
         if not here.host or reservation.holder.host != here.host:
-            # From a clock that was set back since, or never agreed with ours, it is over too.
+            # Also over if its time is in the future: that clock was set back, or differs from ours.
             return abs(now - reservation.made_at) > _FOREIGN_SECONDS
         return self._processes.is_dead(reservation.holder)
 
@@ -222,7 +223,7 @@ class Guard:
         *,
         passed: Measure | None = None,
     ) -> Sequence[Alert]:
-        """What to tell, and that it was told; keeps what is remembered."""
+        """The alerts to send now. Records that they were sent, and the work of the session."""
         daily = [each for each in found if each.is_daily]
         own = [each for each in found if not each.is_daily]
         of_session = warnings(self.session_id, own, standing.work.warned, passed=passed)
@@ -232,13 +233,13 @@ class Guard:
         told = self._book.warned_on(now)
         of_day = warnings(self.session_id, daily, told, passed=passed)
         fresh = [key for key in of_day.told if key not in told]
-        if fresh:  # those of other sources stay: they are not measured here
+        if fresh:  # keep the warnings of other sources, which are not measured here
             self._book.warn_on(now, [*told, *fresh])
         return (*of_session.alerts, *of_day.alerts)
 
     def _priced(self, usage: Usage, usual: str, model: str) -> Usage:
-        """A session's tokens without a cost have the price of its model. Those of another model
-        get theirs now, where it is known."""
+        """Tokens of the session's own model get their price when sums are made. Tokens of another
+        model get theirs now, if it is known."""
         if usage.unpriced == Tokens() or model == usual:
             return usage
         cost = self._rules.prices.cost_of(model or None, usage.unpriced)

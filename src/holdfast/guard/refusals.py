@@ -1,4 +1,4 @@
-"""Why a call was not made, in words."""
+"""The errors for calls that are refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.policy.spending import Measure
 
 
 def passed(standing: Standing, measure: Measure) -> BudgetExceededError:
-    """The call would pass a budget, and the session ends with that."""
+    """The call would exceed a budget, which ends the session."""
     name = standing.session.id
     used = (measure.used or 0) + measure.in_flight
     flying = f", {_amount(measure.in_flight)} of that in flight" if measure.in_flight else ""
@@ -31,7 +31,7 @@ def passed(standing: Standing, measure: Measure) -> BudgetExceededError:
 
 
 def ended(standing: Standing, found: Sequence[Measure]) -> HoldfastError:
-    """The session had ended before, for a budget or for anything else."""
+    """The session had ended before, because of a budget or for another reason."""
     session = standing.session
     message = f"Session {session.id} has ended ({session.end_reason}); the call was not made."
     budget = spending.ended_by(session.end_reason)

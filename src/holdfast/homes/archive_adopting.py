@@ -31,11 +31,11 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Session, SessionFilter
 from holdfast.ports import Clock
-from holdfast.services.exchange.importing import import_sessions
+from holdfast.services.exchange.session_import import import_sessions
+from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.codec import CORRUPT
-from holdfast.stores.archive.folder import SessionArchive
-from holdfast.stores.files import check_regular, open_regular
+from holdfast.stores.files import check_regular, open_regular, sync_dir
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -53,8 +53,12 @@ class Adopter:
         rows: Callable[[], Rows | None],
         packer: Packer,
         clock: Clock,
+        local: Path | None,
     ) -> None:
+        """`local` is the folder of the archive; None when another store of blobs holds it, where
+        no earlier version left anything."""
         self._archive = archive
+        self._local = local
         self._rows = rows
         self._packer = packer
         self._clock = clock
@@ -62,7 +66,7 @@ class Adopter:
     def adopt(self) -> int:
         """How many files were taken in. One that cannot be read stays, and costs no other."""
         done = 0
-        for path in leftovers(self._archive):
+        for path in leftovers(self._archive, self._local):
             with contextlib.suppress(HoldfastError, OSError, *CORRUPT, *UNREADABLE):
                 self._adopt(path)
                 done += 1
@@ -77,10 +81,9 @@ class Adopter:
             made = list(self._replaced(path, operation, known))
         else:
             made = list(self._file(path, operation, known))
-        self._archive.sync()
         self._archive.catalogue.add(made)
         path.unlink()
-        self._archive.sync()
+        sync_dir(path.parent)
 
     def _file(self, path: Path, operation: str, known: set[str]) -> Iterator[ArchivedSession]:
         name = _original(path.name)
@@ -108,7 +111,7 @@ class Adopter:
 
     def _replaced(self, path: Path, operation: str, known: set[str]) -> Iterator[ArchivedSession]:
         """By way of a store of their own, which knows their totals."""
-        with _scratch(self._archive.path / _SCRATCH) as store:
+        with _scratch(path.with_name(_SCRATCH)) as store:
             with os.fdopen(open_regular(path), "rb") as lines:
                 importing = SqliteImport(store, count_usage=False)
                 report = import_sessions(importing, lines, replace=False, now=self._clock())
@@ -134,10 +137,10 @@ class Adopter:
         return Removal(operation=operation, number=number, item=item)
 
 
-def leftovers(archive: SessionArchive) -> Sequence[Path]:
+def leftovers(archive: SessionArchive, local: Path | None) -> Sequence[Path]:
     """Files of earlier versions. A name that no version gave is somebody else's."""
     try:
-        found = sorted(archive.path.iterdir()) if archive.check() else []
+        found = sorted(local.iterdir()) if local is not None and archive.check() else []
     except (HoldfastError, OSError):
         return ()
     return [path for path in found if _is_ours(path.name) and stat.S_ISREG(path.lstat().st_mode)]

@@ -24,8 +24,8 @@ from holdfast.model.report import Outcome, Result
 from holdfast.spine.keeper import Keeper, one_by_one
 from holdfast.spine.outcomes import BUNDLE_MISSING, CHANGED_MEANWHILE, NOT_REACHED
 from holdfast.stores.archive import bundle
+from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.beside import Beside
-from holdfast.stores.archive.folder import SessionArchive
 from holdfast.stores.files import version_of
 from holdfast.stores.trash_folder import TrashFolder
 
@@ -85,13 +85,12 @@ class PutFilesAway:
         sources = self._files.of([name]).get(name, ())
         if not sources:
             return Result.SKIPPED, "it has no files"
-        going = [self._loose_one(removal, each.name, version_of(each.status)) for each in sources]
+        going = [self._loose_one(removal, each.name, each.version) for each in sources]
         self._archive.make()
         try:
             made = self._packer.files(removal, session, sources)
         except bundle.ChangedError:
             return Result.SKIPPED, CHANGED_MEANWHILE
-        self._archive.sync()
         self._archive.catalogue.add([made])
         done = self._loose.do(going)
         freed[name] = sum(each.bytes_freed for each in done)
@@ -121,7 +120,7 @@ class PutFilesAway:
     # --- After a kill -----------------------------------------------------------------------------
 
     def _settle(self, removal: Removal) -> Ended:
-        self._archive.forget_unfinished(removal)
+        self._archive.clear_unfinished()
         entry = self._entries().get((removal.item.id, removal.operation))
         if entry is None:
             return Result.SKIPPED, NOT_REACHED
@@ -204,7 +203,7 @@ class Restore:
         return outcomes
 
     def _bring_back(self, removal: Removal) -> Ended:
-        if self._archive.check() and self._archive.status(removal.item.id) is not None:
+        if self._archive.check() and self._archive.find(removal.item.id) is not None:
             return self._returner.bring_back(removal.item.id)
         rows = self._rows()
         if rows is not None and removal.item.session in rows.read([removal.item.session]):

@@ -19,7 +19,7 @@ from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside, PackedFile
 from holdfast.stores.archive.bundle import ChangedError, SourceFile
 from holdfast.stores.archive.codec import Codec
-from holdfast.stores.files import PRIVATE_FILE, make_private_dir, open_dir
+from holdfast.stores.files import PRIVATE_FILE, make_private_dir, open_dir, version_of
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -113,7 +113,13 @@ class SessionFolder:
             return None  # vanished while we looked
         if link is None and not stat.S_ISREG(status.st_mode):
             return None
-        return SourceFile(name=name, status=status, open=lambda: self._open(name), link=link)
+        return SourceFile(
+            name=name,
+            status=status,
+            open=lambda: self._open(name),
+            link=link,
+            version=version_of(status),
+        )
 
     def _open(self, name: str) -> IO[bytes]:
         with open_dir(self._folder) as folder:

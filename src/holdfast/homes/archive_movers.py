@@ -26,7 +26,7 @@ from holdfast.spine.outcomes import (
     NO_SESSION_STORE,
 )
 from holdfast.stores.archive import bundle
-from holdfast.stores.archive.folder import SessionArchive
+from holdfast.stores.archive.archive import SessionArchive
 
 NO_ROOM = "no room left in the archive; it stays in the store"
 WAY_OUT = (
@@ -83,7 +83,6 @@ class ArchiveMover:
         try:
             self._archive.make()
             moved = self._packed(rows, batch, packed)
-            self._archive.sync()
             self._archive.catalogue.add(packed)
         except (HoldfastError, OSError) as error:
             self._archive.drop([made.file for made in packed], batch[0].operation)
@@ -194,8 +193,7 @@ class ArchiveMover:
         begun; None when the disk of the archive is not mounted."""
         try:
             entries = self._entries()
-            for each in batch:
-                self._archive.forget_unfinished(each)
+            self._archive.clear_unfinished()
             self._archive.heal()
         except StorageError:
             return None
@@ -246,13 +244,10 @@ class BundleMover:
         return seen
 
     def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """A rename keeps the copy."""
-        return [Moved()] * len(batch)
+        return one_by_one(batch, self._copy, failed)
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        return one_by_one(
-            batch, lambda each: Moved(copied=True, bytes=self._archive.to_trash(each)), failed
-        )
+        return one_by_one(batch, self._drop, failed)
 
     def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         same = {each.sha256 for each in self._archive.look().entries}
@@ -275,13 +270,27 @@ class BundleMover:
             return Presence(here=False, bytes=removal.item.bytes)
         return Presence(here=True, changed=entry.sha256 != version)
 
+    def _copy(self, removal: Removal) -> Moved:
+        self._archive.copy_to_trash(removal)
+        return Moved(copied=True)
+
+    def _drop(self, removal: Removal) -> Moved:
+        try:
+            self._archive.drop([removal.item.id], removal.operation, forget=False)
+        except (HoldfastError, OSError):
+            with contextlib.suppress(HoldfastError, OSError):
+                if self._archive.find(removal.item.id) is not None:
+                    self._archive.empty(removal)  # it stays, so it needs no copy
+            raise
+        return Moved(copied=True, bytes=self._archive.in_trash(removal) or 0)
+
     def _put_back(self, removal: Removal, same: Collection[str]) -> Moved:
         if removal.item.version in same:
             return Moved(copied=True)
         try:
             file = self._archive.from_trash(removal)
         except DamageError as error:
-            where = self._archive.trash.path(removal)
+            where = self._archive.place_in_trash(removal)
             return damaged(f"its copy was changed, {error.message}: {where}")
         return Moved(reason="" if file == removal.item.id else f"as {file}")
 

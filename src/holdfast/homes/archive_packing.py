@@ -11,14 +11,14 @@ from holdfast.model.archived import ArchivedSession, Holds
 from holdfast.model.operation import Removal
 from holdfast.model.session import Message, Session
 from holdfast.ports import Clock
-from holdfast.services.exchange.jsonl import session_line
-from holdfast.services.exchange.raw_lines import LONGEST, ByteLines, raw_lines
-from holdfast.services.exchange.reading import read_session
+from holdfast.services.exchange.json_lines import LONGEST, ByteLines, raw_lines
+from holdfast.services.exchange.line_reader import read_session
+from holdfast.services.exchange.session_line import session_line
 from holdfast.stores.archive import bundle
+from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.beside import Beside, PackedFile
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.codec import Codec
-from holdfast.stores.archive.folder import SessionArchive
 
 
 class Packer:
@@ -64,7 +64,7 @@ class Packer:
                 line=session_line(session, counted),
                 files=files,
                 describe=describe,
-                spool_in=self._archive.path,
+                spool=self._archive.spool,
                 longest_line=LONGEST,
             )
 
@@ -99,11 +99,11 @@ class Packer:
                 line=None,
                 files=files,
                 describe=describe,
-                spool_in=self._archive.path,
+                spool=self._archive.spool,
                 longest_line=LONGEST,
             )
 
-        return self._archive.put(removal, self._codec, write, lambda _: None)
+        return self._archive.put(removal, self._codec, write, lambda _: None, holds=Holds.FILES)
 
 
 def _check_return(line: ByteLines, session: Session) -> None:

@@ -20,11 +20,10 @@ from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter, SessionOrder
 from holdfast.policy.prices import Prices
 from holdfast.policy.session_match import matches
-from holdfast.services.exchange.raw_lines import raw_lines
-from holdfast.services.exchange.reading import read_messages
+from holdfast.services.exchange.json_lines import raw_lines
+from holdfast.services.exchange.line_reader import read_messages
 from holdfast.stores.archive import bundle
-from holdfast.stores.archive.folder import SessionArchive
-from holdfast.stores.files import allocated_bytes
+from holdfast.stores.archive.archive import SessionArchive
 
 _LEFT = (
     "left by an earlier version; maintenance takes it into the archive, "
@@ -40,9 +39,13 @@ class ArchiveReader:
         archive: SessionArchive,
         rows: Callable[[], Rows | None],
         check: Callable[[str], str] = check_id,
+        *,
+        local: Path | None = None,
     ) -> None:
-        """`check` is for the ids of this home's agent."""
+        """`check` is for the ids of this home's agent. `local` is the folder of the archive; None
+        when another store of blobs holds it."""
         self._archive = archive
+        self._local = local
         self._rows = rows
         self._check_id = check
 
@@ -82,7 +85,7 @@ class ArchiveReader:
 
     def leftovers(self) -> Sequence[Path]:
         """Files of earlier versions that are not in the catalogue yet."""
-        return leftovers(self._archive)
+        return leftovers(self._archive, self._local)
 
     def resolve(self, prefix: str) -> str:
         """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
@@ -123,16 +126,15 @@ class ArchiveReader:
 
     def items(self) -> Sequence[Item]:
         """The bundles as items of a plan."""
-        found = []
-        for each in self._archive.look().entries:
-            status = self._archive.status(each.file)
-            if status is not None:
-                found.append(each.as_item(allocated_bytes(status)))
-        return found
+        entries = self._archive.look().entries
+        sizes = self._archive.sizes() if entries else {}
+        return [each.as_item(sizes[each.file]) for each in entries if each.file in sizes]
 
     def other_bytes(self, trash_bytes: int) -> int:
         """What the folder holds beside bundles and the trash that operations know."""
-        whole = bytes_below(self._archive.path, (), [])
+        if self._local is None:
+            return 0  # an object store holds nothing else
+        whole = bytes_below(self._local, (), [])
         return max(0, whole - trash_bytes - sum(item.bytes for item in self.items()))
 
     def _messages(self, archived: ArchivedSession) -> Iterator[Message]:

@@ -12,12 +12,12 @@ from holdfast.homes.artifact_scan import FOLDER
 from holdfast.model.archived import Holds
 from holdfast.model.report import Result
 from holdfast.model.session import Message, Session
-from holdfast.services.exchange.raw_lines import raw_lines
-from holdfast.services.exchange.reading import read_messages
+from holdfast.services.exchange.json_lines import raw_lines
+from holdfast.services.exchange.line_reader import read_messages
 from holdfast.spine.outcomes import NO_SESSION_STORE
 from holdfast.stores.archive import bundle
+from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.beside import Beside, NewerBundleError
-from holdfast.stores.archive.folder import SessionArchive
 
 TAKEN = (
     "a session with this id is in the store; the archived one stays in the archive. "

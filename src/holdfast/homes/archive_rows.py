@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from sqlite3 import Error as SqliteError
 from typing import Protocol
 
 from holdfast.errors import DamageError, HoldfastError, UsageError
-from holdfast.homes.session_engine import SessionEngine, SqliteEngine, obstacle, runs
+from holdfast.homes.session_mover import obstacle, runs
 from holdfast.model.operation import Removal
 from holdfast.model.report import Result
-from holdfast.model.session import Message, Session, SessionFilter
-from holdfast.ports import Clock
-from holdfast.services.exchange.fields import AWAITED_PARENT
-from holdfast.services.exchange.importing import import_sessions
-from holdfast.services.exchange.raw_lines import ByteLines
+from holdfast.model.session import AWAITED_PARENT, Message, Session, SessionFilter
+from holdfast.model.stored import Found
+from holdfast.ports import Clock, SessionEngine
+from holdfast.services.exchange.json_lines import ByteLines
+from holdfast.services.exchange.session_import import import_sessions
 from holdfast.stores.archive.beside import Beside
-from holdfast.stores.sqlite.moves import Found, key_stays
+from holdfast.stores.sqlite.moves import SqliteEngine, key_stays
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -65,26 +64,24 @@ class RowsOut:
         for run in runs(removals, self._look(removals)):
             try:
                 ended |= self._remove(run)
-            except (SqliteError, HoldfastError) as error:  # the transaction did not happen
-                reason = error.message if isinstance(error, HoldfastError) else str(error)
-                ended |= {each.item.id: (Result.FAILED, reason) for each in run}
+            except HoldfastError as error:  # the transaction did not happen
+                ended |= {each.item.id: (Result.FAILED, error.message) for each in run}
             self._engine.rest()
         return ended
 
     def _remove(self, run: Sequence[Removal]) -> Mapping[str, Ended]:
-        with self._engine.database.write() as db:
+        with self._engine.transaction():
             found = self._look(run)
             obstacles = {each.item.id: obstacle(each, found) for each in run}
             going = [name for name, why in obstacles.items() if why is None]
-            self._engine.delete(db, [found[name].number for name in going])
+            self._engine.delete([found[name] for name in going])
         return {
             name: (Result.REMOVED, "") if why is None else (Result.SKIPPED, why)
             for name, why in obstacles.items()
         }
 
     def _look(self, removals: Sequence[Removal]) -> Mapping[str, Found]:
-        with self._engine.database.read() as db:
-            return self._engine.look(db, [each.item.id for each in removals])
+        return self._engine.look([each.item.id for each in removals])
 
 
 class StoreRows(RowsOut):

@@ -10,7 +10,7 @@ from typing import IO
 
 from holdfast.errors import UsageError
 from holdfast.model.session import Message
-from holdfast.services.exchange.reading import read_message
+from holdfast.services.exchange.line_reader import read_message
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.codec import Codec
 

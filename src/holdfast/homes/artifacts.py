@@ -22,8 +22,8 @@ from holdfast.homes.artifact_names import ArtifactName
 from holdfast.homes.artifact_scan import FOLDER, Life, in_use, signs_of_life
 from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
-from holdfast.model.plan import PlanItem
 from holdfast.ports import Clock
+from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN, copy_changed
 from holdfast.stores.files import (
     allocated_bytes,
@@ -75,7 +75,7 @@ class _Places:
         return None if self.trash_or_none is None else _lstat(self.copy, self.trash)
 
 
-class ArtifactMover:
+class ArtifactMover(OneStepMover):
     """Moves transcripts and request dumps."""
 
     def __init__(self, root: Path, trash: TrashFolder, clock: Clock, life: Life) -> None:
@@ -84,18 +84,11 @@ class ArtifactMover:
         self._clock = clock
         self._life = life
 
-    def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Files need nothing."""
-
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
         # By the names of the files: what a saved plan says of their sessions may be anything.
         names = (self._life.parse(each.item.id.rpartition("/")[2]) for each in batch)
         owners = self._life.owners(sorted({parsed.session for parsed in names if parsed}))
         return self._each(batch, lambda places: self._look(owners, places), unseen, looking=True)
-
-    def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """A rename keeps the copy."""
-        return [Moved()] * len(batch)
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         return self._each(batch, self._drop, failed, create_trash=True)

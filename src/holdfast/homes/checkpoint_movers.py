@@ -17,7 +17,7 @@ from holdfast.errors import GitFailedError, UsageError
 from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
-from holdfast.spine.keeper import one_by_one
+from holdfast.spine.keeper import OneStepMover, one_by_one
 from holdfast.spine.outcomes import (
     ALREADY_GONE,
     CHANGED,
@@ -81,14 +81,11 @@ class _Refs:
         return (removal.operation, removal.number) in self.trash
 
 
-class CheckpointMover:
+class CheckpointMover(OneStepMover):
     """Moves checkpoints of a store into the trash and back."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-
-    def prepare(self, items: Sequence[PlanItem]) -> None:
-        """References need nothing."""
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
         if not self._layout.exists():
@@ -96,10 +93,6 @@ class CheckpointMover:
         with used(self._layout):
             refs = _Refs.look(self._layout)
             return [self._seen(refs, each) for each in batch]
-
-    def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """The transaction that drops a reference makes the copy."""
-        return [Moved()] * len(batch)
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         return self._in_one_step(batch, self._drop)
@@ -193,7 +186,7 @@ def _by_checkpoint(refs: Iterable[Ref]) -> Mapping[str, Sequence[Ref]]:
     return found
 
 
-class LegacyMover:
+class LegacyMover(OneStepMover):
     """Moves folders `legacy-<timestamp>` of a checkpoint folder, and single older repositories: one
     rename into the trash, and one back. `protects` says why one must stay."""
 
@@ -207,15 +200,8 @@ class LegacyMover:
         self._trash = trash
         self._protects = protects
 
-    def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Folders need nothing."""
-
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
         return one_by_one(batch, self._look, unseen)
-
-    def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """A rename keeps the copy."""
-        return [Moved()] * len(batch)
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         return one_by_one(batch, self._drop, failed)

@@ -1,15 +1,16 @@
-"""Looking a home over, and mending what can be mended: permissions, store, log, trash."""
+"""The check-up of a home (permissions, store, archive, checkpoints, log, trash) and its repair."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
-from holdfast.homes import checkpoints, permissions
+from holdfast.homes import checkpoints
 from holdfast.homes.session_mover import bundles
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
@@ -19,6 +20,7 @@ from holdfast.model.units import format_count
 from holdfast.ports import Archive, OperationLog, Progress
 from holdfast.stores.checkpoints import creation, repository
 from holdfast.stores.checkpoints.repository import Layout
+from holdfast.stores.files import OTHERS
 from holdfast.stores.sqlite import checkup as store_checkup
 from holdfast.stores.sqlite import repair as store_repair
 from holdfast.stores.sqlite.bundle import BundleFolder
@@ -26,6 +28,9 @@ from holdfast.stores.trash_folder import TrashFolder
 
 UNFINISHED = "operations"
 _CHECKPOINTS = "checkpoint store"
+_PERMISSIONS = "permissions"
+#: The folders of a home that nobody but its owner may read: what agents said is private.
+_PRIVATE = ("sessions", "archive", "operations", "trash", "checkpoints")
 _IN_TRASH_BY_NAME = (TRANSCRIPT, REQUEST_DUMP)
 
 
@@ -66,14 +71,14 @@ class HomeCheckup:
     ) -> Iterator[Repair]:
         """Mend what these findings say can be; the caller has the home's lock."""
         wanted = {finding.check for finding in findings if finding.repairable}
-        if "permissions" in wanted:
+        if _PERMISSIONS in wanted:
             yield self._tighten()
         yield from self._mend_store(wanted, now, progress)
         if _CHECKPOINTS in wanted:
             yield Repair(steps=(creation.mend(self._checkpoints),))
 
     def _look_at_permissions(self) -> Finding:
-        return permissions.check(self._root, self._database)
+        return _check_permissions(self._root, self._database)
 
     def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
         yield from store_checkup.check(self._root / self._database, progress)
@@ -104,7 +109,7 @@ class HomeCheckup:
         )
 
     def _tighten(self) -> Repair:
-        changed, refused = permissions.tighten(self._root, self._database)
+        changed, refused = _tighten(self._root, self._database)
         steps = [f"made {format_count(changed, 'file or folder', 'files and folders')} private"]
         if refused:
             steps.append(f"could not change {format_count(len(refused), 'other')}: {refused[0]}")
@@ -215,3 +220,68 @@ def _unfinished(view: LogView) -> Finding:
 
 def _damage(check: str, message: str, advice: str = "") -> Finding:
     return Finding(check=check, severity=Severity.DAMAGE, message=message, advice=advice)
+
+
+def _check_permissions(root: Path, database: str) -> Finding:
+    """Whether anybody but the owner can read or enter a part of a home."""
+    open_to_others = [path for path, mode in _entries(root, database) if mode & OTHERS]
+    if not open_to_others:
+        return Finding(check=_PERMISSIONS)
+    others = format_count(len(open_to_others), "file or folder", "files and folders")
+    first = open_to_others[0]
+    shown = str(first) if first == root else str(first.relative_to(root))
+    return Finding(
+        check=_PERMISSIONS,
+        severity=Severity.WARNING,
+        message=f"{others} can be read by other users of this machine, first {shown}",
+        advice="`holdfast doctor --repair` takes that right away from them.",
+        repairable=True,
+    )
+
+
+def is_private(folder: Path) -> bool:
+    """Whether nobody but its owner can look into a folder. A missing folder is private."""
+    return not any(mode & OTHERS for _, mode in _entry(folder))
+
+
+def _tighten(root: Path, database: str) -> tuple[int, list[str]]:
+    """Take every right from everybody but the owner. Returns how many were changed, and what could
+    not be.
+
+    The home itself comes first: from then on nobody else can put a link in the place of a file.
+    """
+    changed = 0
+    refused = []
+    for path, mode in _entries(root, database):
+        if mode & OTHERS:
+            try:
+                path.chmod(mode & ~OTHERS)
+            except OSError as error:
+                refused.append(f"{path}: {error.strerror}")
+            else:
+                changed += 1
+    return changed, refused
+
+
+def _entries(root: Path, database: str) -> Iterator[tuple[Path, int]]:
+    """What is private in a home, from the top down, with its mode. Links are not followed: they
+    have no rights of their own, and what they lead to may belong to somebody else."""
+    yield from _entry(root)
+    for path in sorted(root.glob(f"{database}*")):
+        yield from _entry(path)
+    for name in _PRIVATE:
+        if not (root / name).is_symlink():
+            for folder, folders, files in os.walk(root / name):
+                yield from _entry(Path(folder))
+                folders.sort()
+                for file in sorted(files):
+                    yield from _entry(Path(folder, file))
+
+
+def _entry(path: Path) -> Iterator[tuple[Path, int]]:
+    try:
+        status = path.lstat()
+    except OSError:
+        return  # it was removed meanwhile
+    if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
+        yield path, stat.S_IMODE(status.st_mode)

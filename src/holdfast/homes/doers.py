@@ -18,7 +18,6 @@ from holdfast.homes.artifacts import ArtifactMover
 from holdfast.homes.checkpoint_doers import RollBack
 from holdfast.homes.options import ArchiveOptions
 from holdfast.homes.session_doers import EndAbandoned, SessionSpace
-from holdfast.homes.session_engine import Engines
 from holdfast.homes.session_mover import SessionMover, bundles
 from holdfast.model.ids import check_id
 from holdfast.model.item import (
@@ -31,7 +30,7 @@ from holdfast.model.item import (
     TRASH,
 )
 from holdfast.model.plan import Action
-from holdfast.ports import CheckpointStore, Clock, Doer, OperationLog, Space
+from holdfast.ports import CheckpointStore, Clock, Doer, OperationLog, SessionEngines, Space
 from holdfast.spine.doers import EmptyTrash, Reclaim
 from holdfast.spine.keeper import Keeper
 from holdfast.stores.trash_folder import TrashFolder
@@ -49,7 +48,7 @@ class HomeParts:
     log: OperationLog
     trash: TrashFolder
     database: str
-    engine: Engines
+    engine: SessionEngines
     rows: Callable[[], Rows | None]
     life: Life
     files: SessionFolder

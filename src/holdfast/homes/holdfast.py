@@ -96,7 +96,7 @@ class HoldfastHome:
         from holdfast.homes.archive_files import SessionFolder
         from holdfast.homes.archive_rows import StoreRows
         from holdfast.homes.doers import HomeDoers, HomeParts
-        from holdfast.homes.session_engine import SqliteEngine
+        from holdfast.stores.sqlite.moves import SqliteEngine
 
         def engine() -> SqliteEngine | None:
             store = self.session_store()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from holdfast.homes.archive_packing import Packer
 from holdfast.model.item import SESSION
@@ -12,8 +11,8 @@ from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Message, Session
 from holdfast.ports import Clock, Doer, Home, Journal
-from holdfast.services.settle import settle
-from holdfast.stores.archive.folder import SessionArchive
+from holdfast.spine.settle import settle
+from holdfast.stores.archive.archive import SessionArchive
 
 
 class Replacing:
@@ -35,9 +34,9 @@ class Replacing:
         self._kept: list[Removal] = []
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> str:
         """Where the replaced sessions are."""
-        return self._archive.path
+        return self._archive.place
 
     @property
     def operation(self) -> str | None:
@@ -64,7 +63,6 @@ class Replacing:
         self._journal.intend([removal])
         self._kept.append(removal)
         made = self._packer.session(removal, session, messages)
-        self._archive.sync()
         self._archive.catalogue.add([made])
 
     def finish(self, doer: Doer, at: float) -> None:

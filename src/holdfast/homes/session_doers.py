@@ -7,27 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from sqlite3 import Connection
-from sqlite3 import Error as SqliteError
 
 from holdfast.errors import BusyError, HoldfastError
-from holdfast.homes.session_engine import Engines, SessionEngine
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.model.session import EndReason
-from holdfast.ports import Clock
+from holdfast.model.stored import End, Found
+from holdfast.ports import Clock, SessionEngine, SessionEngines
 from holdfast.spine.outcomes import ALREADY_GONE, NO_SESSION_STORE, NOT_REACHED
-from holdfast.stores.sqlite import space
-from holdfast.stores.sqlite.moves import End, Found
 
-_Step = Callable[[SessionEngine, Connection, Sequence[Removal]], Sequence[Outcome]]
+_Step = Callable[[SessionEngine, Sequence[Removal]], Sequence[Outcome]]
 
 
 class EndAbandoned:
     """Ends abandoned sessions, at the moment at which it does so."""
 
-    def __init__(self, engine: Engines, clock: Clock) -> None:
+    def __init__(self, engine: SessionEngines, clock: Clock) -> None:
         self._engine = engine
         self._clock = clock
 
@@ -43,22 +39,18 @@ class EndAbandoned:
     def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
         return self._in_one_transaction(batch, self._reopen)
 
-    def _end(
-        self, store: SessionEngine, db: Connection, batch: Sequence[Removal]
-    ) -> Sequence[Outcome]:
+    def _end(self, store: SessionEngine, batch: Sequence[Removal]) -> Sequence[Outcome]:
         # Judged again inside the transaction: a session may have come back to life, or to an end.
         names = _ids(batch)
-        found, ends = store.look(db, names), store.ends(db, names)
+        found, ends = store.look(names), store.ends(names)
         outcomes = [_judged(each, found, ends) for each in batch]
-        going = [ends[each.id].number for each in outcomes if each.result is Result.ENDED]
-        store.set_end(db, going, self._clock(), EndReason.ABANDONED.value)
+        going = [ends[each.id] for each in outcomes if each.result is Result.ENDED]
+        store.set_end(going, self._clock(), EndReason.ABANDONED.value)
         return outcomes
 
-    def _settle(
-        self, store: SessionEngine, db: Connection, batch: Sequence[Removal]
-    ) -> Sequence[Outcome]:
+    def _settle(self, store: SessionEngine, batch: Sequence[Removal]) -> Sequence[Outcome]:
         """The rows say how far a killed run came: what has our end was ended by it."""
-        ends = store.ends(db, _ids(batch))
+        ends = store.ends(_ids(batch))
         return [
             each.end(Result.ENDED)
             if _is_ours(each, ends.get(each.item.id))
@@ -66,12 +58,10 @@ class EndAbandoned:
             for each in batch
         ]
 
-    def _reopen(
-        self, store: SessionEngine, db: Connection, batch: Sequence[Removal]
-    ) -> Sequence[Outcome]:
-        ends = store.ends(db, _ids(batch))
+    def _reopen(self, store: SessionEngine, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        ends = store.ends(_ids(batch))
         ours = [each for each in batch if _is_ours(each, ends.get(each.item.id))]
-        store.set_end(db, [ends[each.item.id].number for each in ours], None, None)
+        store.set_end([ends[each.item.id] for each in ours], None, None)
         return [_reopened(each, ends.get(each.item.id)) for each in batch]
 
     def _in_one_transaction(self, batch: Sequence[Removal], step: _Step) -> Sequence[Outcome]:
@@ -79,14 +69,12 @@ class EndAbandoned:
         if store is None:
             return [each.end(Result.FAILED, NO_SESSION_STORE) for each in batch]
         try:
-            with store.database.write() as db:
-                return step(store, db, batch)
+            with store.transaction():
+                return step(store, batch)
         except BusyError:
             raise  # each batch to come would wait as long
         except HoldfastError as error:
             return [each.end(Result.FAILED, error.message) for each in batch]
-        except SqliteError as error:
-            return [each.end(Result.FAILED, str(error)) for each in batch]
 
 
 def _judged(removal: Removal, found: Mapping[str, Found], ends: Mapping[str, End]) -> Outcome:
@@ -131,28 +119,28 @@ class SessionSpace:
     the file system says: the store before the run, less the store and its undo copies after it.
     `copies` says where an operation keeps those."""
 
-    def __init__(self, engine: Engines, copies: Callable[[str], Path]) -> None:
+    def __init__(self, engine: SessionEngines, copies: Callable[[str], Path]) -> None:
         self._engine = engine
         self._copies = copies
         self._before: int | None = None
 
     def measure(self) -> None:
         store = self._engine()
-        self._before = None if store is None else space.footprint(store.database)
+        self._before = None if store is None else store.footprint()
 
     def give_back(self, removal: Removal) -> Outcome:
         store = self._engine()
         if store is None:
             return removal.end(Result.SKIPPED, ALREADY_GONE)
-        before = space.footprint(store.database) if self._before is None else self._before
+        before = store.footprint() if self._before is None else self._before
         self._before = None
         try:
             store.give_back()
         except BusyError as error:
             return removal.end(Result.SKIPPED, error.message)  # the next run gives it back
         except HoldfastError as error:
-            store.database.truncate_log()  # the operation log needs room too
+            store.truncate_log()  # the operation log needs room too
             return removal.end(Result.FAILED, error.message)
-        copied = space.allocated_in(self._copies(removal.operation))
-        freed = before - space.footprint(store.database) - copied
+        copied = store.copies(self._copies(removal.operation)).bytes()
+        freed = before - store.footprint() - copied
         return removal.end(Result.RECLAIMED, freed=max(0, freed))

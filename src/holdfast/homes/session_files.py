@@ -18,8 +18,8 @@ from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.session import Json, Session
 from holdfast.policy.named import plan_all
 from holdfast.ports import Clock, Home
-from holdfast.services.apply import apply
 from holdfast.services.endings import end_abandoned
+from holdfast.spine.apply import apply
 from holdfast.stores.files import allocated_bytes, version_of
 from holdfast.stores.transcripts import TranscriptFolder
 

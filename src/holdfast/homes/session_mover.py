@@ -11,34 +11,29 @@ from __future__ import annotations
 import errno
 import itertools
 import shutil
-import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from sqlite3 import Error as SqliteError
 from typing import TypeVar
 
 from holdfast.errors import BusyError, DamageError, FullDiskError, HoldfastError, StorageError
-from holdfast.homes.session_engine import (
-    MOST_MESSAGES,
-    Engines,
-    Returned,
-    SessionEngine,
-    obstacle,
-    runs,
-)
 from holdfast.model.item import SESSION, Item
 from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.session import Session
+from holdfast.model.stored import MOST_MESSAGES, Copied, Found, Returned
+from holdfast.ports import SessionCopies, SessionEngine, SessionEngines
 from holdfast.spine.keeper import in_a_word
-from holdfast.spine.outcomes import COPY_MISSING, NO_SESSION_STORE, PLACE_TAKEN, copy_changed
+from holdfast.spine.outcomes import (
+    ALREADY_GONE,
+    COPY_MISSING,
+    NO_SESSION_STORE,
+    PLACE_TAKEN,
+    copy_changed,
+)
 from holdfast.stores.files import storage_errors
-from holdfast.stores.sqlite import bundle
-from holdfast.stores.sqlite.bundle import BundleFolder, Copied
-from holdfast.stores.sqlite.moves import Found
 from holdfast.stores.trash_folder import TrashFolder
 
 #: Where bundles lie in the trash of an operation.
@@ -79,7 +74,7 @@ def as_item(session: Session) -> Item:
 class SessionMover:
     """Moves the sessions of a store into bundles in the trash and back."""
 
-    def __init__(self, engine: Engines, trash: TrashFolder) -> None:
+    def __init__(self, engine: SessionEngines, trash: TrashFolder) -> None:
         self._engine = engine
         self._trash = trash
         self._most = MOST_MESSAGES
@@ -89,7 +84,7 @@ class SessionMover:
         engine = self._engine()
         if engine is None:
             return
-        self._no_room = not _have_room(engine.database.path, items)
+        self._no_room = not _have_room(engine.place, items)
         if not self._no_room:  # otherwise nothing goes, and what is made ready only takes room
             self._most = engine.prepare(items)
 
@@ -114,13 +109,13 @@ class SessionMover:
         folder.clear_unfinished()  # what a killed run had only begun to copy
         self._drop_if_empty(store, batch[0])
         copies = _Copies.of(folder, batch)
-        with store.database.read() as db:
-            found = store.look(db, _ids(batch))
+        with store.reading():
+            found = store.look(_ids(batch))
             # Another session may look the same: an import brings the same times and counts.
             others = {
                 name
                 for name, there in found.items()
-                if name in copies.inside and not store.is_copied(db, there, copies.inside[name])
+                if name in copies.inside and not store.is_copied(there, copies.inside[name])
             }
         for each in batch:
             name, there = each.item.id, found.get(each.item.id)
@@ -137,8 +132,7 @@ class SessionMover:
     # --- Out --------------------------------------------------------------------------------------
 
     def _drop(self, store: SessionEngine, batch: Sequence[Removal]) -> Iterator[Moved]:
-        with store.database.read() as db:
-            found = store.look(db, _ids(batch))
+        found = store.look(_ids(batch))
         for run in runs(batch, found, self._most):
             yield from self._drop_what_fits(store, run, found)
 
@@ -155,7 +149,7 @@ class SessionMover:
             middle = len(run) // 2
             moved = []
             for half in (run[:middle], run[middle:]):
-                store.database.truncate_log()
+                store.truncate_log()
                 moved += self._drop_what_fits(store, half, found)
         store.rest()
         return moved
@@ -170,16 +164,17 @@ class SessionMover:
             kept_in = self._copy(store, copied, found) if copied else None
             with _full_disk_errors(copied):
                 obstacles = self._delete(store, going)
-        except (SqliteError, HoldfastError):
+        except HoldfastError:
             if kept_in is not None:
                 kept_in.unlink(missing_ok=True)  # the rows are there: a copy would only confuse
             self._drop_if_empty(store, run[0])
             raise
+        folder = self._folder(store, run[0])
         stayed_there = {name for name, why in obstacles.items() if why}
         if kept_in is not None and stayed_there:
-            kept_in = self._folder(store, run[0]).without(kept_in, stayed_there)
+            kept_in = folder.without(kept_in, stayed_there)
         gone = [each.item.id for each in copied if each.item.id not in stayed_there]
-        in_trash = _shared(kept_in, {name: found[name].bytes for name in gone})
+        in_trash = _shared(folder, kept_in, {name: found[name].bytes for name in gone})
         for each in run:
             name = each.item.id
             why = obstacles[name] if name in obstacles else obstacle(each, found)
@@ -191,20 +186,20 @@ class SessionMover:
     ) -> Path:
         if self._no_room:
             raise StorageError(_FULL, hint=_WITHOUT_COPIES)
-        numbers = [found[each.item.id].number for each in going]
-        with store.database.read() as db, _copy_errors():
-            folder = self._folder(store, going[0])
-            return folder.write(db, numbers, going[0].number, going[-1].number)
+        folder = bundles(self._trash, going[0].operation)
+        leaving = [found[each.item.id] for each in going]
+        with _copy_errors():
+            return store.copy(folder, leaving, going[0].number, going[-1].number)
 
     def _delete(self, store: SessionEngine, going: Sequence[Removal]) -> Mapping[str, str | None]:
         """Why each of these stayed, or None. Asked again inside the transaction that removes them:
         nobody can come in between."""
         if not going:
             return {}
-        with store.database.write() as db:
-            found = store.look(db, _ids(going))
+        with store.transaction():
+            found = store.look(_ids(going))
             obstacles = {each.item.id: obstacle(each, found) for each in going}
-            store.delete(db, [found[name].number for name, why in obstacles.items() if not why])
+            store.delete([found[name] for name, why in obstacles.items() if not why])
         return obstacles
 
     # --- For good ---------------------------------------------------------------------------------
@@ -235,33 +230,33 @@ class SessionMover:
     def _from_bundle(
         self, store: SessionEngine, path: Path, removals: Sequence[Removal]
     ) -> Mapping[int, Moved]:
+        folder = self._folder(store, removals[0])
         try:
-            bundle.check(path)
-        except (DamageError, SqliteError, OSError):
+            folder.check(path)
+            inside = {copied.id: copied for copied in folder.contents(path)}
+        except (DamageError, OSError):
             return {each.number: damaged(copy_changed(path)) for each in removals}
-        with bundle.opened(path) as copies:
-            inside = {copied.id: copied for copied in bundle.contents(copies)}
-            with store.database.write() as db:
-                found = store.look(db, _ids(removals))
-                wanted = {each.item.id: each.item.version for each in removals}
-                taken = {
-                    name
-                    for name, there in found.items()
-                    if there.version != wanted[name]
-                    or (name in inside and not store.is_copied(db, there, inside[name]))
-                }
-                coming = [name for name in wanted if name in inside and name not in found]
-                back = store.put_back(db, copies, coming) if coming else Returned()
+        with store.transaction():
+            found = store.look(_ids(removals))
+            wanted = {each.item.id: each.item.version for each in removals}
+            taken = {
+                name
+                for name, there in found.items()
+                if there.version != wanted[name]
+                or (name in inside and not store.is_copied(there, inside[name]))
+            }
+            coming = [name for name in wanted if name in inside and name not in found]
+            back = store.put_back(path, coming) if coming else Returned()
         moved = {each.number: _returned(each.item.id, inside, taken, back) for each in removals}
         gone = {each.item.id for each in removals if moved[each.number].done}
         if gone:
-            self._folder(store, removals[0]).without(path, gone)  # after the rows are back
+            folder.without(path, gone)  # after the rows are back
         return moved
 
     # --- Together ---------------------------------------------------------------------------------
 
-    def _folder(self, store: SessionEngine, removal: Removal) -> BundleFolder:
-        return store.bundles(bundles(self._trash, removal.operation))
+    def _folder(self, store: SessionEngine, removal: Removal) -> SessionCopies:
+        return store.copies(bundles(self._trash, removal.operation))
 
     def _drop_if_empty(self, store: SessionEngine, removal: Removal) -> None:
         self._folder(store, removal).drop_if_empty()
@@ -285,9 +280,9 @@ class SessionMover:
                 done.extend(step(store, group))
             except BusyError:
                 raise  # each batch to come would wait as long; the next run settles this one
-            except (HoldfastError, OSError, SqliteError) as error:
-                store.database.truncate_log()  # the operation log needs room too
-                why = str(error) if isinstance(error, SqliteError) else in_a_word(error)
+            except (HoldfastError, OSError) as error:
+                store.truncate_log()  # the operation log needs room too
+                why = in_a_word(error)
                 done += [refuse(why) for _ in group[len(done) :]]
             answers += done
         return answers
@@ -301,13 +296,37 @@ def _have_room(path: Path, items: Sequence[PlanItem]) -> bool:
     return shutil.disk_usage(path.parent).free >= needed
 
 
+def runs(
+    batch: Sequence[Removal], found: Mapping[str, Found], most: int = MOST_MESSAGES
+) -> Iterator[Sequence[Removal]]:
+    """Parts of a batch with few messages each; a session is never cut."""
+    run: list[Removal] = []
+    messages = 0
+    for each in batch:
+        there = found.get(each.item.id)
+        more = there.messages if there else 0
+        if run and messages + more > most:
+            yield run
+            run, messages = [], 0
+        run.append(each)
+        messages += more
+    if run:
+        yield run
+
+
+def obstacle(removal: Removal, found: Mapping[str, Found]) -> str | None:
+    """Why a session may not go as things are."""
+    there = found.get(removal.item.id)
+    return ALREADY_GONE if there is None else there.obstacle(removal.item)
+
+
 @contextmanager
 def _copy_errors() -> Iterator[None]:
     """Nothing goes without its copy, unless somebody says that it may."""
     try:
         with storage_errors(_COPYING):
             yield
-    except (StorageError, SqliteError) as error:
+    except StorageError as error:
         if not _is_full(error):
             raise
         raise StorageError(
@@ -327,10 +346,10 @@ def _full_disk_errors(copied: Sequence[Removal]) -> Iterator[None]:
         raise StorageError(_FULL, hint=_WITHOUT_COPIES) from error
 
 
-def _is_full(error: Exception) -> bool:
-    if isinstance(error.__cause__, OSError):
-        return error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
-    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+def _is_full(error: StorageError) -> bool:
+    cause = error.__cause__
+    no_room = isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
+    return no_room or isinstance(error, FullDiskError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,19 +362,18 @@ class _Copies:
     damaged: Mapping[int, str]
 
     @classmethod
-    def of(cls, folder: BundleFolder, batch: Sequence[Removal]) -> _Copies:
+    def of(cls, folder: SessionCopies, batch: Sequence[Removal]) -> _Copies:
         copies: dict[str, Copied] = {}
         in_trash: dict[str, int] = {}
         damage: dict[int, str] = {}
         for path, numbers in folder.holding(_numbers(batch)).items():
             try:
-                with bundle.opened(path) as opened:
-                    inside = {copied.id: copied for copied in bundle.contents(opened)}
-            except (DamageError, SqliteError, OSError):
+                inside = {copied.id: copied for copied in folder.contents(path)}
+            except (DamageError, OSError):
                 damage |= dict.fromkeys(numbers, copy_changed(path))
                 continue
             copies |= inside
-            in_trash |= _shared(path, dict.fromkeys(inside, 1))
+            in_trash |= _shared(folder, path, dict.fromkeys(inside, 1))
         return cls(copies, in_trash, damage)
 
 
@@ -371,11 +389,13 @@ def _returned(
     return Moved(reason=returned.notes.get(name, ""))
 
 
-def _shared(path: Path | None, weights: Mapping[str, int]) -> Mapping[str, int]:
+def _shared(
+    folder: SessionCopies, path: Path | None, weights: Mapping[str, int]
+) -> Mapping[str, int]:
     """The size of a bundle, shared out by weight; the parts make up the whole."""
     if path is None or not weights:
         return {}
-    return _parts(bundle.size(path), weights)
+    return _parts(folder.size(path), weights)
 
 
 def _parts(whole: int, weights: Mapping[str, int]) -> Mapping[str, int]:
@@ -385,13 +405,12 @@ def _parts(whole: int, weights: Mapping[str, int]) -> Mapping[str, int]:
     return parts
 
 
-def _freed_by(folder: BundleFolder, path: Path, gone: Collection[str]) -> Mapping[str, int]:
+def _freed_by(folder: SessionCopies, path: Path, gone: Collection[str]) -> Mapping[str, int]:
     """Take copies out of a bundle; what that freed, shared out among them."""
-    before = bundle.size(path)
+    before = folder.size(path)
     try:
-        with bundle.opened(path) as copies:
-            leaving = [copied.id for copied in bundle.contents(copies) if copied.id in gone]
-    except (DamageError, SqliteError):
+        leaving = [copied.id for copied in folder.contents(path) if copied.id in gone]
+    except DamageError:
         leaving = list(gone)  # nothing can be saved in it
         path.unlink()
         left = None
@@ -399,7 +418,7 @@ def _freed_by(folder: BundleFolder, path: Path, gone: Collection[str]) -> Mappin
         if not leaving:
             return {}
         left = folder.without(path, leaving)
-    freed = before - (bundle.size(left) if left else 0)
+    freed = before - (folder.size(left) if left else 0)
     return _parts(max(0, freed), dict.fromkeys(leaving, 1))
 
 

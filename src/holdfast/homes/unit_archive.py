@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from holdfast.errors import DamageError, HoldfastError
+from holdfast.homes.archive import folder_archive
 from holdfast.homes.archive_adopting import Adopter
 from holdfast.homes.archive_movers import BundleMover
 from holdfast.homes.archive_packing import Packer
@@ -41,9 +42,9 @@ from holdfast.spine.keeper import Keeper, in_a_word
 from holdfast.spine.outcomes import BUNDLE_MISSING, NOT_REACHED
 from holdfast.stores import files
 from holdfast.stores.archive import bundle
+from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.codec import Codec
-from holdfast.stores.archive.folder import SessionArchive
 from holdfast.stores.files import make_private_dir, sync_dir, write_all
 
 _TREE = "tree.json"
@@ -64,14 +65,15 @@ class UnitArchive:
         units: UnitMover,
         mirror: Mirror,
     ) -> None:
-        archive = SessionArchive(
-            archive_folder(state, options), chosen_by=state if options.folder else None
-        )
+        folder = archive_folder(state, options)
+        archive = folder_archive(folder, chosen_by=state if options.folder else None)
         packer = Packer(archive, Codec(options.codec), clock)
         mover = UnitArchiveMover(archive, packer, units, mirror)
-        self.reader = ArchiveReader(archive, _no_rows, check_foreign_id)
+        self.reader = ArchiveReader(archive, _no_rows, check_foreign_id, local=folder)
         self.keepers: Mapping[str, Keeper] = {
-            ARCHIVED: Keeper(BundleMover(archive, Adopter(archive, _no_rows, packer, clock)))
+            ARCHIVED: Keeper(
+                BundleMover(archive, Adopter(archive, _no_rows, packer, clock, folder))
+            )
         }
         self.doers: Mapping[tuple[str, Action], Doer] = {
             (SESSION, Action.ARCHIVE): Keeper(mover, keeps_copies=True),
@@ -99,11 +101,11 @@ class UnitArchiveMover:
         self._archive.heal()
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
+        self._archive.clear_unfinished()
         entries = self._entries()
         return [self._look(each, entries.get((each.item.id, each.operation))) for each in batch]
 
     def _look(self, removal: Removal, entry: ArchivedSession | None) -> Presence:
-        self._archive.forget_unfinished(removal)
         staged = self._units.folder(removal)
         if entry is not None and self._is_whole(entry.file):
             [seen] = self._units.look([removal])
@@ -169,7 +171,6 @@ class UnitArchiveMover:
             children=[child.id for child in store.children(session.id)],
             files=list(_sources(staged)),
         )
-        self._archive.sync()
         self._archive.catalogue.add([made])
 
     def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
@@ -250,7 +251,7 @@ class RestoreUnits:
         return [self._restore(each) for each in batch]
 
     def _restore(self, removal: Removal) -> Outcome:
-        if not self._archive.check() or self._archive.status(removal.item.id) is None:
+        if not self._archive.check() or self._archive.find(removal.item.id) is None:
             return removal.end(Result.DAMAGED, BUNDLE_MISSING)
         try:
             beside = self._archive.beside(removal.item.id)

@@ -1,4 +1,4 @@
-"""Something a host, the log and the status screen should hear of."""
+"""A warning for the host, the log and the status screen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class AlertKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A session that comes near one of its limits, or has passed it."""
+    """A session that is near one of its limits, or has passed it."""
 
     kind: AlertKind
     session_id: str

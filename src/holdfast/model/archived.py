@@ -1,4 +1,4 @@
-"""A session in the archive, or the files of one, as the archive's catalogue has it."""
+"""A session in the archive, or only its files, as the catalogue of the archive lists it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from holdfast.model.session import Hit, Json, Relation, Session, Tokens
 
 
 class Holds(StrEnum):
-    """What a bundle holds: a session that left the store, with its files, or only the files of one
-    that stays there."""
+    """What a bundle holds: a session that left the store, with its files, or only the files of a
+    session that stays there."""
 
     SESSION = "session"
     FILES = "files"
@@ -26,9 +26,10 @@ class Holds(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedSession:
-    """The session as it was, and its bundle: a file in the archive folder.
+    """The session as it was when it was archived, and its bundle.
 
-    `archive_bytes` and `sha256` are those of the bundle; `operation` is the one that archived it.
+    `file` is the name of the bundle, `archive_bytes` and `sha256` are its size and checksum,
+    `operation` archived it.
     """
 
     session: Session
@@ -41,12 +42,12 @@ class ArchivedSession:
 
     @property
     def kind(self) -> str:
-        """What it is to a plan."""
+        """Its kind as an item of a plan."""
         return ARCHIVED if self.holds is Holds.SESSION else ARCHIVED_FILES
 
     @property
     def moment(self) -> tuple[float, int]:
-        """When it was archived; the clock of two operations may say the same."""
+        """When it was archived. Two operations may have the same time, so their numbers decide."""
         number = int(self.operation) if self.operation.isdecimal() else 0
         return self.archived_at, number
 
@@ -76,7 +77,7 @@ class ArchivedSession:
         )
 
     def as_item(self, allocated: int) -> Item:
-        """The bundle as something a policy can judge; its age is its time in the archive."""
+        """The bundle as an item that a policy can judge. Its age is its time in the archive."""
         return Item(
             kind=self.kind,
             id=self.file,
@@ -140,7 +141,7 @@ def session_from_json(value: object) -> Session:
 
 
 def _unpriced(read: Reader, tokens: Tokens, cost: float) -> Tokens:
-    """A line of an earlier version does not say: then no cost at all means that none was told."""
+    """Lines of earlier versions lack the field. There, a cost of 0 means that no cost was known."""
     if "unpriced_in" not in read:
         return Tokens() if cost else tokens
     return Tokens(

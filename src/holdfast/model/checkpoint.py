@@ -232,12 +232,14 @@ class RestoreState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """What a restore did. `kept` are paths that it left as they are, each with the reason."""
+    """What a restore did. `kept` are paths that it left as they are, each with the reason.
+    `operation` is its number in the log, for undo; None when nothing was changed."""
 
     written: tuple[str, ...]
     deleted: tuple[str, ...]
     kept: tuple[NotCaptured, ...]
     safety_checkpoint: str | None
+    operation: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What usage costs: what was told, what a table of prices adds, and what nobody knows."""
+"""What usage costs: reported costs, costs from a table of prices, and unknown costs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from holdfast.model.usage import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """`priced` is what prices say of tokens that came without a cost; `unknown` are those tokens
-    that have no price either."""
+    """`priced` is the cost, by the table of prices, of tokens without a reported cost. `unknown`
+    are the tokens that have no price either."""
 
     usage: Usage = field(default_factory=Usage)
     priced: float = 0.0
@@ -24,7 +24,7 @@ class Cost:
 
     @property
     def full(self) -> float | None:
-        """None when a part of it is unknown: that is not 0."""
+        """None when a part of the cost is unknown, which is not the same as 0."""
         return self.known if self.unknown == Tokens() else None
 
     def plus(self, other: Cost) -> Cost:
@@ -46,8 +46,8 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostShare:
-    """What one day, source, model or task cost. Without a name: no calendar has the day, or the
-    sessions had no model."""
+    """The cost of one day, source, model or task. The name is None when the day is not a valid
+    date, or the sessions had no model."""
 
     name: str | None
     cost: Cost
@@ -55,9 +55,8 @@ class CostShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostTotals:
-    """What everything ever used cost. `by_day` begins with the latest; the others with what cost
-    most, as far as that is known. `by_task` has what auxiliary models cost, which is a part of the
-    other sums."""
+    """The cost of everything ever used. `by_day` starts with the latest day, the others with the
+    highest known cost. `by_task` is the cost of auxiliary models, which the other sums include."""
 
     ever: Cost
     by_day: tuple[CostShare, ...]

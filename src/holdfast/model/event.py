@@ -1,4 +1,4 @@
-"""Something about a home that somebody should hear of, whether or not anybody is looking."""
+"""Something about a home that its user should be notified of."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event. `subject` is the cap, the session or the step it is about.
+    """One event. `subject` is the cap, the session or the step that it is about.
 
-    `state` is how things stand, coarsely: as long as it stays the same nothing has changed, and
-    there is nothing to tell again.
+    `state` describes the situation coarsely. As long as it stays the same, there is nothing new to
+    tell.
     """
 
     kind: EventKind
@@ -36,7 +36,7 @@ class Event:
 
     @property
     def key(self) -> str:
-        """The same for the same matter at another time."""
+        """The same for later events about the same subject."""
         return f"{self.kind.value} {self.subject}"
 
     def to_json(self) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 
 
 class Severity(StrEnum):
-    """`DAMAGE`: something is no longer what was written, or cannot be read. `WARNING`: everything
-    is there, but something should not stay as it is, or could not be looked at just now."""
+    """`DAMAGE`: data is no longer what was written, or cannot be read. `WARNING`: all data is
+    there, but something needs attention, or could not be checked just now."""
 
     OK = "ok"
     WARNING = "warning"
@@ -18,7 +18,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at, what is wrong with it, and what to do."""
+    """One check, what is wrong, and what to do about it."""
 
     check: str
     severity: Severity = Severity.OK

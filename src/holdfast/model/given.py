@@ -1,7 +1,7 @@
-"""What a host hands in, looked at before anything is done with it.
+"""Checks of the values that a host passes in.
 
-A host that has no type checker hands over what it has: a number as an id, None as a text. It gets
-a `UsageError` that says so, not whatever the database makes of it.
+A host without a type checker may pass a number as an id, or None as a text. It gets a `UsageError`
+that says so, not an error of the database.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def text(value: object, what: str) -> str:
 
 
 def whole(value: object, what: str) -> int:
-    """A whole number of 0 or more. One that is too large to matter is as large as can be."""
+    """A whole number of 0 or more. A larger one than the store can hold is cut to the largest."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise UsageError(f"{what} must be a whole number of 0 or more, not {shown(value)}.")
     return min(value, _MOST)
 
 
 def number(value: object, what: str) -> float:
-    """A number of 0 or more; NaN, which compares false with everything, is none."""
+    """A number of 0 or more. NaN is refused, because it compares false with everything."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise UsageError(f"{what} must be a number of 0 or more, not {shown(value)}.")
     return value
@@ -54,5 +54,5 @@ def mapping(value: object, what: str) -> None:
 
 
 def shown(value: object) -> str:
-    """A value in a message, however long it is."""
+    """A value for a message, shortened when it is long."""
     return reprlib.repr(value)

@@ -1,4 +1,4 @@
-"""What a guard knows when it decides, and what it says of tools."""
+"""What a guard knows when it decides, and the advice that it gives about tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to tell the model, and how urgent that is; without text there is nothing to tell."""
+    """What to tell the model, and how urgent it is. An empty text means nothing to tell."""
 
     level: Level = Level.NONE
     text: str = ""
@@ -33,7 +33,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """How many messages a session had at a moment of the machine's own clock."""
+    """How many messages a session had at one time of the monotonic clock."""
 
     at: float
     messages: int
@@ -41,10 +41,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What is remembered of a guarded session from one call to the next.
+    """What is stored about a guarded session between calls.
 
-    `boot` and `ticked` are the machine's own clock at the last call: it counts from the start of
-    the machine, and nobody can set it. `warned` are the warnings that were told.
+    `boot` and `ticked` are the boot id and the monotonic clock at the last call: nobody can set
+    that clock. `warned` are the warnings that were given.
     """
 
     guarded: Guarded = field(default_factory=Guarded)
@@ -60,7 +60,8 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """A call in flight: who makes it, for a session of which source, and what it may use."""
+    """A call in flight: which process makes it, for which session and source, and what it may
+    use."""
 
     number: int
     session_id: str
@@ -81,9 +82,9 @@ class DayShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Everything that a decision about one session rests on, at one moment of the store.
+    """Everything that a decision about one session depends on, read in one transaction.
 
-    `in_flight` are the calls of this session, or of all of them when `day` was asked for.
+    `in_flight` are the calls of this session; if `day` is set, those of all sessions.
     """
 
     session: Session

@@ -1,4 +1,4 @@
-"""What a guard counted in a session: it stays with the session, wherever that goes."""
+"""What a guard counted in a session. It moves with the session, into the archive and back."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _LARGEST = 10**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booked:
-    """What was used on one UTC day with one model, '' for that of nobody knows which, and is
-    carried by no message."""
+    """What was used on one UTC day with one model and is part of no message. The model is '' when
+    it is unknown."""
 
     day: str
     model: str
@@ -27,8 +27,8 @@ class Booked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """Calls that were begun, seconds at work, and what was used that no message carries. That is
-    a part of the session's totals, and here so that those can be counted anew."""
+    """Calls that started, seconds at work, and usage that is part of no message. The totals of the
+    session include that usage; it is kept here so that they can be recomputed."""
 
     iterations: int = 0
     seconds: float = 0.0
@@ -42,7 +42,7 @@ class Guarded:
         return total
 
     def with_usage(self, day: str, model: str, usage: Usage) -> tuple[Booked, ...]:
-        """What is booked after this; one entry for a day and a model."""
+        """The same with more usage booked; there is one entry for each day and model."""
         sums = {(each.day, each.model): each.usage for each in self.booked}
         sums[day, model] = sums.get((day, model), Usage()).plus(usage)
         return tuple(Booked(day=on, model=of, usage=used) for (on, of), used in sums.items())
@@ -56,7 +56,7 @@ class Guarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a call is expected to use, at most. 0 is not known."""
+    """The most that a call is expected to use; 0 when that is unknown."""
 
     tokens: Tokens = field(default_factory=Tokens)
     cost: float = 0.0
@@ -103,7 +103,7 @@ def _each(tokens: Tokens) -> tuple[int, int, int]:
 
 
 def _is_day(text: str) -> bool:
-    """'' is the day of a time that no calendar has."""
+    """'' stands for a time that is not a valid date."""
     try:
         return not text or date.fromisoformat(text).isoformat() == text
     except ValueError:

@@ -1,11 +1,10 @@
-"""Session ids: made here, and checked before they ever meet a path, a glob or SQL."""
+"""Session ids: created here, and checked before they are used in a path, a glob or SQL."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib import import_module
 
 from holdfast.errors import HoldfastError, UsageError
 
@@ -32,7 +31,7 @@ def new_cron_id(job: str, now: float) -> str:
 
 
 def check_id(text: str) -> str:
-    """The id itself, when it is one; raises `UsageError` otherwise."""
+    """Return the id if it is valid; raise `UsageError` otherwise."""
     if not text:
         raise UsageError("A session id cannot be empty.")
     if len(text) > LONGEST_ID:
@@ -46,22 +45,23 @@ def check_id(text: str) -> str:
 
 
 def check_foreign_id(text: str) -> str:
-    """The same for a session of another agent, whose ids may be any text that can be printed.
-    Such an id never meets a path as it is: see `file_stem`."""
+    """The same for a session of another agent, whose id may be any printable text. Such an id is
+    never used in a path unchanged: see `file_stem`."""
     if not text or len(text) > LONGEST_FOREIGN_ID or not text.isprintable():
         raise UsageError(f"{text[:LONGEST_FOREIGN_ID]!r} is not a session id.")
     return text
 
 
 def file_stem(session_id: str) -> str:
-    """What a session is called in the name of a file: its id where that can be one, else what of
-    it can be, and a part of its checksum. No two ids share one."""
+    """How file names refer to a session: by its id if that is a safe name, else by its safe
+    characters and a part of its checksum. No two ids share a stem."""
     try:
         return check_id(session_id)
     except UsageError:
         safe = re.sub(r"[^A-Za-z0-9_-]", "_", session_id).strip("_")[:_LONGEST_STEM]
-        hashlib = import_module("hashlib")  # late: few ids need it, and it takes a while to load
-        checksum: str = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
+        import hashlib  # noqa: PLC0415 - few ids need it, and it is slow to load
+
+        checksum = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
         return f"{safe or 'session'}_{checksum[:_DIGITS]}"
 
 
@@ -70,8 +70,8 @@ def _stamp(now: float) -> str:
 
 
 def named(prefix: str, found: Sequence[str], unknown: HoldfastError, what: str = "sessions") -> str:
-    """The one id among those that start with `prefix`, whole or unique; raises `unknown` when there
-    is none, and lists what is ambiguous."""
+    """The one id in `found` that `prefix` means: an exact match, or the only candidate. Raises
+    `unknown` without candidates, and lists them when there are several."""
     if prefix in found:
         return prefix
     if not found:

@@ -10,7 +10,7 @@ from holdfast.model.item import Item
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something the scan could not look at, or left alone on purpose."""
+    """Something that the scan could not read, or left alone on purpose."""
 
     path: str
     reason: str
@@ -57,13 +57,13 @@ class Inventory:
 
     @property
     def rest_bytes(self) -> int:
-        """What has no name of its own."""
+        """Bytes that belong to no named part."""
         named = self.checkpoint_bytes + self.archive_bytes + self.log_bytes + self.loose_trash_bytes
         return self.other_bytes - named
 
     @property
     def overhead(self) -> Mapping[str, int]:
-        """What counts against the cap on everything beside items and trash, in words.
+        """What counts against the cap on everything besides items and trash, in words.
 
         The archive and the checkpoints have caps of their own, so they do not: every byte counts
         once. What another agent keeps is not ours to bound.

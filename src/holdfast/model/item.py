@@ -67,7 +67,7 @@ class Item:
 
     @property
     def capped_bytes(self) -> int:
-        """What it counts against the caps of the store that it was found in."""
+        """The bytes that count against the caps of the store in which it was found."""
         return 0 if self.capped_elsewhere else self.bytes
 
     @property

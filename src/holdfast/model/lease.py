@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A process that cannot be mistaken for another one.
+    """A process, identified so that it cannot be confused with another one.
 
-    `host` also tells containers apart; `boot` changes with each start of the machine; `started`
-    is when the process began, so that a process id that was used again is not taken for life.
+    `host` also distinguishes containers, `boot` changes with every boot of the machine, and
+    `started` is the start time of the process, so that a reused process id does not count as alive.
     """
 
     host: str
@@ -21,7 +21,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A holder, the session it holds, and when it last said so."""
+    """A holder, the session that it holds, and when it last renewed the lease."""
 
     session_id: str
     holder: Holder

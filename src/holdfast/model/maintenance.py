@@ -1,4 +1,4 @@
-"""What one call for maintenance did, or why it did nothing; and when that was last done."""
+"""What a call for maintenance did, or why it did nothing; and when maintenance last ran."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MOST_SETTINGS = 8
 
 
 class Step(StrEnum):
-    """The parts of a run, in their order. Either `PRUNE` or `UPKEEP` takes place.
+    """The steps of a run, in order. A run has either `PRUNE` or `UPKEEP`.
 
-    `AUTO_ARCHIVE` moves sessions into the archive; `ARCHIVE` bounds what is in there.
+    `AUTO_ARCHIVE` moves sessions into the archive; `ARCHIVE` bounds what the archive holds.
     """
 
     SETTLE = "settle"
@@ -39,7 +39,7 @@ class Step(StrEnum):
 
 
 class Skipped(StrEnum):
-    """Why a call did nothing, and rightly so."""
+    """Why a call correctly did nothing."""
 
     NOT_DUE = "not_due"
     BUSY = "busy"
@@ -47,7 +47,7 @@ class Skipped(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """How things stood with something when an event about it was last sent."""
+    """The state of a subject when an event about it was last sent."""
 
     state: str
     at: float
@@ -55,11 +55,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """When maintenance last ended; None is never. `told` is by the key of the event.
+    """When maintenance last ended; None means never. `told` is by the key of the event.
 
-    `done` says when the last run with certain settings ended, by their fingerprint. There may be
-    several: an agent and a timer with other environment variables look after the same home, and
-    neither must make the other run at every call.
+    `done` says when the last run with given settings ended, by their fingerprint. There may be
+    several: an agent and a timer with different environment variables can maintain the same home,
+    and neither must make the other run at every call.
     """
 
     finished_at: float | None = None
@@ -68,7 +68,8 @@ class Marker:
     told: Mapping[str, Told] = field(default_factory=dict)
 
     def done_at(self, now: float, settings: str) -> Mapping[str, float]:
-        """`done` after a run that ends now. Bounded; what lies in the future was not."""
+        """`done` after a run that ends now. Bounded; entries with a time in the future are
+        dropped."""
         others = [each for each in self.done.items() if each[0] != settings and each[1] <= now]
         others.sort(key=lambda each: each[1], reverse=True)
         return {settings: now, **dict(others[: _MOST_SETTINGS - 1])}
@@ -76,7 +77,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """How one step went. `error_kind` is that of the error, `internal` for a bug."""
+    """The result of one step. `error_kind` is the kind of the error, `internal` for a bug."""
 
     step: Step
     reports: tuple[Report, ...] = ()
@@ -87,7 +88,7 @@ class StepResult:
 
     @property
     def removed(self) -> int:
-        """How many items went. Space that is given back is none of anybody's."""
+        """How many items were removed. Space that was given back is not an item."""
         return sum(
             outcome.result is Result.REMOVED and outcome.kind != SPACE
             for report in self.reports
@@ -126,9 +127,9 @@ class StepResult:
 class MaintenanceResult:
     """What a call for maintenance did.
 
-    It ran when `skipped` and `error` are None; then `steps` says what was done, and each of them
-    may have failed on its own. `error` is what kept all of it from running. A run that was
-    `stopped` counts as none: the next call takes it up again.
+    It ran when `skipped` and `error` are None. Then `steps` says what was done, and each step may
+    have failed on its own. `error` is what prevented the whole run. A run that was `stopped` does
+    not count: the next call continues.
     """
 
     home: str
@@ -157,12 +158,12 @@ class MaintenanceResult:
 
     @property
     def ok(self) -> bool:
-        """True when nothing failed, though perhaps nothing was to be done."""
+        """True when nothing failed, even if there was nothing to do."""
         return not self.errors and not any(each.failed for each in self.steps)
 
     @property
     def busy(self) -> bool:
-        """True when the one thing in the way was another process."""
+        """True when another process was the only obstacle."""
         kinds = {self.error_kind, *(each.error_kind for each in self.steps)} - {None}
         return self.skipped is Skipped.BUSY or kinds == {BusyError.kind}
 

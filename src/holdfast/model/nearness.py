@@ -8,9 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Near:
-    """Something near its limit: a session, or a day of one source, or of all when there is none.
+    """Something near its limit: a session, or a day of one source; of all sources when it has none.
 
-    `what` is the name of the limit or the budget, `used` how much of it was used.
+    `what` is the name of the limit or budget, `used` how much of it is used.
     """
 
     session: str | None
@@ -36,8 +36,8 @@ class Near:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearness:
-    """All that is near a limit, the nearest first. `unknown_cost` counts open sessions, and days of
-    sources, that have a budget of cost and whose cost nobody knows."""
+    """Everything that is near a limit, the nearest first. `unknown_cost` counts open sessions, and
+    days of sources, that have a budget for cost and an unknown cost."""
 
     near: tuple[Near, ...] = ()
     unknown_cost: int = 0

@@ -18,6 +18,8 @@ DELIVER = "deliver"
 END_ABANDONED = "end abandoned"
 UNASKED = frozenset({BY_ITSELF, RESET, DELIVER, END_ABANDONED})
 
+_LONGEST_NAME = 255  # bytes, on every file system that matters
+
 
 class OperationAction(StrEnum):
     REMOVE = "remove"
@@ -46,6 +48,14 @@ class Removal:
     @property
     def key(self) -> str:
         return f"{self.operation}/{self.number}"
+
+    @property
+    def copy_name(self) -> str:
+        """What its undo copy is called in the trash of its operation. The intent alone says it, so
+        after a kill the next run knows where to look. The item's own name is there for people."""
+        name = f"{self.number}-{self.item.id.rpartition('/')[2]}"
+        size = len(name.encode("utf-8", "surrogateescape"))
+        return name if size <= _LONGEST_NAME else str(self.number)
 
     def end(
         self, result: Result, reason: str = "", *, freed: int = 0, in_trash: int = 0

@@ -13,8 +13,8 @@ StrPath: TypeAlias = str | os.PathLike[str]
 
 
 def without_tilde(path: StrPath) -> str:
-    """The path with `~` and `~user` replaced, as a shell does it: a name that only begins so, and
-    belongs to no user, stays as it is. A folder that is really called `~` is `./~`."""
+    """The path with `~` and `~user` expanded, as a shell does it. A name that only starts with `~`
+    and is not a user stays as it is. A folder that is really called `~` is `./~`."""
     # Whoever passes such a path means the home directory of the process: nobody else can know it.
     return os.path.expanduser(os.fspath(path))  # noqa: PTH111, TID251
 
@@ -24,7 +24,7 @@ def expanded(path: StrPath) -> Path:
 
 
 def real(path: StrPath) -> Path:
-    """The same without symlinks, whether it exists or not."""
+    """The same path without symlinks, whether it exists or not."""
     return Path(os.path.realpath(expanded(path)))
 
 

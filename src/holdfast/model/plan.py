@@ -13,9 +13,8 @@ from holdfast.model.read import Reader
 
 
 class Action(StrEnum):
-    """`ARCHIVE` moves a session into the archive, `END` gives one that was abandoned its end,
-    `RECLAIM` gives space back that nothing uses, `ROLL_BACK` brings a project back to one of its
-    checkpoints."""
+    """`ARCHIVE` moves a session into the archive, `END` ends an abandoned session, `RECLAIM` gives
+    unused space back, `ROLL_BACK` restores a project from one of its checkpoints."""
 
     KEEP = "keep"
     REMOVE = "remove"
@@ -55,7 +54,7 @@ class PlanItem:
 
     @property
     def rule(self) -> str:
-        """The reason without its detail: what many items have in common."""
+        """The reason without its detail, which many items share."""
         return self.reason.partition(":")[0]
 
     def to_json(self) -> dict[str, Any]:
@@ -101,7 +100,7 @@ class PlanItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall:
-    """A cap that the plan cannot reach, and what holds it above, by reason."""
+    """A cap that the plan cannot reach, and what keeps the home above it, by reason."""
 
     cap: str
     limit: int
@@ -148,7 +147,7 @@ class Plan:
 
     @property
     def steps(self) -> tuple[PlanItem, ...]:
-        """Everything that a run would touch."""
+        """Every item that a run would touch."""
         return tuple(item for item in self.items if item.action is not Action.KEEP)
 
     @property
@@ -159,7 +158,7 @@ class Plan:
 
     @property
     def ends(self) -> tuple[PlanItem, ...]:
-        """Sessions that would be given an end."""
+        """Sessions that would be ended."""
         return tuple(item for item in self.items if item.action is Action.END)
 
     @property

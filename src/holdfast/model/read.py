@@ -1,4 +1,4 @@
-"""Reading JSON that somebody may have edited: every field is checked, errors name the field."""
+"""Reads JSON that a person may have edited: every field is checked, and errors name the field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOO_LARGE = 2**63
 
 
 class Reader:
-    """A JSON object whose fields are asked for by type; a wrong one raises `error`."""
+    """A JSON object whose fields are read by type. A wrong field raises `error`."""
 
     def __init__(self, value: object, what: str, error: type[HoldfastError]) -> None:
         self._what = what
@@ -42,7 +42,7 @@ class Reader:
         return value if isinstance(value, bool) else self._wrong(key, "true or false", value)
 
     def whole(self, key: str) -> int:
-        """A count: a whole number that is not negative, and that a disk could hold."""
+        """A count: a whole number that is not negative and fits into a store."""
         value = self.value(key)
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < TOO_LARGE:
             return value

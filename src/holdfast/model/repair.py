@@ -12,9 +12,9 @@ _MOST_RANGES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Rows that could not be saved. When it is not `exact`, what could have said which and how
-    many is damaged as well: `count` is what other rows remember, or 0 when none does, and `ranges`
-    are the numbers among which they were."""
+    """Rows that could not be saved. If it is not `exact`, the data that would say which rows is
+    damaged too: `count` is then what other rows suggest, or 0, and `ranges` are the ids between
+    which the rows were."""
 
     what: str
     count: int

@@ -10,7 +10,7 @@ from holdfast.model.item import PROJECT
 
 
 class Result(StrEnum):
-    """How one item ended. `SKIPPED` is no failure: it changed, or turned out to be alive."""
+    """How one item ended. `SKIPPED` is not a failure: the item changed, or is alive."""
 
     REMOVED = "removed"
     ENDED = "ended"
@@ -24,8 +24,8 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one item. `bytes_freed` is what the file system gave back for it. Of a project
-    that an undo brought back, `written` and `deleted` are the paths that it changed."""
+    """The result of one item. `bytes_freed` is what the file system got back. For a project that an
+    undo rolled forward, `written` and `deleted` are the paths that it changed."""
 
     kind: str
     id: str

@@ -29,6 +29,9 @@ TAKEN_BACK = "taken_back"
 COMPACTED = "holdfast_compacted"
 #: The extra field of a message that was written before the model of its session changed.
 USED_MODEL = "holdfast_model"
+#: The extra field of a session whose parent is not in the store: that parent's id. In an exported
+#: line it is `parent_id`; an import that brings the parent links the two and drops this field.
+AWAITED_PARENT = "holdfast_awaited_parent"
 #: How the names of extra fields begin that Holdfast itself keeps.
 OWN_FIELDS = "holdfast_"
 

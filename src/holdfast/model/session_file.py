@@ -1,4 +1,4 @@
-"""A file of a session, as a list of large ones shows it."""
+"""A file of a session, as the list of large files shows it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from holdfast.model.item import Item
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFile:
-    """`file` is its path in the home, `session` the one that its name says, in the store or not."""
+    """`file` is its path in the home, `session` the id in its name, whether or not the store has
+    it."""
 
     file: str
     kind: str

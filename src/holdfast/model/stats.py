@@ -10,7 +10,7 @@ from holdfast.model.usage import UsageTotals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """One slice of a whole: how many, how many bytes."""
+    """One part of a whole: how many items, how many bytes."""
 
     name: str
     count: int
@@ -22,12 +22,12 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """What a session store holds now, what it takes on the disk, and what was ever used.
+    """What a session store holds now, its size on the disk, and everything that was ever used.
 
-    `tokens` and `cost` are those of the sessions in the store; `usage` counts those that left it
-    too. The bytes of the other fields that begin with `by` are those of messages before
-    compression. `by_size` counts sessions by their number of messages, `by_average_message` by
-    what their messages take on average.
+    `tokens` and `cost` are those of the sessions in the store; `usage` includes sessions that left
+    it. Bytes in the other fields that start with `by` are those of messages before compression.
+    `by_size` groups sessions by their number of messages, `by_average_message` by the average size
+    of a message.
     """
 
     sessions: int

@@ -1,4 +1,4 @@
-"""What was used, ever: tokens and cost, also of sessions that are gone."""
+"""Everything that was ever used: tokens and cost, including sessions that are gone."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from holdfast.model.session import Tokens
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens, and what they cost as far as that was told. `unpriced` are the tokens of which it
-    was not: their cost is in no sum."""
+    """Tokens, and their cost where it was reported. `unpriced` are the tokens without a reported
+    cost, which no sum includes."""
 
     tokens: Tokens = field(default_factory=Tokens)
     cost: float = 0.0
@@ -38,8 +38,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageEntry:
-    """One line of the ledger. The day and the model are None where there is none. `task` is what an
-    auxiliary model was asked for: to look at an image, to sum up, to find a title."""
+    """One line of the ledger. The day and the model are None where they are unknown. `task` is what
+    an auxiliary model was used for, such as describing an image, summarising, or finding a
+    title."""
 
     day: str | None
     source: str
@@ -50,8 +51,8 @@ class UsageEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageShare:
-    """What one day, source, model or task used. Without a name: no calendar has the day, or the
-    sessions had no model."""
+    """What one day, source, model or task used. The name is None when the day is not a valid date,
+    or the sessions had no model."""
 
     name: str | None
     usage: Usage
@@ -59,9 +60,9 @@ class UsageShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageTotals:
-    """Everything ever used. `by_day` has the latest days with any usage, the latest first; the
-    others begin with what used most. `by_task` has what auxiliary models used, which is a part of
-    the other sums."""
+    """Everything ever used. `by_day` has the latest days with any usage, latest first; the others
+    start with the highest usage. `by_task` is what auxiliary models used, which the other sums
+    include."""
 
     ever: Usage
     by_day: tuple[UsageShare, ...]

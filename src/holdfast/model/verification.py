@@ -1,4 +1,4 @@
-"""Whether every checkpoint is whole, and what is not."""
+"""Whether every checkpoint is complete, and what is damaged."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """One damaged thing of the checkpoint store.
+    """One damaged part of the checkpoint store.
 
-    `kind` is object, pack, ref, record, index or store; `name` an id, or a path in the store.
-    `checkpoints` are the ids of those that it costs: they cannot be restored whole. What is
-    `harmless` costs none, and is made anew by itself.
+    `kind` is object, pack, ref, record, index or store; `name` is an id, or a path in the store.
+    `checkpoints` are the ids of the checkpoints that can no longer be restored completely.
+    `harmless` damage affects none and is repaired automatically.
     """
 
     kind: str
@@ -33,7 +33,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What a look at everything found. `checkpoints` is how many were looked at."""
+    """The result of checking everything. `checkpoints` is how many were checked."""
 
     checkpoints: int
     problems: tuple[Damage, ...] = ()

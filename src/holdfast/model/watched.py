@@ -1,4 +1,4 @@
-"""What following a directory told, and what came of it."""
+"""What watching a directory reported, and what was done about it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedPaths:
-    """Paths that may have changed, they and everything below them, relative to the directory.
+    """Paths that may have changed, with everything below them, relative to the directory.
 
-    `lost` is why that is not all of it; then only a look at the whole tree tells.
+    `lost` says why the list is incomplete; then only a scan of the whole tree can tell.
     """
 
     paths: frozenset[str] = frozenset()
@@ -25,7 +25,7 @@ class ChangedPaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What a watch did. `looks` are the times it had to look at the whole tree."""
+    """What a watch did. `looks` is how often it had to scan the whole tree."""
 
     taken: int = 0
     unchanged: int = 0

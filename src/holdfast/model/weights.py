@@ -1,7 +1,7 @@
-"""What roots hold together: objects that several of them may share.
+"""How much each root holds, in a graph of objects that several roots may share.
 
-A root holds an object, that holds others, and so on. An object takes room until the last that
-holds it has gone. So what a root frees depends on which others have gone before it.
+A root holds an object, which holds others, and so on. An object takes space until the last one that
+holds it is gone. So what dropping a root frees depends on which roots were dropped before.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 
 class Weights:
-    """The graph: of each object its size and what it holds, and the object of each root.
+    """The graph: the size of each object, the objects that it holds, and the object of each root.
 
-    An object that holds another twice counts twice. There are no circles.
+    An object that holds another one twice counts twice. There are no cycles.
     """
 
     __slots__ = ("_counts", "_held", "_holds", "_roots", "_sizes")
@@ -34,19 +34,19 @@ class Weights:
 
     @property
     def held(self) -> int:
-        """The bytes of everything that some root holds."""
+        """The bytes of all objects that a root holds."""
         return self._held
 
     @property
     def unheld(self) -> int:
-        """The bytes of everything that no root holds."""
+        """The bytes of all objects that no root holds."""
         return sum(self._sizes) - self._held
 
     def is_held(self, node: int) -> bool:
         return self._counts[node] > 0
 
     def beside(self, other: Weights) -> Weights:
-        """Both as one: what two stores hold, which share nothing."""
+        """The union of two graphs that share nothing."""
         shift = len(self._sizes)
         return Weights(
             [*self._sizes, *other._sizes],
@@ -59,7 +59,8 @@ class Weights:
 
 
 class WhatIf:
-    """What would be held if some roots went. It changes; the weights that it came from do not."""
+    """What would still be held if certain roots were dropped. It is mutable; the weights are
+    not."""
 
     __slots__ = ("_counts", "_gone", "_holds", "_roots", "_sizes", "held")
 
@@ -79,7 +80,8 @@ class WhatIf:
         self.held = held
 
     def drop(self, root: str) -> int:
-        """The bytes that nobody holds any more when this root goes, after those before it."""
+        """The bytes that nothing holds any more after this root is dropped, given the earlier
+        drops."""
         if root in self._gone or root not in self._roots:
             return 0
         self._gone.add(root)
@@ -88,7 +90,7 @@ class WhatIf:
         return freed
 
     def put_back(self, root: str) -> int:
-        """The bytes that are held again when a root that went comes back."""
+        """The bytes that are held again after a dropped root is put back."""
         if root not in self._gone:
             return 0
         self._gone.remove(root)
@@ -97,7 +99,7 @@ class WhatIf:
         return taken
 
     def alone(self, root: str) -> int:
-        """The bytes that this root alone holds."""
+        """The bytes that only this root holds."""
         freed = self.drop(root)
         self.put_back(root)
         return freed

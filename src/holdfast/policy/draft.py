@@ -42,7 +42,7 @@ def files_in_use(owned: Iterable[Item]) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
+class FreeSpace:
     """What a store could give back, and when that is worth a run: once it amounts to `worth` bytes,
     or once something has left the store. With `for_good`, what moves to the trash has not left."""
 
@@ -52,11 +52,11 @@ class Space:
     for_good: bool = False
 
 
-def checkpoint_space(inventory: CheckpointInventory, *, over: bool = False) -> Space:
+def checkpoint_space(inventory: CheckpointInventory, *, over: bool = False) -> FreeSpace:
     """In a store `over` its cap, a little unused space is worth giving back."""
     worth = _WORTH_OVER_CAP if over else WORTH_RECLAIMING
     reason = "objects that no checkpoint holds"
-    return Space(items=inventory.space, reason=reason, worth=worth, for_good=True)
+    return FreeSpace(items=inventory.space, reason=reason, worth=worth, for_good=True)
 
 
 class Draft:
@@ -76,7 +76,7 @@ class Draft:
         is_pinned: Callable[[Item], bool] = lambda _: False,
         files: Files = Files.WITH,
         leaving: Action = Action.REMOVE,
-        space: Space = Space(),  # noqa: B008 - frozen
+        space: FreeSpace = FreeSpace(),  # noqa: B008 - frozen
         shared: SharedBytes | None = None,
     ) -> None:
         self.decisions = decisions

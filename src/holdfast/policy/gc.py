@@ -11,7 +11,7 @@ from holdfast.model.item import SESSION, Item
 from holdfast.model.plan import Action, Plan
 from holdfast.model.units import format_count, format_duration
 from holdfast.policy.decision import REASONS, Decision, Delegates
-from holdfast.policy.draft import Draft, Space, files_in_use, owned_files
+from holdfast.policy.draft import Draft, FreeSpace, files_in_use, owned_files
 from holdfast.policy.planner import hold
 from holdfast.policy.rules import GcRules, Policy
 
@@ -39,7 +39,7 @@ def plan_gc(
         decisions,
         owned=owned,
         is_pinned=policy.pins_item,
-        space=Space(items=inventory.space),
+        space=FreeSpace(items=inventory.space),
     )
     delegates = Delegates(decisions, rules.trivial_max, keep_titled=rules.keep_titled)
     delegates.follow(each for each in decisions if not each.kept)

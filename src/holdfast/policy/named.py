@@ -24,7 +24,7 @@ from holdfast.policy.decision import (
     plan_item,
     spare_living,
 )
-from holdfast.policy.draft import Draft, Space, checkpoint_space, files_in_use, owned_files
+from holdfast.policy.draft import Draft, FreeSpace, checkpoint_space, files_in_use, owned_files
 from holdfast.policy.shared_bytes import SharedBytes
 
 
@@ -82,7 +82,7 @@ def plan_named(
         for item in inventory.trash
         if for_good and item.session in gone
     ]
-    space = Space(items=inventory.space)
+    space = FreeSpace(items=inventory.space)
     draft = Draft(decisions, trash=trash, owned=owned, leaving=action, space=space)
     return draft.plan(inventory.home, now, command=command)
 

@@ -40,12 +40,12 @@ from holdfast.policy.decision import (
 from holdfast.policy.draft import (
     FILES_STAY,
     Draft,
-    Space,
+    FreeSpace,
     checkpoint_space,
     files_in_use,
     owned_files,
 )
-from holdfast.policy.rules import Caps, CheckpointPolicy, Files, Policy
+from holdfast.policy.rules import Caps, CheckpointPolicy, Files, Policy, Rules
 from holdfast.policy.shared_bytes import SharedBytes
 from holdfast.policy.verdict import Group, by_group, decide, decide_trash
 
@@ -98,7 +98,7 @@ def plan_upkeep(
         trash=_judged_trash(policy, inventory.trash, now),
         owned=owned,
         is_pinned=policy.pins_item,
-        space=Space(items=inventory.space),
+        space=FreeSpace(items=inventory.space),
     )
     return draft.plan(inventory.home, now, command=command)
 
@@ -131,7 +131,7 @@ def _drafted(
         is_pinned=policy.pins_item,
         files=files,
         leaving=leaving,
-        space=Space(items=inventory.space),
+        space=FreeSpace(items=inventory.space),
     )
     delegates = Delegates(decisions, policy.trivial_max)
     delegates.follow(each for each in decisions if not each.kept)
@@ -171,15 +171,13 @@ def _groups(
     holds = partial(hold, policy, in_use=in_use)
 
     def group_of(kind: str, source: str) -> Group:
-        if kind == SESSION:
-            return Group(holds=holds, rules=policy.rules_for(source))
-        if orphans_stay is not None:
-            return Group(holds=holds, stays=orphans_stay)
+        rules: Rules | None = policy.rules_for(source)
+        stays = None if kind == SESSION else orphans_stay
         if kind == LEFTOVER:
             rules = policy.leftovers.get(source)
-            stays = "no retention is set for these leftovers" if rules is None else None
-            return Group(holds=holds, stays=stays, rules=rules or policy.everywhere.rules)
-        return Group(holds=holds, rules=policy.rules_for(source))
+        if rules is None:
+            stays = stays or "no retention is set for these leftovers"
+        return Group(holds=holds, stays=stays, rules=rules or Rules())
 
     return group_of
 

@@ -15,9 +15,9 @@ from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointUpkeep, Clock, Home, Progress
-from holdfast.services.apply import apply
 from holdfast.services.plans import is_over, plan_prune_checkpoints
-from holdfast.services.silent import Silent
+from holdfast.spine.apply import apply
+from holdfast.spine.carry_out import Silent
 
 #: How many plans are made at most.
 ROUNDS = 3

@@ -1,4 +1,4 @@
-"""Look a home over, and mend what can be mended."""
+"""The check-up of a home, and the repair of what it found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.model.item import ARCHIVED
 from holdfast.model.repair import Repair
 from holdfast.model.units import format_count
 from holdfast.ports import Clock, Home, Progress
-from holdfast.services.settle import settle
+from holdfast.spine.settle import settle
 
 COMMAND = "doctor --repair"
 
@@ -20,17 +20,17 @@ class Checkup(Protocol):
     """What a home knows about its own health."""
 
     def look(self, progress: Progress) -> Iterator[Finding]:
-        """One finding for each thing that was looked at. Creates and changes nothing."""
+        """One finding for each check. Creates and changes nothing."""
 
     def mend(
         self, findings: Sequence[Finding], *, now: float, progress: Progress
     ) -> Iterator[Repair]:
-        """Mend what the findings say can be mended, after a backup."""
+        """Repair what the findings say can be repaired, after a backup."""
 
 
 @runtime_checkable
 class CheckedHome(Protocol):
-    """A home that can be looked over."""
+    """A home that has a check-up."""
 
     def checkup(self) -> Checkup: ...
 
@@ -43,7 +43,7 @@ class Diagnosis:
 
     @property
     def ok(self) -> bool:
-        """No damage. Warnings may be there."""
+        """Whether there is no damage; there may be warnings."""
         return all(finding.severity is not Severity.DAMAGE for finding in self.findings)
 
     @property
@@ -59,7 +59,7 @@ def examine(home: CheckedHome, *, progress: Progress) -> Diagnosis:
 
 
 def mend(home: Home, found: Diagnosis, *, clock: Clock, progress: Progress) -> Repair:
-    """Mend what was found, with the home's lock; then settle what a killed run left open."""
+    """Repair what was found, holding the home's lock; then settle what a killed run left open."""
     if not isinstance(home, CheckedHome):
         raise TypeError(f"a home of kind {home.kind} has no check-up")
     with home.log.writing(COMMAND) as log:

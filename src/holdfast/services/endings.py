@@ -10,8 +10,8 @@ from holdfast.model.report import Result
 from holdfast.model.session import Session, SessionFilter
 from holdfast.policy.lifecycle import HELD
 from holdfast.ports import Clock, Home
-from holdfast.services.apply import apply
 from holdfast.services.plans import plan_home_endings
+from holdfast.spine.apply import apply
 
 
 def end_abandoned(home: Home, *, clock: Clock, command: str) -> Sequence[str]:

@@ -35,9 +35,9 @@ from holdfast.services.events import (
     shortfall_events,
 )
 from holdfast.services.notify import fresh, remember, tell
-from holdfast.services.settle import settle_if_needed
-from holdfast.services.silent import Silent
 from holdfast.services.upkeep import COMMAND, StepPlan, checkpoint_policy, plan_step, steps_of
+from holdfast.spine.carry_out import Silent
+from holdfast.spine.settle import settle_if_needed
 
 _INTERNAL = "internal"
 _log = logging.getLogger("holdfast")

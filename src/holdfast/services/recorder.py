@@ -63,6 +63,7 @@ class Recorder:
         self._session = session
         self._workdirs = tuple(map(real, workdirs))
         self._enabled = enabled
+        self._told_off = False
         self._lock = threading.Lock()
         self._turns = 0
         self._turn = _Turn(name="0")
@@ -85,6 +86,9 @@ class Recorder:
         `paths`, relative to the project or whole: then only that is looked at.
         """
         if not self._enabled:
+            if not self._told_off:
+                self._told_off = True
+                _log.warning("No checkpoint before a change of %s: %s", place, OFF)
             return _skipped(OFF)
         try:
             return self._ensure(expanded(place).absolute(), paths, reason or _REASON)
@@ -96,7 +100,7 @@ class Recorder:
             return _skipped(f"{type(error).__name__}: {error}")
 
     def _ensure(self, place: Path, paths: Sequence[str] | None, reason: str) -> Taking:
-        directory = _directory_of(place)
+        directory = directory_of(place)
         root = project_root(directory, exists=os.path.lexists, known=self._workdirs)
         taking = self._once(root, paths, reason)
         if taking.outcome is not TakeOutcome.SKIPPED or root == directory:
@@ -153,7 +157,7 @@ def _again(taking: Taking) -> Taking:
     )
 
 
-def _directory_of(place: Path) -> Path:
+def directory_of(place: Path) -> Path:
     """The directory that a change happens in: the nearest that is there, without links."""
     directory = place
     while not directory.is_dir() and directory != directory.parent:

@@ -10,9 +10,8 @@ from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Report
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Archive, Clock, Home, Progress
-from holdfast.services.carry_out import carry_out
-from holdfast.services.settle import settle, settle_if_needed
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent, carry_out
+from holdfast.spine.settle import settle, settle_if_needed
 
 
 def chosen(archive: Archive, ids: Sequence[str]) -> Sequence[ArchivedSession]:

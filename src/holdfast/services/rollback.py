@@ -12,9 +12,8 @@ from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.ports import CheckpointStore, Clock, Doer, Home, Progress
-from holdfast.services.carry_out import carry_out
-from holdfast.services.settle import settle
-from holdfast.services.silent import Silent
+from holdfast.spine.carry_out import Silent, carry_out
+from holdfast.spine.settle import settle
 
 _SHORT = 8
 _NAMED = 5
@@ -43,7 +42,7 @@ def rollback(
         item = _item(target, store.secure(target.id, paths=paths, now=clock()), paths)
         performing = _Performing(store, clock, shown)
         with log.begin(action=OperationAction.REMOVE, command=command, at=clock()) as journal:
-            carry_out(
+            report = carry_out(
                 journal,
                 (Removal(operation=journal.operation, number=0, item=item),),
                 performing.act,
@@ -54,6 +53,8 @@ def rollback(
                 progress=progress or Silent(),
             )
     done = performing.result(item)
+    if report.count(Result.ROLLED_BACK):
+        done = replace(done, operation=report.operation)
     if settled and shown is not None and _is_through(done, shown):
         # Settling finished the very restore that was shown.
         return replace(done, written=shown.written, deleted=shown.deleted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from holdfast.model.session import Json, Message, Session
-from holdfast.services.exchange.jsonl import message_fields
+from holdfast.services.exchange.session_line import message_fields
 
 
 def transcript_line(session: Session, message: Message, now: float) -> dict[str, Json]:

@@ -1,22 +1,39 @@
-"""Where a session is that has left the store, and the command that brings it back."""
+"""Where a session is that has left the store, and how it comes back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UnknownSessionError
 from holdfast.model.archived import Holds
 from holdfast.model.item import ARCHIVED, SESSION
-from holdfast.ports import Home
+from holdfast.ports import Home, SessionStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whereabouts:
-    """`place` completes "Session X is …"; `command` is what brings it back, after `holdfast`."""
+    """`place` completes "Session X is …"; `command` is what brings it back, after `holdfast`.
+    `operation` is the one that removed it, when it is in the trash."""
 
     session: str
     place: str
     command: str
+    operation: str | None = None
+
+
+def resolved(home: Home, store: SessionStore, prefix: str) -> str:
+    """The session of the store that this names. One that is in the archive or in the trash is not
+    unknown: the error says where it is and how it comes back."""
+    try:
+        return store.resolve(prefix)
+    except UnknownSessionError:
+        found = whereabouts(home, prefix)
+        if found is None:
+            raise
+        raise UnknownSessionError(
+            f"Session {found.session} is {found.place}.",
+            hint=f"Bring it back: holdfast {found.command}",
+        ) from None
 
 
 def whereabouts(home: Home, prefix: str) -> Whereabouts | None:
@@ -55,4 +72,5 @@ def _in_trash(home: Home, prefix: str) -> Whereabouts | None:
         session=name,
         place=f"in the trash: operation {operation} removed it",
         command=f"undo {operation}",
+        operation=operation,
     )

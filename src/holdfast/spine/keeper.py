@@ -153,6 +153,17 @@ def _outcome(removal: Removal, verdict: Verdict, moved: Moved) -> Outcome:
     return removal.end(Result.REMOVED, reason, freed=moved.bytes)
 
 
+class OneStepMover:
+    """What movers share whose `drop` keeps the copy in the same step: a rename, a reference that
+    moves. They prepare nothing, and need no copy before."""
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """Nothing has to be ready."""
+
+    def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return [Moved()] * len(batch)
+
+
 def one_by_one(
     batch: Sequence[Removal],
     step: Callable[[Removal], _Answer],

@@ -19,9 +19,9 @@ _NOT_REGULAR = "is not a regular file"
 
 
 def allocated_bytes(status: os.stat_result) -> int:
-    """The bytes that go back to the file system when this name goes.
+    """The bytes that the file system gets back when this name is removed.
 
-    A file with another hard link frees nothing by losing one name.
+    A file with another hard link frees nothing by losing one of its names.
     """
     if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
         return 0
@@ -97,14 +97,14 @@ def open_dir(path: Path) -> Iterator[int]:
 def open_regular(
     path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, dir_fd: int | None = None
 ) -> int:
-    """A descriptor of a regular file. A pipe, a socket or a device in its place is refused: to open
-    one, or to read it, could wait for ever."""
+    """A descriptor of a regular file. A pipe, a socket or a device in its place is refused: opening
+    or reading it could block for ever."""
     how = flags | os.O_CLOEXEC
     try:
         fd = os.open(path, how | os.O_NONBLOCK, PRIVATE_FILE, dir_fd=dir_fd)
     except BlockingIOError:
-        # Somebody has a lease on the file, as our own look for open files takes for a moment.
-        # Only a regular file has leases, and the kernel ends one that is not given up.
+        # Another process has a lease on the file: our own check for open files takes one for a
+        # moment. Only regular files have leases, and the kernel breaks one that is not released.
         if not stat.S_ISREG(os.stat(path, dir_fd=dir_fd).st_mode):
             raise
         fd = os.open(path, how, PRIVATE_FILE, dir_fd=dir_fd)
@@ -124,8 +124,8 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
 
 
 def check_regular(path: Path) -> None:
-    """Raise for a pipe, a socket or a device: before somebody else's code opens a file by its name.
-    One that is missing is theirs to miss."""
+    """Raise for a pipe, a socket or a device, before other code opens the file by its name. A
+    missing file is left for that code to report."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -164,7 +164,7 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """`os.write` may take a part only, for example when the disk is nearly full."""
+    """`os.write` may write only a part, for example when the disk is nearly full."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -172,7 +172,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 @contextlib.contextmanager
 def storage_errors(doing: str) -> Iterator[None]:
-    """Turn what the operating system says into a `StorageError` with a next step."""
+    """Turn an `OSError` into a `StorageError` that names a next step."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Runs the program that is to hear of events. Nothing it does, or fails to do, harms the run."""
+"""Runs the program that is notified of events. Whatever it does, the run goes on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Hook:
     def tell(self, event: Event, stop: Callable[[], bool] = lambda: False) -> None:
         """Run the program with the event on its standard input, and wait for it.
 
-        It is ended when it takes too long, or when `stop` says that there is no time to wait.
+        It is killed when it takes too long, or when `stop` says that there is no time left.
         """
         try:
             problem = self._run(event, stop)
@@ -52,9 +52,9 @@ class Hook:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd=self._folder,
-            # Not looked at: handed on, so that the program finds its own surroundings.
+            # Not read here: passed on, so that the program has its usual environment.
             env={**os.environ, VARIABLE: event.kind.value},  # noqa: TID251
-            start_new_session=True,  # so that what it started ends with it
+            start_new_session=True,  # so that its children are killed with it
         )
         document = json.dumps(event.to_json()).encode() + b"\n"
         try:
@@ -73,7 +73,7 @@ def _wait(
         try:
             process.communicate(given, timeout=max(0.0, min(_PAUSE, left)))
         except subprocess.TimeoutExpired:
-            given = None  # it is remembered, and must not be given twice
+            given = None  # communicate() remembers its input, and must not get it twice
             if left <= 0:
                 return f"it was ended after {timeout:g} seconds"
             if stop():
@@ -84,7 +84,7 @@ def _wait(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Whatever is left of it."""
+    """Kill what is left of the program and its children."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,15 +1,15 @@
 """The record of one operation: a file of JSON lines, only ever appended to.
 
-    {"format": 1, "operation": "12", "action": "remove", …}     begun
-    {"intent": [{"n": 0, "item": {…}}, …]}                       about to touch these
-    {"outcome": [{"n": 0, "result": "removed", …}, …]}           what became of them
-    {"finished_at": …, "stopped": null}                           nothing more will come
+    {"format": 1, "operation": "12", "action": "remove", …}     the operation started
+    {"intent": [{"n": 0, "item": {…}}, …]}                       about to touch these items
+    {"outcome": [{"n": 0, "result": "removed", …}, …]}           the result of each
+    {"finished_at": …, "stopped": null}                           the operation is complete
 
-An undo names items by their number in the operation that it undoes.
+An undo refers to items by their number in the operation that it undoes.
 
-Write-order rule: a line is on the disk before the step it announces begins. A kill can tear
-the last line only; a torn line counts as never written, because what it announced had not
-begun, or what it reports can be seen on the disk.
+Write-order rule: a line is on the disk before the step that it announces starts. A kill can tear
+only the last line, and a torn line counts as never written: the step that it announced had not
+started, or the result that it reports can be seen on the disk.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def create(
 
 @contextlib.contextmanager
 def resume(path: Path, record: Record) -> Iterator[FileJournal]:
-    """Append to a journal that a killed process left; what it tore off is cut away first."""
+    """Append to a journal that a killed process left. A torn last line is removed first."""
     with storage_errors(f"write the operation log {path}"):
         fd = open_regular(path, os.O_WRONLY | os.O_NOFOLLOW)
     try:
@@ -142,9 +142,9 @@ def resume(path: Path, record: Record) -> Iterator[FileJournal]:
 
 
 def read(path: Path, earlier: Mapping[str, Record]) -> Record | None:
-    """Read a journal; None when not even its first line was written whole.
+    """Read a journal; None when not even its first line is complete.
 
-    An undo is understood with the help of the `earlier` record that it undoes.
+    Reading an undo needs the `earlier` record of the operation that it undoes.
     """
     record: Record | None = None
     with os.fdopen(open_regular(path), "rb") as lines:

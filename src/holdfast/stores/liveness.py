@@ -1,4 +1,4 @@
-"""Does any process have this file open? A probe that fails is an answer: assume it does."""
+"""Whether any process has a file open. If that cannot be found out, the answer is yes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def open_elsewhere(name: str, dir_fd: int) -> str | None:
 def _leased(fd: int) -> str | None:
     """The kernel grants a write lease only on a file that nobody else has open.
 
-    This asks the kernel itself: no list of processes to read, none that may not be looked
-    into, 4 µs a file. Should somebody open the file in between, the kernel notifies the holder;
-    SIGURG is a signal that processes ignore by default.
+    So there is no list of processes to read, and no process that we may not inspect; it takes 4 µs
+    a file. If another process opens the file meanwhile, the kernel signals us: with SIGURG, which
+    processes ignore by default.
     """
     try:
         fcntl.fcntl(fd, _F_SETSIG, signal.SIGURG)
@@ -50,7 +50,7 @@ def _leased(fd: int) -> str | None:
 
 
 def _listed(fd: int) -> str | None:
-    """Where there are no leases: look through the open files of the owner's processes."""
+    """For systems without leases: search the open files of the owner's processes."""
     import psutil  # noqa: PLC0415 - slow to import, and hardly ever needed
 
     wanted = os.fstat(fd)

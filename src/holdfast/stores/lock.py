@@ -21,21 +21,22 @@ _HELD: ContextVar[tuple[tuple[Path, int], ...]] = ContextVar("held", default=())
 
 
 def held() -> tuple[int, ...]:
-    """The locks that this thread holds, to be handed to a process that works under them.
+    """The descriptors of the locks that this thread holds, to pass to a child process.
 
-    They are the kernel's until the last process that has them ends: so a child that outlives us,
-    because we were killed, still keeps others out. When we let go, they are free at once.
+    The kernel keeps a lock until the last process that has its descriptor ends. So if we are killed
+    and a child outlives us, it still keeps other processes out. When we release a lock, it is free
+    at once.
     """
     return tuple(fd for _, fd in _HELD.get())
 
 
 def is_mine(path: Path) -> bool:
-    """Whether this thread holds the lock at `path`, alone or beside others."""
+    """Whether this thread holds the lock at `path`, exclusive or shared."""
     return any(path == mine for mine, _ in _HELD.get())
 
 
 def is_held(path: Path) -> bool:
-    """Whether anybody holds the lock at `path` alone right now. Waits for nobody."""
+    """Whether any process holds the lock at `path` exclusively right now. Does not wait."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -61,9 +62,9 @@ def exclusive(
 ) -> Iterator[None]:
     """Hold the lock at `path`, or raise `BusyError` naming who has it after `wait` seconds.
 
-    `place` is what the lock guards, when that is not the home it lies in. With `queue` nobody who
-    would share it gets it before us. The file stays: removing a lock file while another process
-    waits on it makes two owners.
+    `place` is what the lock guards, when that is not the home that holds the lock file. With
+    `queue`, no process that wants to share the lock gets it before us. The file stays: removing a
+    lock file while another process waits for it would make two owners.
     """
     fd = _opened(path)
     waiting = _Waiting(fd, wait, f"{doing} {place or path.parent.parent}")
@@ -73,7 +74,7 @@ def exclusive(
         # Only for the message that another process shows; the lock itself is the kernel's.
         with contextlib.suppress(OSError):
             text = f"process {os.getpid()}, `holdfast {holder}`".encode("utf-8", "backslashreplace")
-            # Always as long: to make a file shorter may take a wait for the disk.
+            # Always the same length: truncating a file may wait for the disk.
             os.pwrite(fd, text[:_HOLDER_BYTES].ljust(_HOLDER_BYTES), 0)
         with _holding(path, fd):
             yield
@@ -83,10 +84,10 @@ def exclusive(
 
 @contextlib.contextmanager
 def shared(path: Path, *, wait: float, doing: str, place: Path) -> Iterator[None]:
-    """Hold the lock at `path` beside others that share it, and beside no exclusive holder.
+    """Hold the lock at `path` together with others that share it, but with no exclusive holder.
 
-    Whoever has it already, in this thread, has it: to wait again behind somebody who waits for us
-    would be to wait for ever.
+    A thread that holds the lock already does not take it again: it could wait behind a process that
+    waits for it, which is a deadlock.
     """
     if is_mine(path):
         yield
@@ -104,8 +105,9 @@ def shared(path: Path, *, wait: float, doing: str, place: Path) -> Iterator[None
 
 @contextlib.contextmanager
 def _turn(path: Path, how: int, waiting: _Waiting) -> Iterator[None]:
-    """Wait in line. The kernel's locks are unfair: those that share one, each for a moment, would
-    keep out for ever whoever wants it alone. So he closes the gate first, and they wait there."""
+    """Wait in line. The kernel's locks are unfair: processes that share a lock, each for a moment,
+    would starve one that wants it exclusively. So that process takes a second lock first, and the
+    others wait for it there."""
     fd = _opened(path.with_name(f"{path.name}.turn"))
     try:
         waiting.acquire(fd, how)
@@ -122,13 +124,13 @@ def _holding(path: Path, fd: int) -> Iterator[None]:
         yield
     finally:
         _HELD.set(tuple(each for each in _HELD.get() if each != (path, fd)))
-        # Closing alone would leave it to a child that still runs. A fork of ours frees nothing.
+        # Closing alone would leave the lock with a child that still runs. A fork must not free it.
         if os.getpid() == holder:
             fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 class _Waiting:
-    """For a lock, until some time. `fd` is that of the file in which its holder says who he is."""
+    """Waits for a lock until a deadline. `fd` is the file in which the holder says who it is."""
 
     def __init__(self, fd: int, wait: float, doing: str) -> None:
         self._fd = fd

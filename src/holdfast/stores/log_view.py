@@ -1,4 +1,4 @@
-"""What a whole log says: which operations there were, and what of them can be undone by now."""
+"""What a whole log says: which operations there were, and which can still be undone."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _summary(
         trash_bytes=sum(entry.bytes for entry in entries),
         removed_to_trash=sum(removal.item.undoable for removal in removed),
         removed_for_good=sum(
-            # Older versions ended sessions without a way back: those are not gone.
+            # Older versions ended sessions without an undo: those sessions are not gone.
             not removal.item.undoable
             and removal.item.kind != TRASH
             and removal.item.action is not Action.END
@@ -113,8 +113,8 @@ def _restored(records: Sequence[journal.Record]) -> dict[str, str]:
 
 
 def _dropped(records: Sequence[journal.Record]) -> set[str]:
-    """What was archived and lost its bundle since, `operation/number`. That went by an operation of
-    its own, and comes back by undoing that one."""
+    """What was archived and lost its bundle since, `operation/number`. Another operation removed
+    the bundle, and undoing that one brings it back."""
     archived = _Archived()
     dropped: dict[str, str] = {}
     for record in records:
@@ -132,7 +132,7 @@ def _dropped(records: Sequence[journal.Record]) -> set[str]:
 
 
 class _Archived:
-    """What of each session lies in the archive, `operation/number`: the session, or its files."""
+    """What the archive holds of each session, `operation/number`: the session, or its files."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple[bool, str], list[str]] = defaultdict(list)
@@ -141,7 +141,7 @@ class _Archived:
         self._keys[_place(item)].append(key)
 
     def pop(self, item: PlanItem) -> str | None:
-        """The last of the same kind: that is the one which leaves first."""
+        """The last of the same kind, because it leaves first."""
         keys = self._keys[_place(item)]
         return keys.pop() if keys else None
 

@@ -21,7 +21,7 @@ LOCK = "maintenance.lock"
 WATCH_LOCK = "watch.lock"
 _FORMAT = 1
 _LARGEST = 1_000_000
-#: What comes of a file that is not there for us, is no JSON, or says something else than we write.
+#: What reading raises when the file is inaccessible, is not JSON, or is not what we write.
 _NO_MARKER = (
     OSError,
     ValueError,
@@ -42,7 +42,7 @@ class FileMaintenanceGate:
 
     @contextlib.contextmanager
     def entered(self, holder: str) -> Iterator[None]:
-        """Be the one process that looks after the home; nobody is waited for."""
+        """Be the one process that maintains the home. Does not wait."""
         with self._locked(LOCK, holder):
             yield
 
@@ -53,7 +53,7 @@ class FileMaintenanceGate:
             yield
 
     def read(self) -> Marker:
-        """The marker; one that is not there, or not as we write it, says never."""
+        """The marker. Without a readable file, maintenance was never done."""
         path = self._folder / MARKER
         try:
             data = _read(path)
@@ -66,7 +66,7 @@ class FileMaintenanceGate:
         path = self._folder / MARKER
         with storage_errors(f"write {path}"):
             if path.is_dir() and not path.is_symlink():
-                path.rmdir()  # nothing of ours is a folder; one that is not empty is left alone
+                path.rmdir()  # never ours; rmdir refuses a folder that is not empty
             replace(path, json.dumps(_document(marker)).encode())
 
     @contextlib.contextmanager
@@ -78,7 +78,7 @@ class FileMaintenanceGate:
 
 
 def _read(path: Path) -> bytes | None:
-    """None when there is none. A fifo or a huge file is neither waited for nor read."""
+    """None when there is no file. A fifo is not waited for, and a huge file is not read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -109,7 +109,7 @@ def _marker(document: Any) -> Marker:
     return Marker(
         finished_at=None if finished_at is None else _moment(finished_at),
         ok=document["ok"] is True,
-        # A marker of an older version has none, so whatever the settings are, they are due.
+        # A marker of an older version has none: then every setting is due.
         done={str(key): _moment(at) for key, at in document.get("done", {}).items()},
         told=_told(document.get("told", {})),
     )

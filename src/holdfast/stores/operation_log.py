@@ -17,7 +17,7 @@ from holdfast.stores.files import make_private_dir, open_regular, storage_errors
 from holdfast.stores.lock import exclusive
 from holdfast.stores.log_view import view_of
 
-#: How long a command waits for another one before it says that the home is busy.
+#: How long a command waits for another command before it reports that the home is busy.
 LOCK_WAIT = 5.0
 
 
@@ -95,7 +95,7 @@ class FileLogWriter:
 
     def forget(self, *, before: float) -> int:
         view = self.read()
-        # Of several rollbacks of a project the latest is the one that undo can take back.
+        # Undo can take back only the latest rollback of a project.
         latest = {entry.removal.item.id: entry for entry in view.rolled_back}
         entries = (*view.trash, *view.archived, *latest.values())
         needed = {entry.removal.operation for entry in entries}
@@ -108,9 +108,9 @@ class FileLogWriter:
         return len(old)
 
     def _next(self) -> int:
-        """One more than the largest number ever used here, by damaged journals too.
+        """One more than the largest number ever used here, damaged journals included.
 
-        Trash that outlived its journal counts as well: its place must not be used again.
+        Trash that outlived its journal counts too: its folder must not be used again.
         """
         with storage_errors(f"clean up {self._folder}"):
             for path in _journals(self._folder):
@@ -149,10 +149,10 @@ class UnfinishedRecord:
 def _old(
     records: Sequence[journal.Record], needed: Collection[str], before: float
 ) -> Sequence[journal.Record]:
-    """The oldest that may go, one after the other and never the last, which keeps the count.
+    """The oldest records that may go, without gaps, and never the last, which holds the count.
 
-    What emptied a trash stands in a later journal than what filled it, and an undo is understood
-    with the help of what it undid: no journal may outlive one that explains it.
+    The record that emptied a trash is later than the one that filled it, and an undo can be read
+    only with the record that it undoes: no journal may outlive one that explains it.
     """
     count = 0
     for record in records[:-1]:

@@ -1,4 +1,4 @@
-"""Saved plans: JSON that a person can read, with a seal that shows when it was edited."""
+"""Saved plans: readable JSON with a checksum that reveals edits."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def load(path: Path) -> Plan:
 
 
 def _is_plan(path: Path) -> bool:
-    """A link is none, even when it leads to one."""
+    """A link does not count, even when it leads to a plan."""
     if path.is_symlink():
         return False
     try:
@@ -71,6 +71,6 @@ def _is_plan(path: Path) -> bool:
 
 
 def _seal(body: Any) -> str:
-    """Not a signature: it tells a slip of the editor from the plan that was shown."""
+    """Not a signature: it only detects an accidental edit of the plan that was shown."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -1,9 +1,9 @@
 """Which process this is, and whether another one still lives.
 
-Death must be proved. There are three proofs: the machine was started anew since; the kernel says
-that no process has this number; or the process that has it began at another time. What cannot be
-read proves nothing, and neither does what was written down where numbers or times are counted
-differently: process numbers belong to a pid namespace, start times to a time namespace.
+Death must be proved. There are three proofs: the machine has rebooted since; the kernel says that
+no process has this id; or the process with this id started at another time. What cannot be read
+proves nothing. Neither does what was recorded in another namespace: process ids belong to a pid
+namespace, start times to a time namespace.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from holdfast.model.lease import Holder
 _PROC = Path("/proc")
 _LINUX = sys.platform == "linux"
 _START_FIELD = 19  # of /proc/PID/stat after the name: when the process began, in ticks since boot
-#: The number of the pid namespace that a machine starts with: the one from which all are seen.
+#: The inode of the initial pid namespace, from which all processes can be seen.
 _FIRST_PID_SPACE = 0xEFFFFFFC
-#: A kernel that has no time namespaces has one time.
+#: For kernels without time namespaces.
 _ONE_TIME = "time:[]"
 _NAMED_MACHINE = 3  # name, machine id, pid namespace
 _TRACES_ALL = 1 << 19  # CAP_SYS_PTRACE
@@ -38,8 +38,8 @@ def this_process() -> Holder:
 def _this(process: int) -> Holder:
     full = _no_descriptor_left()
     if full is not None:
-        # An identity without its start or its boot would be kept from here on: nobody could ever
-        # prove that this holder is gone. Having no descriptor passes, so the call may be repeated.
+        # An identity without start time or boot id would be cached, and nobody could ever prove
+        # that this holder is gone. A lack of descriptors is temporary: the caller may try again.
         raise StorageError(
             f"Cannot tell which process this is: {full.strerror}.",
             hint="Close some files, or raise the limit (`ulimit -n`), and try again.",
@@ -50,7 +50,7 @@ def _this(process: int) -> Holder:
 def is_dead(holder: Holder) -> bool:
     """True only when it can be proved. Another host is never declared dead from here."""
     if _no_descriptor_left() is not None:
-        return False  # nothing can be looked at; and what cannot be read now must not be remembered
+        return False  # nothing can be read now, and that must not be cached
     if not holder.started or not holder.host or holder.host != _host() or holder.process <= 0:
         return False
     boot = _boot()
@@ -59,14 +59,14 @@ def is_dead(holder: Holder) -> bool:
         if not _names_a_machine(holder.host):
             return False
         if boot and holder.boot:
-            return True  # this machine has been started anew since
+            return True  # this machine has rebooted since
     if not exists(holder.process):
         return True
     return same_start and _is_another(holder.process, holder.started)
 
 
 def _no_descriptor_left() -> OSError | None:
-    """Why nothing below /proc can be opened just now; None when it can."""
+    """Why no file below /proc can be opened right now; None when it can."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:
@@ -75,19 +75,19 @@ def _no_descriptor_left() -> OSError | None:
 
 
 def exists(process: int) -> bool:
-    """False only when there is provably no process of this number here."""
+    """False only when it is proved that no process has this id here."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        return True  # somebody else's
+        return True  # it belongs to another user
     return True
 
 
 def began_otherwise(process: int, ticks: float, *, tolerance: float) -> bool:
-    """Whether it is proved that a process is not the one that wrote down this start of its own, in
-    ticks since the start of the machine."""
+    """Whether it is proved that a process is not the one that recorded this start time, in ticks
+    since boot."""
     began, here = _ticks(process), _time_space("self")
     if began is None or here is None or _time_space(process) != here:
         return False
@@ -95,14 +95,14 @@ def began_otherwise(process: int, ticks: float, *, tolerance: float) -> bool:
 
 
 def is_outermost() -> bool:
-    """Whether this process is in no container: in one, the processes outside cannot be seen."""
+    """Whether this process is outside any container. Inside, it cannot see outside processes."""
     with suppress(OSError):
         return os.stat(_PROC / "self" / "ns" / "pid").st_ino == _FIRST_PID_SPACE  # noqa: PTH116
     return False
 
 
 def hides_some() -> bool:
-    """Whether /proc is mounted so that it leaves processes out (`hidepid`)."""
+    """Whether /proc hides processes (mounted with `hidepid`)."""
     try:
         lines = (_PROC / "self" / "mountinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -116,30 +116,30 @@ def hides_some() -> bool:
 
 
 def _sees_through() -> bool:
-    """Whether nobody can hide from this process: it may trace all others."""
+    """Whether no process can hide from this one, because it may trace all others."""
     held = _status(b"CapEff:")
     return held is not None and bool(int(held[0], 16) & _TRACES_ALL)
 
 
 def _names_a_machine(host: str) -> bool:
-    """A name alone is no machine: two may have the same, and only the boot id tells them apart."""
+    """A host name alone does not identify a machine: two machines may share it."""
     return not _LINUX or host.count("/") + 1 >= _NAMED_MACHINE
 
 
 def _is_another(process: int, started: str) -> bool:
-    """Whether a number was used again: the process that has it began at another time."""
+    """Whether a process id was reused: the process that has it started at another time."""
     ticks, _, time_space = started.partition("@")
     began, here = _ticks(process), _time_space("self")
     if began is None or here is None:
         return False
-    # Older versions did not write down in which time they counted. If the process counts like us,
-    # then so did its holder, were it the same.
+    # Older versions did not record the time namespace. If this process is the holder, its time
+    # namespace is the one that the holder had.
     return (time_space or _time_space(process)) == here and began != ticks
 
 
 def _began() -> str:
-    """When this process began, as text to compare, and in whose time. Ticks since boot do not move
-    when the clock does."""
+    """When this process started, and in which time namespace, as text to compare. Setting the clock
+    does not change ticks since boot."""
     if not _LINUX:
         return _created(os.getpid()) or ""
     ticks, time_space = _stat_ticks("self"), _time_space("self")
@@ -147,7 +147,7 @@ def _began() -> str:
 
 
 def _ticks(process: int) -> str | None:
-    """When a process began; None when that cannot be read here."""
+    """When a process started; None when that cannot be read here."""
     if not _LINUX:
         return _created(process)
     return _stat_ticks(str(process)) if _counts_like_us() else None
@@ -158,7 +158,7 @@ def _stat_ticks(process: str) -> str | None:
         status = (_PROC / process / "stat").read_bytes()
         ticks = status.rpartition(b")")[2].split()[_START_FIELD].decode("ascii")
     except (OSError, IndexError, UnicodeDecodeError):
-        return None  # it does not exist, or is hidden: this cannot tell which
+        return None  # it does not exist or is hidden; we cannot tell which
     return ticks if ticks.isdecimal() else None
 
 
@@ -172,13 +172,13 @@ def _created(process: int) -> str | None:
 
 
 def _counts_like_us() -> bool:
-    """Whether the numbers in /proc are those that this process knows: it may be the /proc of a
-    namespace around ours, in which everybody has another number."""
+    """Whether the process ids in /proc are those of our pid namespace: it may be the /proc of an
+    outer namespace, where every process has another id."""
     return _status(b"NSpid:") == [str(os.getpid()).encode()]
 
 
 def _status(field: bytes) -> list[bytes] | None:
-    """What /proc says of this process under one heading; None when it does not."""
+    """One field of this process's status in /proc; None when it is missing."""
     with suppress(OSError):
         for line in (_PROC / "self" / "status").read_bytes().splitlines():
             if line.startswith(field):
@@ -187,7 +187,7 @@ def _status(field: bytes) -> list[bytes] | None:
 
 
 def _time_space(process: int | str) -> str | None:
-    """The time namespace of a process; None when it may not be looked at."""
+    """The time namespace of a process; None when we may not read it."""
     if not _LINUX or not _has_time_spaces():
         return _ONE_TIME
     try:
@@ -201,13 +201,13 @@ def _has_time_spaces() -> bool:
     try:
         return "time" in os.listdir(_PROC / "self" / "ns")  # noqa: PTH208 - names are wanted
     except OSError:
-        return True  # as far as can be told
+        return True  # unknown, so assume that there are
 
 
 @cache
 def _host() -> str:
-    """Machine and pid namespace: the process numbers of two containers are not comparable. Empty
-    when it cannot be told."""
+    """Machine and pid namespace: process ids of two containers cannot be compared. Empty when that
+    is unknown."""
     parts = [socket.gethostname()]
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         with suppress(OSError, UnicodeDecodeError):
@@ -225,8 +225,8 @@ def _host() -> str:
 
 @cache
 def _boot() -> str:
-    """Which start of the machine this is; empty when it cannot be told. When it was started cannot
-    stand for it: that moves with the clock."""
+    """The boot id; empty when it is unknown. The time of the boot would not do: it moves with the
+    clock."""
     with suppress(OSError, UnicodeDecodeError):
         return (_PROC / "sys" / "kernel" / "random" / "boot_id").read_text("ascii").strip()
     return ""

@@ -1,7 +1,7 @@
-"""Optional JSONL transcripts: a file a session, appended to and never rewritten.
+"""Optional JSONL transcripts: one file for each session, appended to and never rewritten.
 
-The database is the truth; a transcript is there for people and other tools. It is written after
-the messages are stored, so it can lack the last ones after a kill, and never has one too many.
+The database is the truth; a transcript is for people and other tools. It is written after the
+messages are stored: after a kill it can lack the last messages, but it never has extra ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TranscriptFolder:
             make_private_dir(self._folder)
             fd, created = self._open(path)
             try:
-                # One write for all of it: lines of two processes do not mix.
+                # A single write, so that the lines of two processes do not mix.
                 write_all(fd, data)
                 if sync:
                     os.fsync(fd)

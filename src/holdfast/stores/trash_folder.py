@@ -1,20 +1,17 @@
-"""Where undo copies lie: `trash/<operation>/<number>-<name>`, known before anything is moved.
+"""Where undo copies are: `trash/<operation>/<number>-<name>`, known before anything moves.
 
-The place follows from the intent alone, so that after a kill the disk itself tells how far a
-removal came. The name is there for people: a file can be found without Holdfast.
+The intent alone determines the path, so after a kill the disk itself shows how far a removal came.
+The name is for people: they can find a file without Holdfast.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.model.operation import Removal
 from holdfast.stores.files import make_private_dir, open_dir
-
-_LONGEST_NAME = 255  # bytes, on every file system that matters
 
 
 class TrashFolder:
@@ -25,8 +22,7 @@ class TrashFolder:
         return self.root / operation
 
     def name(self, removal: Removal) -> str:
-        full = f"{removal.number}-{removal.item.id.rpartition('/')[2]}"
-        return full if len(os.fsencode(full)) <= _LONGEST_NAME else str(removal.number)
+        return removal.copy_name
 
     def path(self, removal: Removal) -> Path:
         return self.folder(removal.operation) / self.name(removal)
@@ -44,6 +40,6 @@ class TrashFolder:
             yield fd
 
     def drop_if_empty(self, operation: str) -> None:
-        # Not empty, or gone already: both are fine, the folder itself holds nothing.
+        # It may hold other copies, or be gone already: both are fine.
         with contextlib.suppress(OSError):
             self.folder(operation).rmdir()

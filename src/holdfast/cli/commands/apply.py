@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation, quoted
+from holdfast.cli.invocation import Invocation
 from holdfast.cli.removal import RemovalFlags, remove
-from holdfast.errors import PlanFileError
 
 
 @click.command(
@@ -30,15 +29,5 @@ def apply(
     since the plan was made is skipped and reported. A plan works only on the home it was made
     for, and only as it was saved.
     """
-    from holdfast.stores.plan_file import load
-
-    plan = load(plan_file)
-    home, _ = invocation.open_home()
-    if plan.home != str(home.root):  # said before anything of a strange plan is shown
-        raise PlanFileError(
-            f"{plan_file} was made for {plan.home}, not for {home.root}.",
-            hint=f"Pick its home with --home {quoted(Path(plan.home))}, or make a new plan.",
-        )
-    return remove(
-        invocation, home, plan, RemovalFlags(dry_run=dry_run, yes=yes, all_items=all_items)
-    )
+    planned = invocation.open_home().load_plan(plan_file)
+    return remove(invocation, planned, RemovalFlags(dry_run=dry_run, yes=yes, all_items=all_items))

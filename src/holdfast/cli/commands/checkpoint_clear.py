@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.checkpoint_options import project_names
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.removal import RemovalFlags, removal_options, remove
@@ -43,22 +42,12 @@ def clear(
     """
     if _has_no_home(invocation):
         return 0
-    from holdfast.services.plans import plan_drop
-
-    home, _ = invocation.open_home()
-    names = project_names(home)
-    plan = plan_drop(
-        home.checkpoint_upkeep,
-        None,
-        now=invocation.now,
-        command=invocation.command_line,
-        undoable=not skip_trash,
-        legacy=legacy,
-    )
+    checkpoints = invocation.checkpoints()
+    planned = checkpoints.plan_clear(legacy=legacy, use_trash=not skip_trash)
     if not invocation.json:
-        left = () if legacy else home.checkpoint_upkeep.scan(invocation.now).legacy
-        _warn(invocation, plan, left, len(names), skip_trash=skip_trash)
-    return remove(invocation, home, plan, replace(how, yes=how.yes or force, sources=names))
+        left = () if legacy else checkpoints.status().legacy
+        _warn(invocation, planned.plan, left, len(planned.names), skip_trash=skip_trash)
+    return remove(invocation, planned, replace(how, yes=how.yes or force))
 
 
 def _warn(
@@ -134,13 +123,5 @@ def clear_legacy(
     """
     if _has_no_home(invocation):
         return 0
-    from holdfast.services.plans import plan_clear_legacy
-
-    home, _ = invocation.open_home()
-    plan = plan_clear_legacy(
-        home.checkpoint_upkeep,
-        now=invocation.now,
-        command=invocation.command_line,
-        undoable=not skip_trash,
-    )
-    return remove(invocation, home, plan, replace(how, yes=how.yes or force))
+    planned = invocation.checkpoints().plan_clear_legacy(use_trash=not skip_trash)
+    return remove(invocation, planned, replace(how, yes=how.yes or force))

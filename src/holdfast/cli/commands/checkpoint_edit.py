@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.checkpoint_options import chosen, id_argument, need_store
+from holdfast.cli.checkpoint_options import chosen, id_argument
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.session_options import stored_text
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 @click.pass_obj
 def pin(invocation: Invocation, checkpoint: str, *, off: bool) -> int:
     """Pin a checkpoint: no rule, no bound and no newer one ever removes it."""
-    store = need_store(invocation)
-    changed = store.pin(chosen(store, checkpoint), not off)
+    checkpoints = invocation.checkpoints()
+    changed = checkpoints.pin(chosen(checkpoints, checkpoint), not off)
     return _tell(invocation, changed, "is no longer pinned" if off else "is pinned")
 
 
@@ -34,9 +34,9 @@ def pin(invocation: Invocation, checkpoint: str, *, off: bool) -> int:
 @click.pass_obj
 def rename(invocation: Invocation, checkpoint: str, text: str) -> int:
     """Give a checkpoint a name; an empty one ("") takes it away. A named one stays, too."""
-    wanted = stored_text(text, "The name").strip() or None
-    store = need_store(invocation)
-    changed = store.rename(chosen(store, checkpoint), wanted)
+    wanted = stored_text(text, "The name")
+    checkpoints = invocation.checkpoints()
+    changed = checkpoints.rename(chosen(checkpoints, checkpoint), wanted)
     named = f"is now called {changed.name!r}" if changed.name else "has no name now"
     return _tell(invocation, changed, named)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from holdfast.cli.checkpoint_options import create_store, directory_argument, resolved
+from holdfast.cli.checkpoint_options import capture, directory_argument, resolved
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 
@@ -26,7 +26,7 @@ def command(invocation: Invocation, /, directory: str | None, *, all_items: bool
     all, put `!name` into the project's .gitignore or into `exclude`.
     """
     workdir = resolved(directory)
-    found = create_store(invocation, create=False).excluded(workdir)
+    found = capture(invocation).excluded(workdir)
     if invocation.json:
         from holdfast.cli.output import print_json
 

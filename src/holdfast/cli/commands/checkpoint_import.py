@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.checkpoint_options import create_store, resolved
+from holdfast.cli.checkpoint_options import resolved
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
@@ -16,7 +16,6 @@ from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
     from holdfast.homes.hermes.checkpoints_import import Imported
-    from holdfast.stores.checkpoints.store import ShadowGitStore
 
 _HERMES = "hermes"
 _USUAL = ".hermes"
@@ -41,14 +40,13 @@ def command(invocation: Invocation, source: str | None, *, all_items: bool, dry_
     $HERMES_HOME, else of ~/.hermes. Nothing there is changed. What was imported before is left
     out, so it can be repeated. Older layouts are read, too.
     """
-    from holdfast.homes.hermes.checkpoints_import import ImportState, import_checkpoints
+    from holdfast.api.home import Home
+    from holdfast.homes.hermes.checkpoints_import import ImportState
 
     home, workdir = _place(invocation, source)
-    store = _store(invocation, dry_run=dry_run)
+    place = invocation.checked_place(invocation.home_path)
     with progress(stoppable=True) as shown:
-        done = import_checkpoints(
-            home, store, workdir=workdir, now=invocation.now, dry_run=dry_run, progress=shown
-        )
+        done = Home(place).import_checkpoints(home, path=workdir, dry_run=dry_run, progress=shown)
     if invocation.json:
         from holdfast.cli.output import print_json
 
@@ -86,20 +84,6 @@ def _is_hermes(path: Path) -> bool:
     with storage_errors(f"read {path}"):
         kind = kind_of(path) if path.is_dir() else None
     return kind is not None and kind.name == _HERMES
-
-
-def _store(invocation: Invocation, *, dry_run: bool) -> ShadowGitStore:
-    if _is_hermes(invocation.home_path):
-        raise UsageError(
-            f"{invocation.home_path} is a home of Hermes; checkpoints are imported into one of"
-            " Holdfast's own.",
-            hint="Leave --home away, or name a Holdfast home.",
-        )
-    if not dry_run:
-        return create_store(invocation)
-    from holdfast.homes.checkpoints import checkpoint_store
-
-    return checkpoint_store(invocation.home_path.resolve())  # made when something is taken
 
 
 def _document(home: Path, done: Sequence[Imported], *, dry_run: bool) -> dict[str, Any]:

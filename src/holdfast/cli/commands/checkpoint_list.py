@@ -11,7 +11,6 @@ import click
 from holdfast.cli.checkpoint_options import (
     directory_argument,
     resolved,
-    store_of,
     take_command,
 )
 from holdfast.cli.frame import Command
@@ -19,8 +18,7 @@ from holdfast.cli.invocation import Invocation, quoted
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
-    from holdfast.model.checkpoint import Checkpoint, Project
-    from holdfast.ports import CheckpointStore
+    from holdfast.model.checkpoint import Project
 
 #: Of other projects, when a directory has no checkpoints.
 _FEW = 20
@@ -60,22 +58,26 @@ def command(
     if all_projects and directory is not None:
         raise UsageError("--all-projects is every project; it does not go with a directory.")
     workdir = None if all_projects else resolved(directory)
-    store = store_of(invocation)
-    everything = [] if store is None else store.list(workdir)
+    checkpoints = invocation.checkpoints()
+    everything = checkpoints.list(workdir)
     found = [each for each in everything if session in (None, each.session)][:limit]
+    elsewhere = () if everything or workdir is None else checkpoints.projects()
     if invocation.json:
         from holdfast.cli.output import print_json
         from holdfast.cli.show_checkpoints import checkpoint_json, project_json
 
-        projects = _elsewhere(store, workdir) if not everything else ()
         print_json(
             {
                 "checkpoints": [checkpoint_json(each) for each in found],
-                **({"projects": [project_json(each) for each in projects]} if projects else {}),
+                **({"projects": [project_json(each) for each in elsewhere]} if elsewhere else {}),
             }
         )
+    elif everything and not found:
+        from holdfast.cli.output import say
+
+        say("No checkpoint is of that session.")
     elif not found:
-        _say_none(invocation, store, workdir, everything, directory)
+        _say_none(invocation, workdir, elsewhere, directory)
     else:
         from holdfast.cli.show_checkpoints import show_list
 
@@ -85,22 +87,18 @@ def command(
 
 def _say_none(
     invocation: Invocation,
-    store: CheckpointStore | None,
     workdir: Path | None,
-    everything: Sequence[Checkpoint],
+    elsewhere: Sequence[Project],
     directory: str | None,
 ) -> None:
+    """Whoever asks about a directory without checkpoints may mean another project."""
     from holdfast.cli.output import name, say, suggest
 
-    if everything:
-        say("No checkpoint is of that session.")
-        return
-    if workdir is None or store is None:
+    if workdir is None or not elsewhere:
         say("There are no checkpoints yet. Take the first of a directory with:")
     else:
         say(name(f"There are no checkpoints of {workdir} yet. Take the first with:"))
     suggest(take_command(invocation, directory))
-    elsewhere = _elsewhere(store, workdir)
     if not elsewhere:
         return
     places = {str(place) for place in (workdir or Path()).parents}
@@ -115,8 +113,3 @@ def _say_none(
     say("To list those of one of them, or of all:")
     suggest(f"holdfast {invocation.home_flag}checkpoints list {quoted(Path(elsewhere[0].workdir))}")
     suggest(f"holdfast {invocation.home_flag}checkpoints list --all-projects")
-
-
-def _elsewhere(store: CheckpointStore | None, workdir: Path | None) -> Sequence[Project]:
-    """The other projects: whoever asks about a directory without checkpoints may mean one."""
-    return () if store is None or workdir is None else store.projects()

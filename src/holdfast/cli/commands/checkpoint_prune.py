@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import Any
 
 import click
 
@@ -12,13 +12,9 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import RemovalFlags, removal_options, remove, size_cap
 from holdfast.errors import UsageError
-from holdfast.model.units import parse_duration, parse_size
-
-if TYPE_CHECKING:
-    from holdfast.policy.rules import CheckpointPolicy, Rules
+from holdfast.model.units import parse_size
 
 _COUNT = click.IntRange(min=1)
-_DAY = 86_400.0
 _MEGABYTE = 1_000_000
 
 
@@ -83,45 +79,24 @@ def command(
     Archives of an older layout wait for you: they go with --legacy, or with `clear-legacy`, and
     never by age or size.
     """
-    from holdfast.services.plans import plan_prune_checkpoints
-
-    home, settings = invocation.open_home()
-    base = replace(settings.checkpoint_policy(use_trash=not skip_trash), legacy=legacy)
-    if keep_orphans is not None:
-        base = replace(base, keep_orphans=keep_orphans)
-    policy = _policy(base, flags)
-    changing = not how.dry_run and how.plan_out is None
+    checkpoints = invocation.checkpoints()
+    days = flags.pop("retention_days")
+    size = _asked_size(flags)
     with progress():
-        plan, inventory = plan_prune_checkpoints(
-            home.checkpoint_upkeep,
-            policy,
-            now=invocation.now,
-            command=invocation.command_line,
-            changing=changing,
+        planned = checkpoints.plan_prune(
+            older_than=None if days is None else timedelta(days=days),
+            max_total_size=size,
+            keep_orphans=keep_orphans,
+            legacy=legacy,
+            use_trash=not skip_trash,
+            pack=not how.dry_run and how.plan_out is None,
+            **flags,
         )
-    for problem in inventory.problems:
-        from holdfast.cli.output import note
-
-        note(f"warning: {problem.path}: {problem.reason}")
-    names = {each.id: each.workdir for each in inventory.projects.values()}
-    return remove(invocation, home, plan, replace(how, sources=names))
-
-
-def _policy(base: CheckpointPolicy, flags: dict[str, Any]) -> CheckpointPolicy:
-    """The policy of the configuration, with what the flags say in place of its parts."""
-    rules = _rules(flags)
-    days, count, size = flags["retention_days"], flags["max_snapshots"], _asked_size(flags)
-    return replace(
-        base,
-        rules=base.rules if rules.empty else rules,
-        stale_after=base.stale_after if days is None else days * _DAY or None,
-        max_bytes=base.max_bytes if size is None else size,
-        max_count=base.max_count if count is None else count,
-    )
+    return remove(invocation, planned, how)
 
 
 def _asked_size(flags: dict[str, Any]) -> int | None:
-    text, megabytes = flags["max_total_size"], flags["max_size_mb"]
+    text, megabytes = flags.pop("max_total_size"), flags.pop("max_size_mb")
     if text is not None and megabytes is not None:
         raise UsageError("--max-total-size and --max-size-mb are the same bound: give one.")
     instead = "To remove everything: holdfast checkpoints clear"
@@ -131,17 +106,3 @@ def _asked_size(flags: dict[str, Any]) -> int | None:
     if text is None:
         return None
     return size_cap("--max-total-size", text, parse_size(text), instead=instead)
-
-
-def _rules(flags: dict[str, Any]) -> Rules:
-    from holdfast.policy.rules import Rules
-
-    within = flags["keep_within"]
-    return Rules(
-        keep_last=flags["keep_last"] or 0,
-        keep_within=None if within is None else parse_duration(within),
-        keep_hourly=flags["keep_hourly"] or 0,
-        keep_daily=flags["keep_daily"] or 0,
-        keep_weekly=flags["keep_weekly"] or 0,
-        keep_monthly=flags["keep_monthly"] or 0,
-    )

@@ -12,9 +12,7 @@ from holdfast.cli.checkpoint_options import (
     chosen,
     hash_option,
     id_argument,
-    need_home,
     paths_argument,
-    within,
 )
 from holdfast.cli.errors import print_error
 from holdfast.cli.frame import Command
@@ -25,7 +23,6 @@ from holdfast.errors import DeclinedError, HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Checkpoint, NotCaptured, Rollback
-    from holdfast.ports import Home
 
 
 @click.command(
@@ -59,13 +56,12 @@ def command(
     Before the first change it takes a checkpoint of how things are, so that `holdfast undo` can
     take the restore back. What the checkpoint did not cover, such as ignored files, stays as it is.
     """
-    home, store = need_home(invocation, hash_all=hash_all)
-    target = store.ready(chosen(store, checkpoint))
-    wanted = within(target, paths) or None
-    foreseen = store.preview(target.id, paths=wanted)
+    checkpoints = invocation.checkpoints()
+    planned = checkpoints.plan_restore(chosen(checkpoints, checkpoint), paths, hash_all=hash_all)
+    target, foreseen = planned.checkpoint, planned.preview
     if not invocation.json:
         _show(target, foreseen, all_items=all_items)
-    if dry_run or not (foreseen.written or foreseen.deleted):
+    if dry_run or planned.changes_nothing:
         _document(invocation, foreseen)
         return 0
     declined = None if yes else _ask(target, foreseen)
@@ -73,32 +69,13 @@ def command(
         _document(invocation, foreseen)
         print_error(declined, as_json=False)
         return declined.exit_code
-    from holdfast.services.rollback import rollback
-
     with progress() as shown:
-        done = rollback(
-            home,
-            store,
-            target.id,
-            wanted,
-            command=invocation.command_line,
-            clock=invocation.clock,
-            progress=shown,
-            shown=foreseen,
-        )
-    operation = _operation(home, invocation.command_line)
-    expected = set(foreseen.kept)
-    left = [each for each in done.kept if each not in expected]
-    _document(invocation, done, left, operation=operation, applied=True)
+        report = planned.apply(progress=shown)
+    done, left = report.rollback, report.left
+    _document(invocation, done, left, applied=True)
     if not invocation.json:
-        _tell(invocation, done, left, operation, all_items=all_items)
+        _tell(invocation, done, left, all_items=all_items)
     return HoldfastError.exit_code if left or not (done.written or done.deleted) else 0
-
-
-def _operation(home: Home, command: str) -> str | None:
-    """The operation that this restore is in the log."""
-    mine = (each for each in home.log.read().operations if each.command == command)
-    return next((each.id for each in reversed(list(mine)) if each.rolled_back), None)
 
 
 def _ask(target: Checkpoint, foreseen: Rollback) -> DeclinedError | None:
@@ -136,7 +113,6 @@ def _tell(
     invocation: Invocation,
     done: Rollback,
     left: Sequence[NotCaptured],
-    operation: str | None,
     *,
     all_items: bool,
 ) -> None:
@@ -150,10 +126,10 @@ def _tell(
     show_not_captured(left, all_items=all_items, title="Left alone")
     if left:
         say("These stay as they are. Run the same restore again to see what it would do now.")
-    if operation is not None:
+    if done.operation is not None:
         safety = short(done.safety_checkpoint or "")
         say(f"How it was before is checkpoint {safety}. Take the restore back with:")
-        suggest(f"holdfast {invocation.home_flag}undo {operation}")
+        suggest(f"holdfast {invocation.home_flag}undo {done.operation}")
 
 
 def _document(
@@ -161,7 +137,6 @@ def _document(
     rollback: Rollback,
     left: Sequence[NotCaptured] = (),
     *,
-    operation: str | None = None,
     applied: bool = False,
 ) -> None:
     if not invocation.json:
@@ -176,6 +151,6 @@ def _document(
         "kept": not_captured_json(rollback.kept),
         "left": not_captured_json(left),
         "safety_checkpoint": rollback.safety_checkpoint,
-        "operation": operation,
+        "operation": rollback.operation,
     }
     print_json(document)

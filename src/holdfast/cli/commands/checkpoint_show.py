@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.checkpoint_options import chosen, id_argument, need_store
+from holdfast.cli.checkpoint_options import chosen, id_argument
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 
@@ -29,10 +29,8 @@ def command(invocation: Invocation, checkpoint: str, *, all_items: bool) -> int:
 
     The id may be shortened while it is unique.
     """
-    store = need_store(invocation)
-    with store.reading():
-        found = chosen(store, checkpoint)
-        captured = store.captured(found.tree)
+    checkpoints = invocation.checkpoints()
+    found, captured = checkpoints.show(chosen(checkpoints, checkpoint))
     if invocation.json:
         from holdfast.cli.output import print_json
 

@@ -42,16 +42,10 @@ def command(invocation: Invocation, *, limit: int | None = None, all_items: bool
     nothing twice. Archives of an older layout are listed with their size; only you remove them. It
     only reads.
     """
-    from holdfast.services.checkpoint_status import checkpoint_status
-
-    home, settings = invocation.open_home()
+    place = invocation.open_place()
     with progress():
-        found = checkpoint_status(
-            home.checkpoint_upkeep,
-            now=invocation.now,
-            stale_after=settings.checkpoint_policy().stale_after,
-        )
-    base = home.root / _FOLDER
+        found = invocation.checkpoints().status()
+    base = place.home.root / _FOLDER
     if invocation.json:
         from holdfast.cli.output import print_json
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.checkpoint_options import (
-    create_writer,
+    capture,
     directory_argument,
     hash_option,
-    in_directory,
     resolved,
 )
 from holdfast.cli.frame import Command
@@ -67,14 +66,13 @@ def command(
     reason, session_id, turn_name = (
         stored_text(text, flag).strip() for flag, text in texts.items()
     )
-    store = create_writer(invocation, hash_all=hash_all)
-    taking = store.take(
+    taking = capture(invocation).take(
         workdir,
         reason=reason,
-        now=invocation.now,
         session=session_id or None,
         turn=turn_name or None,
-        paths=in_directory(workdir, paths) or None,
+        paths=paths,
+        hash_all=hash_all,
     )
     _tell(invocation, workdir, taking, all_items=all_items)
     return 0 if taking.id else HoldfastError.exit_code

@@ -28,12 +28,7 @@ def command(invocation: Invocation) -> int:
     It only reads; checkpoints may be taken meanwhile. Ends with 5 when it found damage. What it
     does not name is whole, and can be restored.
     """
-    from holdfast.model.verification import Verification
-
-    home, _ = invocation.open_home()
-    found = Verification(checkpoints=0)
-    if home.has_checkpoints():
-        found = home.checkpoint_upkeep.verify()
+    found = invocation.checkpoints().verify()
     if invocation.json:
         from holdfast.cli.output import print_json
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.checkpoint_options import create_writer, resolved
+from holdfast.cli.checkpoint_options import capture, resolved
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.errors import HoldfastError
@@ -45,7 +45,7 @@ def command(invocation: Invocation, /, directory: str, *, settle: str | None) ->
 
     workdir = resolved(directory)
     pace = _pace(settle)
-    store = create_writer(invocation)
+    store = capture(invocation).writer()
     first = store.take(workdir, reason="watch: the first look", now=invocation.now)
     if first.id is None:
         raise HoldfastError(f"It cannot be watched. {first.reason}.")

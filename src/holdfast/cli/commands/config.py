@@ -85,11 +85,10 @@ def init(invocation: Invocation) -> int:
     """
     from holdfast.cli.output import name, print_json, say
     from holdfast.config import template
-    from holdfast.homes.registry import create_state
     from holdfast.stores.files import storage_errors, write_new
 
     path = _path(invocation)
-    create_state(invocation.home_path)
+    invocation.place(invocation.home_path).create_state()
     with storage_errors(f"write {path}"):
         try:
             write_new(path, template().encode())

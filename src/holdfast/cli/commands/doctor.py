@@ -13,23 +13,14 @@ from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import confirmed
-from holdfast.errors import (
-    ConfigError,
-    DamageError,
-    DeclinedError,
-    NotAHomeError,
-    StorageError,
-    UsageError,
-)
+from holdfast.errors import DamageError, DeclinedError
 
 if TYPE_CHECKING:
-    from holdfast.model.finding import Finding
+    from holdfast.api.home import Home
     from holdfast.model.repair import Repair
-    from holdfast.ports import Home
     from holdfast.services.doctor import Diagnosis
 
 _STYLES = {"ok": "green", "warning": "yellow", "damage": "bold red"}
-_IDLE = 86_400.0  # the default: a check-up does not ask for it
 
 
 @click.command(cls=Command, example="holdfast doctor\nholdfast doctor --repair")
@@ -57,7 +48,8 @@ def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
             _show(found)
         declined = None if yes else _ask(found)
         if declined is None:
-            mended = _mend(invocation, home, found)
+            with progress() as shown:
+                mended = home.repair(found, progress=shown)
             home, found = _examine(invocation)
     _tell(invocation, found, mended, shown=declined is not None, repair=repair)
     if declined is not None:
@@ -67,41 +59,14 @@ def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
 
 
 def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
-    from holdfast.services.doctor import CheckedHome, Diagnosis, examine
+    """The home, though its settings may be wrong or nothing be in it yet; and what was found."""
+    from holdfast.api.home import Home
+    from holdfast.homes.registry import check_folder
 
-    home, settings = _open(invocation)
-    if not isinstance(home, CheckedHome):
-        raise UsageError(f"A home of kind {home.kind} cannot be checked yet.")
+    home = Home(invocation.place(check_folder(invocation.home_path)))
+    invocation.warn()
     with progress() as shown:
-        found = examine(home, progress=shown)
-    return home, Diagnosis(findings=(settings, *found.findings))
-
-
-def _open(invocation: Invocation) -> tuple[Home, Finding]:
-    """The home, though its settings may be wrong or nothing be in it yet."""
-    from holdfast.homes.holdfast import HoldfastHome
-    from holdfast.homes.options import USUAL, HomeOptions
-    from holdfast.homes.registry import check_folder, open_home
-    from holdfast.model.finding import Finding, Severity
-
-    root = check_folder(invocation.home_path)
-    settings, options = Finding(check="configuration"), USUAL
-    try:
-        options = HomeOptions.of(invocation.settings(root))
-    except (ConfigError, StorageError) as error:
-        settings = Finding(
-            check="configuration",
-            severity=Severity.WARNING,
-            message=error.message,
-            advice="Until it is mended, other commands refuse to run. See `holdfast config check`.",
-        )
-    try:
-        home = open_home(root, clock=invocation.clock, idle=_IDLE, options=options)
-        return invocation.closing(home), settings
-    except NotAHomeError:
-        if any(root.iterdir()):
-            raise
-        return HoldfastHome(root, clock=invocation.clock, idle=_IDLE), settings
+        return home, home.doctor(progress=shown)
 
 
 def _ask(found: Diagnosis) -> DeclinedError | None:
@@ -115,13 +80,6 @@ def _ask(found: Diagnosis) -> DeclinedError | None:
     if confirmed(f"Mend this: {checks}? A backup is made first."):
         return None
     return DeclinedError("Nothing was changed.")
-
-
-def _mend(invocation: Invocation, home: Home, found: Diagnosis) -> Repair:
-    from holdfast.services.doctor import mend
-
-    with progress() as shown:
-        return mend(home, found, clock=invocation.clock, progress=shown)
 
 
 def _tell(

@@ -27,8 +27,7 @@ def log(invocation: Invocation, *, limit: int) -> int:
     """List operations, the latest first: what they removed, and what undo can bring back."""
     from holdfast.errors import DamageError
 
-    home, _ = invocation.open_home()
-    view = home.log.read()
+    view = invocation.open_place().home.log.read()
     if invocation.json:
         from holdfast.cli.output import print_json
 

@@ -68,22 +68,15 @@ def maintain(
         return watch(invocation, force=force)
     if dry_run:
         return _preview(invocation)
-    return _run(invocation, force=force, early=_seconds(early))
-
-
-def _seconds(early: str | None) -> float:
-    from holdfast.model.units import parse_duration
-
-    return 0.0 if early is None else parse_duration(early)
+    return _run(invocation, force=force, early=early)
 
 
 def _preview(invocation: Invocation) -> int:
     from holdfast.cli.show_maintenance import show_auto_prune, show_preview
-    from holdfast.services.upkeep import preview
 
-    home, settings = invocation.open_home()
+    home = invocation.open_home()
     with progress() as shown:
-        plans = preview(home, settings, now=invocation.now, progress=shown)
+        plans = home.plan_maintain(progress=shown)
     if invocation.json:
         from holdfast.cli.output import print_json
 
@@ -91,22 +84,19 @@ def _preview(invocation: Invocation) -> int:
             {"step": each.step.value, "note": each.note, "plan": each.plan.to_json()}
             for each in plans
         ]
-        print_json({"home": str(home.root), "applied": False, "steps": steps})
+        print_json({"home": str(home.path), "applied": False, "steps": steps})
         return 0
     show_preview(plans)
-    show_auto_prune(invocation, auto_prune=settings.sessions.auto_prune)
+    show_auto_prune(invocation, auto_prune=home.settings.sessions.auto_prune)
     return 0
 
 
-def _run(invocation: Invocation, *, force: bool, early: float) -> int:
+def _run(invocation: Invocation, *, force: bool, early: str | None) -> int:
     from holdfast.cli.log_lines import log_to_stderr
-    from holdfast.homes.maintenance import maintain_opened
 
-    home, settings = invocation.open_home()
+    home = invocation.open_home()
     with progress(stoppable=True) as shown, log_to_stderr(debug=invocation.debug):
-        result = maintain_opened(
-            home, settings, clock=invocation.clock, force=force, early=early, progress=shown
-        )
+        result = home.maintain(force=force, early=early, progress=shown)
     if invocation.json:
         from holdfast.cli.output import print_json
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,18 +13,14 @@ from holdfast.cli.removal import RemovalFlags, removal_options, remove
 from holdfast.cli.session_options import (
     filter_options,
     is_given,
-    need_store,
-    resolved,
     session_filter,
 )
 from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
-    from holdfast.config import Settings
     from holdfast.model.archived import ArchivedSession
     from holdfast.model.plan import Plan
     from holdfast.model.session import SessionFilter
-    from holdfast.ports import Home
 
 _CODECS = ("zstd", "gzip")
 
@@ -64,13 +59,14 @@ def command(
             "A saved plan does not say how to compress: --codec does not go with --plan-out.",
             hint="Set `codec` of [archive] in config.toml.",
         )
-    home, settings = _opened(invocation, codec)
-    plan = _plan(invocation, home, settings, ids, wanted)
-    before = {each.file for each in home.archive.find(_any())}
-    code = remove(invocation, home, plan, how)
+    home = invocation.open_home()
+    with progress() as shown:
+        planned = home.plan_archive(ids or None, wanted=wanted, codec=codec, progress=shown)
+    before = {each.file for each in home.archive.find()}
+    code = remove(invocation, planned, how)
     if not invocation.json:
-        _tell(invocation, [e for e in home.archive.find(_any()) if e.file not in before])
-    return max(code, _stayed(plan, ids))
+        _tell(invocation, [each for each in home.archive.find() if each.file not in before])
+    return max(code, _stayed(planned.plan, ids))
 
 
 def _wanted(
@@ -84,53 +80,6 @@ def _wanted(
     if ids and is_given(flags):
         raise UsageError("Give ids or filters, not both.")
     return None if ids else session_filter(invocation, flags)
-
-
-def _opened(invocation: Invocation, codec: str | None) -> tuple[Home, Settings]:
-    home, settings = invocation.open_home()
-    if codec is None:
-        return home, settings
-    from holdfast.homes.options import HomeOptions
-    from holdfast.homes.registry import open_home
-
-    options = HomeOptions.of(settings)
-    chosen = replace(options, archive=replace(options.archive, codec=codec))
-    chosen_home = open_home(home.root, clock=invocation.clock, options=chosen)
-    return invocation.closing(chosen_home), settings
-
-
-def _plan(
-    invocation: Invocation,
-    home: Home,
-    settings: Settings,
-    ids: tuple[str, ...],
-    wanted: SessionFilter | None,
-) -> Plan:
-    from holdfast.services.plans import plan_archive
-
-    store = home.session_store() or need_store(invocation)
-    with progress() as shown:
-        plan, inventory = plan_archive(
-            home,
-            home.archive,
-            ids=[resolved(invocation, store, each) for each in ids],
-            wanted=wanted,
-            policy=settings.policy(),
-            now=invocation.now,
-            command=invocation.command_line,
-            progress=shown,
-        )
-    from holdfast.cli.output import note
-
-    for problem in inventory.problems:
-        note(f"warning: {problem.path}: {problem.reason}")
-    return plan
-
-
-def _any() -> SessionFilter:
-    from holdfast.model.session import SessionFilter
-
-    return SessionFilter()
 
 
 def _stayed(plan: Plan, ids: tuple[str, ...]) -> int:

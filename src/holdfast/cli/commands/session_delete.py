@@ -46,20 +46,10 @@ def command(
     back with `holdfast undo`. With --now it cannot: then everything that the store, the archive and
     the trash have of it is gone.
     """
-    from holdfast.services.plans import plan_delete
-
-    home, settings = invocation.open_home()
-    plan = plan_delete(
-        home,
-        sessions,
-        now=invocation.now,
-        command=invocation.command_line,
-        undoable=not skip_trash,
-        trivial_max=settings.sessions.trivial_max,
-    )
-    refused = _refused(plan)
+    planned = invocation.open_home().plan_delete(sessions, use_trash=not skip_trash)
+    refused = _refused(planned.plan)
     _tell(refused, invocation.home_flag)
-    code = remove(invocation, home, plan, how)
+    code = remove(invocation, planned, how)
     # A session that was named and stays is no success.
     return max(code, HoldfastError.exit_code) if refused else code
 

@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.session_options import need_store, resolved, stored_text
+from holdfast.cli.session_options import stored_text
 
 if TYPE_CHECKING:
     from holdfast.model.session import Session
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def rename(invocation: Invocation, session: str, title: str) -> int:
     """Give a session a title; an empty one ("") takes it away."""
     wanted = stored_text(title, "The title").strip() or None
-    store = need_store(invocation)
-    changed = store.rename(resolved(invocation, store, session), wanted)
+    home = invocation.open_home()
+    changed = home.need_store().rename(home.resolve(session), wanted)
     named = f"is now called {changed.title!r}" if changed.title else "has no title now"
     return _tell(invocation, changed, named)
 
@@ -35,8 +35,8 @@ def rename(invocation: Invocation, session: str, title: str) -> int:
 @click.pass_obj
 def pin(invocation: Invocation, session: str, *, off: bool) -> int:
     """Pin a session: no rule and no cap ever removes it."""
-    store = need_store(invocation)
-    changed = store.pin(resolved(invocation, store, session), not off)
+    home = invocation.open_home()
+    changed = home.need_store().pin(home.resolve(session), not off)
     return _tell(invocation, changed, "is no longer pinned" if off else "is pinned")
 
 
@@ -49,12 +49,8 @@ def end(invocation: Invocation, session: str, *, reason: str) -> int:
 
     One that a process holds is left alone.
     """
-    from holdfast.services.endings import end_by_hand
-
     wanted = stored_text(reason, "The reason").strip()
-    home, _ = invocation.open_home()
-    store = need_store(invocation)
-    changed = end_by_hand(home, resolved(invocation, store, session), wanted, at=invocation.now)
+    changed = invocation.open_home().end_session(session, wanted)
     return _tell(invocation, changed, f"has ended ({changed.end_reason})")
 
 

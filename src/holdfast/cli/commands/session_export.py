@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,15 +16,13 @@ from holdfast.cli.progress import progress
 from holdfast.cli.session_options import (
     filter_options,
     is_given,
-    need_store,
-    resolved,
     session_filter,
 )
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.model.session import SessionFilter
-    from holdfast.services.exchange.exporting import ExportReport
+    from holdfast.services.exchange.session_export import ExportReport
 
 _FORMATS = ("jsonl", "markdown")
 
@@ -106,54 +101,23 @@ def _export(
     redact: bool,
     output: Path | None,
 ) -> ExportReport:
-    from holdfast.services.exchange.exporting import export_sessions
-    from holdfast.services.exchange.jsonl import session_line
-    from holdfast.services.exchange.markdown import export_markdown
-    from holdfast.services.exchange.redact import Redactor
+    from holdfast.cli.streams import output_errors
 
-    store = need_store(invocation)
-    if ids:
-        wanted = replace(wanted, ids=tuple(resolved(invocation, store, each) for each in ids))
-    with progress(stoppable=True) as shown, _sink(output) as sink:
-        report = export_sessions(
-            store,
-            wanted,
-            sink,
-            form=session_line if form == "jsonl" else export_markdown,
-            redactor=Redactor() if redact else None,
+    home = invocation.open_home()
+    with progress(stoppable=True) as shown, output_errors() if output is None else nullcontext():
+        report = home.export(
+            sys.stdout.buffer if output is None else output,
+            ids or None,
+            wanted=wanted,
+            form=form,
+            redact=redact,
             progress=shown,
         )
-        if report.stopped and output is not None:
-            raise KeyboardInterrupt  # half an export does not take the place of a whole one
-    return report
-
-
-@contextlib.contextmanager
-def _sink(output: Path | None) -> Iterator[BinaryIO]:
-    """Standard output, or a private file that gets its name when it is whole."""
-    if output is None:
-        from holdfast.cli.streams import output_errors
-
-        with output_errors():
-            yield sys.stdout.buffer
+        if output is None:
             sys.stdout.buffer.flush()
-        return
-    from holdfast.stores.files import PRIVATE_FILE, storage_errors
-
-    if output.exists() and not output.is_file():
-        raise UsageError(f"{output} is no file; without --output, standard output is used.")
-    target = output.resolve()  # a link stays one
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    with storage_errors(f"write {output}"):
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+    if report.stopped and output is not None:
+        raise KeyboardInterrupt  # nothing was written
+    return report
 
 
 def _tell(report: ExportReport, output: Path) -> None:

@@ -8,11 +8,7 @@ from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import RemovalFlags, removal_options, remove
-from holdfast.cli.session_options import tell_unknown_sources
-from holdfast.model.session import SessionFilter
 
-_HOUR = 3_600.0
-_DAY = 24 * _HOUR
 _TIME = click.FloatRange(min=0, max=1_000_000)
 
 
@@ -55,30 +51,15 @@ def command(
     session that came from one of these stays and loses its parent. Defaults are those of
     config.toml.
     """
-    from dataclasses import replace
-
-    from holdfast.services.plans import plan_home_gc
-
-    home, settings = invocation.open_home()
-    rules = settings.gc_rules()
-    if empty_hours is not None:
-        rules = replace(rules, empty_after=empty_hours * _HOUR)
-    if trivial_days is not None:
-        rules = replace(rules, trivial_after=trivial_days * _DAY)
-    if trivial_max is not None:
-        rules = replace(rules, trivial_max=trivial_max)
-    if keep_titled is not None:
-        rules = replace(rules, keep_titled=keep_titled)
+    home = invocation.open_home()
     with progress() as shown:
-        plan, _ = plan_home_gc(
-            home,
-            rules,
-            settings.policy(use_trash=not skip_trash),
-            now=invocation.now,
-            command=invocation.command_line,
-            wanted=SessionFilter(sources=sources or None),
+        plan = home.plan_gc(
+            empty_hours=empty_hours,
+            trivial_days=trivial_days,
+            trivial_max=trivial_max,
+            keep_titled=keep_titled,
+            source=sources or None,
+            use_trash=not skip_trash,
             progress=shown,
         )
-    store = home.session_store()
-    tell_unknown_sources(sources, store.sources() if store else ())
-    return remove(invocation, home, plan, how)
+    return remove(invocation, plan, how)

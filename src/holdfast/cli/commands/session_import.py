@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -18,8 +16,7 @@ from holdfast.cli.progress import progress
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.homes.replacing import Replacing
-    from holdfast.services.exchange.importing import ImportReport
+    from holdfast.services.exchange.session_import import ImportReport
 
 _SHOWN = 20
 
@@ -41,25 +38,15 @@ def command(invocation: Invocation, file: Path, *, replace: bool) -> int:
     into the archive: `sessions list --archived` shows it, and `sessions restore` brings it back
     when the new one is gone. The home is made when there is none. `-` reads standard input.
     """
-    from holdfast.services.exchange.importing import import_sessions
-    from holdfast.stores.sqlite.session_import import SqliteImport
-
-    with _opened(file) as stream:
+    with _stream(file) as stream:
         home = invocation.create_home()
-        store = home.create_session_store()
-        with contextlib.ExitStack() as stack:
-            replaced = None
-            if replace:
-                replaced = stack.enter_context(home.replacing(invocation.command_line))
-            shown = stack.enter_context(progress(stoppable=True))
-            report = import_sessions(
-                SqliteImport(store, None if replaced is None else replaced.keep),
-                stream,
-                replace=replace,
-                now=invocation.now,
-                progress=shown,
-            )
-        kept = _kept(replaced)
+        with progress(stoppable=True) as shown:
+            done = home.import_(stream, replace=replace, progress=shown)
+    report = done.report
+    kept = {
+        "replaced_kept_in": done.kept_in,
+        "operation": done.operation,
+    }
     if invocation.json:
         from holdfast.cli.output import print_json
 
@@ -71,26 +58,10 @@ def command(invocation: Invocation, file: Path, *, replace: bool) -> int:
     return HoldfastError.exit_code if report.refused else 0
 
 
-def _kept(replaced: Replacing | None) -> dict[str, str | None]:
-    """Where the sessions are that were replaced, and by which operation they went there."""
-    if replaced is None or replaced.operation is None:
-        return {"replaced_kept_in": None, "operation": None}
-    return {"replaced_kept_in": str(replaced.folder), "operation": replaced.operation}
+def _stream(file: Path) -> AbstractContextManager[BinaryIO]:
+    from holdfast.api.home import import_source
 
-
-@contextlib.contextmanager
-def _opened(file: Path) -> Iterator[BinaryIO]:
-    from holdfast.stores.files import open_regular, storage_errors
-
-    if str(file) == "-":
-        yield sys.stdin.buffer
-        return
-    with storage_errors(f"read {file}"):
-        # A shell hands over a pipe for `<(zcat …)`: somebody writes to it already.
-        ours = str(file).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
-        stream = file.open("rb") if ours else os.fdopen(open_regular(file), "rb")
-    with stream:
-        yield stream
+    return nullcontext(sys.stdin.buffer) if str(file) == "-" else import_source(file)
 
 
 def _tell(report: ImportReport, operation: str | None, home_flag: str) -> None:

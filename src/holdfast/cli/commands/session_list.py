@@ -57,11 +57,11 @@ def command(
     wanted = session_filter(invocation, flags)
     given = ctx.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
     most = limit if given or not invocation.json else None
-    home, settings = invocation.open_home()
-    asked = _Asked(wanted, SessionOrder(sort), most, offset, settings.prices())
+    place = invocation.open_place()
+    asked = _Asked(wanted, SessionOrder(sort), most, offset, place.settings.prices())
     if archived:
-        return _list_archived(invocation, home, asked)
-    store = home.session_store()
+        return _list_archived(invocation, place.home, asked)
+    store = place.home.session_store()
     found: Sequence[Session] = ()
     total = 0
     if store is not None:

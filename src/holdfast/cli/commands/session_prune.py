@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,17 +10,24 @@ from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import RemovalFlags, removal_options, remove, size_cap
-from holdfast.cli.session_options import ended_options, session_filter, tell_unknown_sources
+from holdfast.cli.session_options import ended_options, session_filter
 from holdfast.errors import UsageError
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
-from holdfast.model.units import format_duration, parse_duration, parse_size
-
-if TYPE_CHECKING:
-    from holdfast.model.inventory import Inventory
-    from holdfast.policy.rules import Caps, Files, Policy, Rules
-    from holdfast.ports import Home
+from holdfast.model.units import format_duration, parse_size
 
 _KINDS = {"session": SESSION, "transcript": TRANSCRIPT, "request-dump": REQUEST_DUMP}
+#: Flags that `Home.plan_prune` takes under the same name.
+_KNOBS = (
+    "older_than",
+    "keep_last",
+    "keep_within",
+    "keep_hourly",
+    "keep_daily",
+    "keep_weekly",
+    "keep_monthly",
+    "keep_yearly",
+    "max_count",
+)
 _COUNT = click.IntRange(min=1)
 
 
@@ -84,60 +90,46 @@ def command(
     With --archived it looks at the archive instead: retention_days and max_total_size_mb of
     [archive] hold, and --older-than counts from when a session was archived.
     """
-    from holdfast.policy.selection import Selection
-    from holdfast.services.plans import plan_prune, plan_prune_archive
-
-    home, settings = invocation.open_home()
-    base = settings.archive_policy if archived else settings.policy
-    policy = base(use_trash=not skip_trash).with_own(_rules(invocation, flags), _caps(flags))
-    wanted = session_filter(invocation, {**flags, "older_than": None})
     if include_files and no_files:
         raise UsageError("--include-files and --no-files say the opposite of each other.")
-    if archived and (kinds or files_only or no_files):
-        raise UsageError("--archived does not go with --kind, --files-only or --no-files.")
-    policy = replace(policy, agent_archived=wanted.agent_archived is True)
-    _check_window(invocation, policy, flags)
-    now, line = invocation.now, invocation.command_line
-    with progress() as shown:
-        if archived:
-            plan, inventory = plan_prune_archive(home, policy, now=now, command=line, wanted=wanted)
-        else:
-            plan, inventory = plan_prune(
-                home,
-                policy,
-                now=now,
-                command=line,
-                selection=Selection(
-                    kinds=frozenset(_KINDS[kind] for kind in kinds) or None, sessions=wanted
-                ),
-                files=_files(files_only=files_only, no_files=no_files),
-                progress=shown,
-            )
-    _tell(inventory, flags["source"], home)
-    del inventory  # as large as the plan, and nobody needs it any more
-    code = remove(invocation, home, plan, how)
-    if plan.shortfalls and not how.dry_run and how.plan_out is None:
-        from holdfast.homes.maintenance import tell_unreached
-
-        tell_unreached(home, settings, plan.shortfalls, now=invocation.now)
-    return code
-
-
-def _files(*, files_only: bool, no_files: bool) -> Files:
-    from holdfast.policy.rules import Files
-
     if files_only and no_files:
         raise UsageError("--files-only and --no-files together leave nothing to remove.")
-    return Files.ONLY if files_only else Files.NONE if no_files else Files.WITH
+    if archived and (kinds or files_only or no_files):
+        raise UsageError("--archived does not go with --kind, --files-only or --no-files.")
+    wanted = session_filter(invocation, {**flags, "older_than": None})
+    home = invocation.open_home()
+    base = home.settings.archive_policy() if archived else home.settings.policy()
+    _check_window(invocation, base.everywhere.rules.max_age, flags)
+    knobs = {
+        "wanted": wanted,
+        "use_trash": not skip_trash,
+        "max_total_size": _size(flags["max_total_size"]),
+        **{name: flags[name] for name in _KNOBS},
+    }
+    with progress() as shown:
+        if archived:
+            plan = home.archive.plan_prune(**knobs)
+        else:
+            plan = home.plan_prune(
+                **knobs,
+                kinds=[_KINDS[kind] for kind in kinds],
+                files="only" if files_only else "none" if no_files else "with",
+                progress=shown,
+            )
+    return remove(invocation, plan, how)
 
 
-def _check_window(invocation: Invocation, policy: Policy, flags: dict[str, Any]) -> None:
+def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str, Any]) -> None:
     """A window in which nothing can lie is an error, also when the retention is one side of it."""
-    max_age = policy.everywhere.rules.max_age
-    if flags["newer_than"] is None or max_age is None:
+    newer, older = flags["newer_than"], flags["older_than"]
+    ruled = any(flags[name] for name in _KNOBS if name.startswith("keep_"))
+    if older is not None:
+        max_age = invocation.now - invocation.moment(older)
+    elif ruled:  # keep rules of their own replace the retention
+        max_age = None
+    if newer is None or max_age is None:
         return
-    if invocation.now - max_age <= invocation.moment(flags["newer_than"]):
-        newer, older = flags["newer_than"], flags["older_than"]
+    if invocation.now - max_age <= invocation.moment(newer):
         raise UsageError(
             f"--newer-than {newer} and --older-than {older or format_duration(max_age)} leave no "
             "time in between.",
@@ -145,44 +137,8 @@ def _check_window(invocation: Invocation, policy: Policy, flags: dict[str, Any])
         )
 
 
-def _rules(invocation: Invocation, knobs: dict[str, Any]) -> Rules:
-    from holdfast.policy.rules import BUCKETS, Rules
-
-    older_than, within = knobs["older_than"], knobs["keep_within"]
-    counts = {f"keep_{name}": knobs[f"keep_{name}"] or 0 for name in (*BUCKETS, "last")}
-    return Rules(
-        max_age=None if older_than is None else _age(invocation, older_than),
-        keep_within=None if within is None else parse_duration(within),
-        **counts,
-    )
-
-
-def _age(invocation: Invocation, text: str) -> float:
-    age = invocation.now - invocation.moment(text)
-    if age < 0:
-        raise UsageError(
-            f"--older-than {text} lies in the future.", hint="Everything would count as old."
-        )
-    return age
-
-
-def _caps(knobs: dict[str, Any]) -> Caps:
-    from holdfast.policy.rules import Caps
-
-    text, size = knobs["max_total_size"], None
-    if text is not None:
-        instead = "To remove everything that ended: --older-than 0s"
-        size = size_cap("--max-total-size", text, parse_size(text), instead=instead)
-    return Caps(max_bytes=size, max_count=knobs["max_count"])
-
-
-def _tell(inventory: Inventory, sources: tuple[str, ...], home: Home) -> None:
-    """What the plan does not show: what could not be looked at, and sources that are not there."""
-    from holdfast.cli.output import note
-
-    for problem in inventory.problems:
-        note(f"warning: {problem.path}: {problem.reason}")
-    if sources:
-        store = home.session_store()
-        known = {item.source for item in inventory.everything}
-        tell_unknown_sources(sources, known | set(store.sources() if store else ()))
+def _size(text: str | None) -> int | None:
+    if text is None:
+        return None
+    instead = "To remove everything that ended: --older-than 0s"
+    return size_cap("--max-total-size", text, parse_size(text), instead=instead)

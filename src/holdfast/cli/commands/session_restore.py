@@ -54,25 +54,16 @@ def command(
         )
     if ids and everything:
         raise UsageError("--all is every archived session; it does not go with ids.")
-    from holdfast.services.restore import chosen, restore
-
-    home, _ = invocation.open_home()
-    for problem in home.archive.problems():
+    planned = invocation.open_home().plan_restore_sessions(ids or None)
+    for problem in planned.problems:
         from holdfast.cli.output import note
 
         note(f"warning: {problem.path}: {problem.reason}")
-    sessions = chosen(home.archive, ids)
     report = None
     if not dry_run:
         with progress(stoppable=True) as shown:
-            report = restore(
-                home,
-                sessions,
-                command=invocation.command_line,
-                clock=invocation.clock,
-                progress=shown,
-            )
-    _show(invocation, sessions, report)
+            report = planned.apply(progress=shown).report
+    _show(invocation, planned.sessions, report)
     return 0 if report is None else exit_code(report)
 
 

@@ -59,7 +59,7 @@ def command(
     OR, NOT and parentheses combine. Text in Chinese, Japanese and Korean is found by any part.
     """
     wanted = session_filter(invocation, flags)
-    home, _ = invocation.open_home()
+    home = invocation.open_place().home
     store = None if archived else home.session_store()
     query = " ".join(words)
     found: Sequence[Hit] = ()

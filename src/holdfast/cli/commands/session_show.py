@@ -12,7 +12,6 @@ import click
 
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.session_options import need_store, resolved
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -46,11 +45,12 @@ def command(
     Messages that the user took back in the agent were not said: they are counted, and shown only
     with --taken-back.
     """
-    store = need_store(invocation)
-    found = store.get(resolved(invocation, store, session))
+    home = invocation.open_home()
+    store = home.need_store()
+    found = store.get(home.resolve(session))
     said = _Said(store.messages(found.id), taken_back=taken_back)
     messages = said if last is None else iter(deque(said, maxlen=last))
-    marks = _checkpoints(invocation, found.id)
+    marks = home.checkpoints.list(session=found.id)[::-1]
     if invocation.json:
         from holdfast.cli.output import print_json
 
@@ -97,17 +97,6 @@ def _tell_taken_back(count: int) -> None:
     what = format_count(count, "message was taken back", "messages were taken back")
     say()
     say(name(f"{what}. To see that too: --taken-back", "dim"))
-
-
-def _checkpoints(invocation: Invocation, session_id: str) -> Sequence[Checkpoint]:
-    """Those that were taken in this session, the oldest first."""
-    from holdfast.cli.checkpoint_options import checkpoints_in
-    from holdfast.homes.registry import open_home
-
-    found = checkpoints_in(
-        invocation.closing(open_home(invocation.home_path, clock=invocation.clock))
-    )
-    return [each for each in reversed(found) if each.session == session_id]
 
 
 def _document(message: Message) -> dict[str, Any]:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
-
-if TYPE_CHECKING:
-    from holdfast.model.cost import CostTotals
 
 _DAYS = 14
 
@@ -31,18 +26,9 @@ def command(invocation: Invocation, cost: bool) -> int:
     """
     if cost:
         return _show_cost(invocation)
-    from holdfast.services.stats import stats
-
-    home, settings = invocation.open_home()
+    home = invocation.open_home()
     with progress() as shown:
-        seen = stats(
-            home,
-            settings.policy(),
-            settings.gc_rules(),
-            prices=settings.prices(),
-            now=invocation.now,
-            progress=shown,
-        )
+        seen = home.stats(progress=shown)
     if invocation.json:
         from holdfast.cli.output import print_json
 
@@ -55,15 +41,12 @@ def command(invocation: Invocation, cost: bool) -> int:
 
 
 def _show_cost(invocation: Invocation) -> int:
-    from holdfast.policy.costs import costs
-
-    home, settings = invocation.open_home()
-    store = home.session_store()
-    totals: CostTotals = costs(store.usage_entries() if store else (), settings.prices())
+    home = invocation.open_home()
+    totals = home.costs()
     if invocation.json:
         from holdfast.cli.output import print_json
 
-        print_json({"home": str(home.root), "kind": home.kind} | totals.to_json())
+        print_json({"home": str(home.path), "kind": home.kind} | totals.to_json())
         return 0
     if totals.by_source:
         from holdfast.cli.show_usage import show_usage

@@ -83,16 +83,6 @@ def _look(
 
 
 def _status(invocation: Invocation, place: Path) -> HomeStatus:
-    from holdfast.services.status import status as look
-
-    home, settings = invocation.open_home(place)
+    home = invocation.open_home(place)
     with progress() as shown:
-        return look(
-            home,
-            settings.policy(),
-            now=invocation.now,
-            limits=settings.session_options().limits,
-            guard=settings.guard_options(),
-            prices=settings.prices(),
-            progress=shown,
-        )
+        return home.status(progress=shown)

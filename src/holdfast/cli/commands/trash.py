@@ -13,9 +13,8 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.removal import RemovalFlags, removal_options, remove
 
 if TYPE_CHECKING:
+    from holdfast.api.archive import Trash
     from holdfast.model.operation import TrashEntry
-
-_DAY = 86_400
 
 
 @click.group(
@@ -33,9 +32,8 @@ def trash(ctx: click.Context) -> int | None:
 @click.pass_obj
 def list_trash(invocation: Invocation) -> int:
     """List what is in the trash, by the operation that put it there."""
-    home, settings = invocation.open_home()
-    entries = home.log.read().trash
-    days = settings.trash_days
+    trash = invocation.open_home().trash
+    entries = trash.list()
     if invocation.json:
         from holdfast.cli.output import print_json
 
@@ -49,7 +47,7 @@ def list_trash(invocation: Invocation) -> int:
                         "bytes": entry.bytes,
                         "reason": entry.removal.item.reason,
                         "removed_at": entry.removed_at,
-                        "expires_at": entry.removed_at + days * _DAY,
+                        "expires_at": trash.expires_at(entry),
                     }
                     for entry in entries
                 ],
@@ -57,11 +55,11 @@ def list_trash(invocation: Invocation) -> int:
             }
         )
     else:
-        _show(invocation, entries, days)
+        _show(invocation, trash, entries)
     return 0
 
 
-def _show(invocation: Invocation, entries: Sequence[TrashEntry], days: int) -> None:
+def _show(invocation: Invocation, trash: Trash, entries: Sequence[TrashEntry]) -> None:
     from holdfast.cli.output import say, suggest, table, when
     from holdfast.model.units import format_bytes, format_count
 
@@ -75,11 +73,10 @@ def _show(invocation: Invocation, entries: Sequence[TrashEntry], days: int) -> N
         "operation", "removed", "goes after", "items", "size", right=("operation", "items", "size")
     )
     for operation, members in groups.items():
-        removed_at = members[0].removed_at
         rows.add_row(
             operation,
-            when(removed_at),
-            when(removed_at + days * _DAY),
+            when(members[0].removed_at),
+            when(trash.expires_at(members[0])),
             f"{len(members):,}",
             format_bytes(sum(entry.bytes for entry in members)),
         )
@@ -110,14 +107,5 @@ def empty(
     how: RemovalFlags,
 ) -> int:
     """Free the space of the trash: of the given operations, or all of it. Not undoable."""
-    from holdfast.services.trash import plan_empty
-
-    home, _ = invocation.open_home()
-    plan = plan_empty(
-        home,
-        now=invocation.now,
-        command=invocation.command_line,
-        operations=operations,
-        before=None if older_than is None else invocation.moment(older_than),
-    )
-    return remove(invocation, home, plan, how)
+    planned = invocation.open_home().trash.plan_empty(operations, older_than=older_than)
+    return remove(invocation, planned, how)

@@ -10,13 +10,14 @@ from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import exit_code
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
+    from holdfast.api.home import UndoPlan
+    from holdfast.api.plan import HomeReport
     from holdfast.model.plan import PlanItem
     from holdfast.model.report import Report
-    from holdfast.ports import Home
-    from holdfast.services.undo import Foreseen
+    from holdfast.spine.undo import Foreseen
 
 
 @click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")
@@ -35,18 +36,22 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_it
     passed over unless you give its number: resets, limits, delivered cron sessions, sessions it
     ended as abandoned, checkpoints beyond their bounds.
     """
-    from holdfast.services.undo import undo as bring_back
-    from holdfast.services.undo import undo_latest
-
-    home, _ = invocation.open_home()
+    home = invocation.open_home()
     if dry_run:
-        _show_preview(invocation, home, operation, all_items=all_items)
+        _show_preview(invocation, home.plan_undo(operation), all_items=all_items)
         return 0
     with progress(stoppable=True) as shown:
         if operation is None:
-            target, report = undo_latest(home, clock=invocation.clock, progress=shown)
+            done = home.undo_latest(progress=shown)
         else:
-            target, report = bring_back(home, operation, clock=invocation.clock, progress=shown)
+            done = home.undo(operation, progress=shown)
+    return _tell(invocation, done, all_items=all_items)
+
+
+def _tell(invocation: Invocation, done: HomeReport, *, all_items: bool) -> int:
+    target, report = done.undone, done.report
+    if target is None:
+        raise UsageError("Say which operation to undo.")
     if invocation.json:
         from holdfast.cli.output import print_json
 
@@ -73,13 +78,8 @@ def _in_part(report: Report) -> int:
     return HoldfastError.exit_code if any(left) else 0
 
 
-def _show_preview(
-    invocation: Invocation, home: Home, operation: str | None, *, all_items: bool
-) -> None:
-    from holdfast.services.undo import foresee, preview
-
-    target, removals = preview(home, operation)
-    foreseen = foresee(home, removals)
+def _show_preview(invocation: Invocation, planned: UndoPlan, *, all_items: bool) -> None:
+    target, removals, foreseen = planned.operation, planned.removals, planned.foreseen
     if invocation.json:
         from holdfast.cli.output import print_json
 

@@ -22,6 +22,7 @@ from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.ports import Mover
+from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, TRASH_TAKEN
 from holdfast.stores.checkpoints.checkpoint_commit import Ref
 
@@ -50,7 +51,7 @@ _Answer = TypeVar("_Answer")
 _Plan = Callable[[Chains, str, Sequence[Removal]], _Change]
 
 
-class HermesCheckpointMover:
+class HermesCheckpointMover(OneStepMover):
     """Moves checkpoints of Hermes. `running` says who may be writing."""
 
     def __init__(self, layout: HermesLayout, running: Callable[[], str | None]) -> None:
@@ -73,10 +74,6 @@ class HermesCheckpointMover:
                 seen |= self._look(chains, project, some)
             settle(self._layout, by_project)
         return [seen[each.key] for each in batch]
-
-    def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """`drop` makes the copies, before anything else."""
-        return [Moved()] * len(batch)
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         return self._in_one_step(batch, self._drop)

@@ -1,15 +1,14 @@
-"""Looking a home of Hermes over: its database, and all that is ours beside it."""
+"""The check-up of a Hermes home: its database and configuration, and the folder that is ours."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from holdfast.homes.checkup import HomeCheckup
+from holdfast.homes.checkup import HomeCheckup, is_private
 from holdfast.homes.hermes import signs
-from holdfast.homes.hermes.engine import HermesEngine
 from holdfast.homes.hermes.state_db import checkup, usage
-from holdfast.homes.permissions import is_private
+from holdfast.homes.hermes.state_db.engine import HermesEngine
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.repair import Repair
 from holdfast.ports import OperationLog, Progress
@@ -18,7 +17,7 @@ from holdfast.stores.trash_folder import TrashFolder
 
 
 class HermesCheckup(HomeCheckup):
-    """Mends what is ours. Of Hermes's, only what a killed run of Holdfast left undone."""
+    """Repairs what is ours. In Hermes's database it only finishes what a killed run left undone."""
 
     def __init__(
         self,
@@ -32,8 +31,8 @@ class HermesCheckup(HomeCheckup):
         self._engine = engine
 
     def _look_at_permissions(self) -> Finding:
-        """Of our folder alone: what Hermes lets others read is its own affair, and a copy of it in
-        the trash keeps its mode to come back with."""
+        """Only of our folder: what others may read of Hermes's files is for Hermes to say, and a
+        copy in the trash keeps the mode that it returns with."""
         if is_private(self._root):
             return Finding(check="permissions")
         return Finding(
@@ -52,7 +51,7 @@ class HermesCheckup(HomeCheckup):
     def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
         progress.step("looking at Hermes's database", 0, None)
         yield from checkup.check(self._of)
-        # Not before somebody asks for a check-up: no other command needs to parse YAML.
+        # Only a check-up parses YAML; no other command should pay for the parser.
         from holdfast.homes.hermes import config_check  # noqa: PLC0415
 
         yield from config_check.check(self._of.parent)

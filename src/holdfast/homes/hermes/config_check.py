@@ -1,5 +1,6 @@
-"""Looking at Hermes's own `config.yaml` and `.env`: what Hermes would pass over in silence, trip
-over, or serve to anybody. It only reads, and tells no value that could be a secret."""
+"""Problems in Hermes's own `config.yaml` and `.env`: keys that Hermes would ignore in silence,
+values that it would fail on, an API server without a key. It only reads, and shows no value that
+could be a secret."""
 
 from __future__ import annotations
 
@@ -15,14 +16,15 @@ from holdfast.homes.hermes import config_keys
 from holdfast.homes.hermes.config_file import (
     Entry,
     UnreadableError,
+    Variables,
     child,
     compose,
     entries,
+    is_on,
     line_of,
     read_text,
     scalar,
 )
-from holdfast.homes.hermes.env_file import Variables, is_on
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.units import format_count
 
@@ -30,13 +32,13 @@ CHECK = "Hermes's configuration"
 CONFIG, ENVIRONMENT = "config.yaml", ".env"
 
 _MOST_TOLD = 20
-#: Names that can be shown: what else stands where a key should may be a secret in the wrong place.
+#: Names that can be shown. Anything else in the place of a key may be a misplaced secret.
 _PLAIN = re.compile(r"[a-z][a-z_]{0,40}")
 _EDIT = "Edit {path} and run `holdfast doctor` again. Holdfast never changes this file."
 
 
 def check(root: Path) -> Iterator[Finding]:
-    """One finding for each thing that is wrong, or one that says that nothing is."""
+    """One finding for each problem, or a single one that says that all is well."""
     config, environment = root.resolve() / CONFIG, root.resolve() / ENVIRONMENT
     found = list(islice(_problems(config, environment), _MOST_TOLD + 1))
     if not found:

@@ -1,8 +1,9 @@
-"""Hermes's `config.yaml` as a tree with line numbers, from a file that may hold anything.
+"""Hermes's `config.yaml` as a tree with line numbers, and its `.env` as a set of switches.
 
-The tree is what the parser composed, and never the value that it would construct: there, a few
-lines of aliases and merges can stand for more than any memory holds. Nothing here keeps or tells a
-value that could be a secret.
+Both files may hold anything. The tree is what the parser composed, never the value that it would
+construct: a few lines of aliases and merges can stand for more than fits into memory. Of `.env`, a
+check-up may know which switches are on and whether a key is set. No value that could be a secret
+leaves this module.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from typing import TypeAlias
 import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
 
-#: Those of Hermes have some ten kilobytes, and the parser takes seconds for this much already.
+#: Hermes's files have about ten kilobytes; for this much the parser already takes seconds.
 LONGEST = 256_000
 _MERGE = "tag:yaml.org,2002:merge"
 #: From the first quote to the last one.
 _QUOTED = re.compile(r"""(['"])(.*)['"]""", re.DOTALL)
 #: What the parser may quote: one character, escaped or not, or the names of its own tokens.
 _HARMLESS = re.compile(r"<.*>|\\?.|\\[xuU][0-9a-f]+|", re.DOTALL)
+
+_VARIABLE = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)$")
+_ON = frozenset({"1", "true", "yes", "on"})
 
 Scalar: TypeAlias = "bool | int | float | str | None"
 
@@ -48,9 +52,9 @@ class Entry:
 
 
 def read_text(path: Path) -> str | None:
-    """What a file holds; None when there is none. Raises `UnreadableError`.
+    """The text of a file; None when there is no file. Raises `UnreadableError`.
 
-    A link is followed. Whatever is no file is not waited for.
+    A link is followed. A pipe or a device is refused, not waited for.
     """
     try:
         # Without waiting: a pipe would block until somebody writes into it.
@@ -80,8 +84,8 @@ def read_text(path: Path) -> str | None:
 
 
 def compose(text: str) -> yaml.Node | None:
-    """The tree of a document; None for an empty one. Raises `UnreadableError` for what Hermes's
-    parser would not take."""
+    """The tree of a document; None for an empty one. Raises `UnreadableError` where Hermes's
+    parser would refuse the document."""
     try:
         root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -101,7 +105,7 @@ def compose(text: str) -> yaml.Node | None:
 
 
 def entries(node: yaml.Node | None) -> Iterator[Entry]:
-    """The keys of a mapping as they stand in the file, merged ones not among them."""
+    """The keys of a mapping as they stand in the file, without those merged into it."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
@@ -129,7 +133,7 @@ def line_of(node: yaml.Node) -> int:
 
 def _under(node: yaml.Node | None, key: str) -> yaml.Node | None:
     """What a mapping has under a key itself, or else from the first mapping that is merged into it.
-    Merges may form rings, or meet again at every step: each mapping is looked at once."""
+    Merges may form rings, or lead to one mapping many times: each is looked at once."""
     waiting = [] if node is None else [node]
     known: set[int] = set()
     while waiting:
@@ -151,8 +155,8 @@ def _under(node: yaml.Node | None, key: str) -> yaml.Node | None:
 
 
 def _check_values(root: yaml.Node) -> None:
-    """Refuse what can be composed and not be constructed: unknown tags, dates that no calendar has,
-    keys that are no keys. Each node is looked at once, however many aliases lead to it."""
+    """Refuse what can be composed but not constructed: unknown tags, dates that no calendar has,
+    keys that are not text. Each node is looked at once, however many aliases lead to it."""
     waiting, known = [root], {id(root)}
     while waiting:
         node = waiting.pop()
@@ -189,3 +193,32 @@ def _without_content(problem: str) -> str:
         return found[0] if _HARMLESS.fullmatch(found[2]) else "'…'"
 
     return _QUOTED.sub(shown, problem)
+
+
+def is_on(value: object) -> bool:
+    """Whether a switch is on, as Hermes understands it in both of its files."""
+    return value is True or (isinstance(value, str) and value.strip().lower() in _ON)
+
+
+class Variables:
+    """The variables of one file. The last line with a name counts."""
+
+    def __init__(self, text: str) -> None:
+        self._values = {
+            found[1]: _unquoted(found[2])
+            for found in map(_VARIABLE.match, text.splitlines())
+            if found
+        }
+
+    def is_on(self, name: str) -> bool:
+        return is_on(self._values.get(name))
+
+    def is_set(self, name: str) -> bool:
+        return bool(self._values.get(name, "").strip())
+
+
+def _unquoted(value: str) -> str:
+    for quote in "'\"":
+        if value.startswith(quote):
+            return value[1:].split(quote, 1)[0]
+    return re.split(r"\s#", value, maxsplit=1)[0].strip()

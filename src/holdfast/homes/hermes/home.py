@@ -19,11 +19,11 @@ from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.artifact_scan import Life
 from holdfast.homes.hermes import file_names, signs
 from holdfast.homes.hermes.checkup import HermesCheckup
-from holdfast.homes.hermes.engine import HermesEngine
 from holdfast.homes.hermes.log import HermesLog
 from holdfast.homes.hermes.owners import owners
-from holdfast.homes.hermes.rows import HermesRows
 from holdfast.homes.hermes.state_db import survey
+from holdfast.homes.hermes.state_db.archive_rows import HermesRows
+from holdfast.homes.hermes.state_db.engine import HermesEngine
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.homes.hermes.state_db.space import is_search_due
 from holdfast.homes.home_bytes import Places, beside_checkpoints, counted, trash_of
@@ -206,8 +206,7 @@ class HermesHome:
         engine = self._engine()
         if engine is None:
             return ()
-        with engine.database.read() as db:
-            alive = engine.signs(db)
+        alive = engine.signs()
         return survey.sessions(engine.database, wanted or SessionFilter(), now=now, signs=alive)
 
     def _archived(self) -> tuple[int, Sequence[Problem]]:

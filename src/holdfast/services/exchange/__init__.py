@@ -1,1 +1,1 @@
-"""Sessions out of a store and into one: JSONL, Markdown, and secrets kept back."""
+"""Export and import of sessions: JSONL, Markdown, and the redaction of secrets."""

@@ -75,7 +75,7 @@ def _body(message: Message) -> Iterator[str]:
 
 
 def _parts(content: Json) -> Iterator[str]:
-    """Content as blocks: text as it is, the parts that are no text by their name."""
+    """Content as blocks: text unchanged, other parts by their type."""
     if isinstance(content, str):
         if content.strip():
             yield _closed(_shown(content).strip("\n"))
@@ -107,7 +107,7 @@ def _part(part: Json) -> Iterator[str]:
 
 
 def _tool_call(call: Json) -> str:
-    """The shapes in use: name and arguments side by side, or inside `function`."""
+    """The common forms: name and arguments at the top level, or inside `function`."""
     inner = call.get("function") if isinstance(call, dict) else None
     named = inner if isinstance(inner, dict) else call
     if not isinstance(named, dict) or not isinstance(named.get("name"), str):
@@ -145,7 +145,7 @@ def _code(text: str) -> str:
 
 
 def _closed(text: str) -> str:
-    """Text with its last fence closed: an answer that was cut off must not swallow the next."""
+    """Text with its last fence closed: a truncated answer must not swallow the next one."""
     opened = ""
     for match in _FENCE.finditer(text):
         fence = match[1]
@@ -167,7 +167,7 @@ def _escaped(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Text in which everything can be seen: a terminal or an editor would act on the rest."""
+    """Text with everything visible. A terminal or an editor would act on the rest."""
     pictured = _PICTURED.sub(_picture, text.replace("\r\n", "\n"))
     return printable(pictured, keep="\n\t")
 

@@ -1,4 +1,4 @@
-"""The archive of sessions: one bundle a session in a folder of its own, and a catalogue."""
+"""The archive of sessions: one bundle for each session, and a catalogue of them."""
 
-#: Where the archive lies in a home whose configuration says nothing of it.
+#: The folder of the archive in a home whose configuration names none.
 USUAL_FOLDER = "archive"

@@ -1,7 +1,7 @@
-"""What a bundle says of itself, first of all its members: `beside.json`.
+"""What a bundle says about itself, in its first member: `beside.json`.
 
-It has everything that the line of an export leaves out, so that a catalogue can be made anew from
-the bundles alone, and the sha256 of every other member.
+It holds the sha256 of every other member, and all that the line of an export leaves out. So the
+catalogue can be rebuilt from the bundles alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.model.read import TOO_LARGE, Reader
 from holdfast.model.session import Session
 
 FORMAT = 2
-#: What versions that know nothing of bundles with files alone can read.
+#: The format that versions before bundles of files can read.
 _FORMAT_OF_SESSIONS = 1
 _MODES = 0o7777
 #: The last number means "nobody" to the system calls that change owners.
@@ -25,14 +25,14 @@ _OWNERS = 2**32 - 1
 
 
 class NewerBundleError(DamageError):
-    """Not damaged, only too new."""
+    """Written by a newer version; not damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedFile:
-    """A file of the session: its name, what it holds, and what it looked like.
+    """A file of the session: its name, checksum and metadata.
 
-    `link` is where a symbolic link points; it has no content of its own.
+    `link` is the target of a symbolic link, which has no content.
     """
 
     name: str
@@ -61,7 +61,7 @@ class PackedFile:
         read = Reader(value, "file of a bundle", DamageError)
         mtime = read.value("mtime_ns")
         if not isinstance(mtime, int) or isinstance(mtime, bool) or abs(mtime) >= TOO_LARGE:
-            raise DamageError("`mtime_ns` of a file of a bundle is no time that a file can have")
+            raise DamageError("`mtime_ns` of a file of a bundle is not a valid time of a file")
         return cls(
             name=_plain(read.text("name")),
             bytes=read.whole("bytes"),
@@ -76,11 +76,11 @@ class PackedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """`line_bytes` and `line_sha256` are those of `session.jsonl`, which a bundle has that holds a
-    session; one that holds only files has none.
+    """`line_bytes` and `line_sha256` describe `session.jsonl`. A bundle of files alone has no such
+    member.
 
-    `first_message` is the number that its first message had in the store. Numbers are never used
-    twice, so that tells it from another session that took its id.
+    `first_message` is the number of its first message in the store. Numbers are never reused, so it
+    tells this session from a later one with the same id.
     """
 
     operation: str
@@ -115,7 +115,7 @@ class Beside:
         try:
             return _read(Reader(json.loads(data), "bundle", DamageError))
         except (ValueError, RecursionError) as error:
-            raise DamageError(f"its beside.json is no JSON: {error}") from None
+            raise DamageError(f"its beside.json is not JSON: {error}") from None
         except UsageError as error:
             raise DamageError(error.message) from None
 
@@ -153,11 +153,11 @@ def _id(value: object) -> str:
 def _owner(read: Reader, key: str) -> int:
     number = read.whole(key)
     if number >= _OWNERS:
-        raise DamageError(f"`{key}` of a file of a bundle is no user or group")
+        raise DamageError(f"`{key}` of a file of a bundle is not a user or group id")
     return number
 
 
 def _plain(name: str) -> str:
     if not name or "/" in name or "\0" in name or name in (".", ".."):
-        raise DamageError(f"{name!r} is no name of a file")
+        raise DamageError(f"{name!r} is not a file name")
     return name

@@ -1,12 +1,13 @@
 """One archived session as one file: a compressed tar that any `tar` can read.
 
-    beside.json      what the session looked like, and the sha256 of all that follows
+    beside.json      facts about the session, and the sha256 of the other members
     session.jsonl    the session as an export writes it
     files/<name>     its files, with their modes and times
 
-A session that stays in the store may have its files put away: such a bundle has no session.jsonl.
+The files of a session that stays in the store can be archived too: such a bundle has no
+session.jsonl.
 
-Reading trusts nothing: a bundle may have been damaged, or made by hand.
+Reading trusts nothing: a bundle may be damaged, or made by hand.
 """
 
 from __future__ import annotations
@@ -18,10 +19,7 @@ import stat
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from os import stat_result
-from pathlib import Path
-from tempfile import SpooledTemporaryFile
-from typing import IO
+from typing import IO, Protocol
 
 from holdfast.errors import UNREADABLE, DamageError, StorageError, in_words
 from holdfast.model.archived import Holds
@@ -32,33 +30,49 @@ BESIDE = "beside.json"
 LINE = "session.jsonl"
 FILES = "files/"
 _CHUNK = 1024 * 1024
-#: What is smaller stays in memory on its way into the tar.
-_IN_MEMORY = 4 * 1024 * 1024
 _LARGEST_BESIDE = 64 * 1024 * 1024
 _PRIVATE = 0o600
 _NANO = 10**9
 
 
 class ChangedError(DamageError):
-    """What was read back is not what was read from the source."""
+    """The source changed while it was packed."""
 
 
 class TooLongError(DamageError):
-    """A session whose line could not be taken in again."""
+    """A session whose line is longer than an import accepts."""
+
+
+class FileStatus(Protocol):
+    """What a bundle records about a file: the part of `os.stat_result` that it needs."""
+
+    @property
+    def st_mode(self) -> int: ...
+
+    @property
+    def st_mtime_ns(self) -> int: ...
+
+    @property
+    def st_uid(self) -> int: ...
+
+    @property
+    def st_gid(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """A file to be packed. `open` gives its content each time anew; of a link, `link` is all."""
+    """A file to be packed. `open` opens its content; a symbolic link has only `link`. `version`
+    tells whether the file changed since it was seen."""
 
     name: str
-    status: stat_result
+    status: FileStatus
     open: Callable[[], IO[bytes]]
     link: str | None = None
+    version: str = ""
 
 
 class OneLine:
-    """The first line of a stream: whatever follows it is no part of the session."""
+    """The first line of a stream. What follows is not part of the session."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream: IO[bytes] | None = stream
@@ -79,18 +93,18 @@ def write(
     line: Iterable[str] | None,
     files: Iterable[SourceFile],
     describe: Callable[[int, str, tuple[PackedFile, ...]], Beside],
-    spool_in: Path,
+    spool: Callable[[], IO[bytes]],
     longest_line: int,
 ) -> Beside:
-    """Write a bundle into `raw`. Memory is bounded, whatever the length of the session.
+    """Write a bundle into `raw`. Memory is bounded, however long the session is.
 
-    `describe` is told the size and the sha256 of the line, and the files. Without a `line` the
-    bundle holds files alone.
+    `describe` gets the size and the sha256 of the line, and the files. Without a `line` the bundle
+    holds only files.
     """
-    # A tar wants the size of a member before its content: the line is spooled beside the bundle,
-    # where there must be room for it anyway.
-    with SpooledTemporaryFile(max_size=_IN_MEMORY, dir=str(spool_in)) as spool:
-        size, digest = _spool(line or (), spool, longest_line)
+    # A tar states the size of a member before its content, so the line goes into a temporary file
+    # first.
+    with spool() as spooled:
+        size, digest = _spool(line or (), spooled, longest_line)
         described = ((source, _packed(source)) for source in files)
         sources = [(source, file) for source, file in described if file is not None]
         beside = describe(size, digest, tuple(packed for _, packed in sources))
@@ -101,21 +115,21 @@ def write(
             head = beside.to_bytes()
             tar.addfile(_member(BESIDE, len(head), beside.archived_at), io.BytesIO(head))
             if line is not None:
-                spool.seek(0)
-                tar.addfile(_member(LINE, size, beside.archived_at), spool)
+                spooled.seek(0)
+                tar.addfile(_member(LINE, size, beside.archived_at), spooled)
             for source, file in sources:
                 _add(tar, source, file)
     return beside
 
 
 def read_beside(raw: IO[bytes], codec: Codec) -> Beside:
-    """What a bundle says of itself, without reading the rest."""
+    """What a bundle says about itself, without reading the rest."""
     with reading(), members(raw, codec) as found:
         return _beside(found)
 
 
 def verify(raw: IO[bytes], codec: Codec) -> Beside:
-    """Read a whole bundle and compare every member; raises `DamageError` that says which."""
+    """Read a whole bundle and compare every member; raises `DamageError` that names the member."""
     with reading(), members(raw, codec) as found:
         beside = _beside(found)
         missing = {FILES + file.name: file.sha256 for file in beside.files if file.link is None}
@@ -139,7 +153,7 @@ Member = tuple[str, str | None, IO[bytes]]
 
 @contextlib.contextmanager
 def members(raw: IO[bytes], codec: Codec) -> Iterator[Iterator[Member]]:
-    """Each member in order: its name, where a link points, and its content until the next."""
+    """Each member in order: name, target of a link, content, which is valid until the next one."""
     with (
         contextlib.closing(codec.reader(raw)) as unpacked,
         tarfile.open(fileobj=unpacked, mode="r|") as tar,
@@ -158,16 +172,22 @@ def line_of(raw: IO[bytes], codec: Codec) -> Iterator[OneLine]:
         raise DamageError(f"its {LINE} is not there")
 
 
-def digest_of(content: IO[bytes]) -> str:
-    digest = hashlib.sha256()
+def measured(content: IO[bytes]) -> tuple[int, str]:
+    """How long a stream is, and its sha256."""
+    size, digest = 0, hashlib.sha256()
     while piece := content.read(_CHUNK):
+        size += len(piece)
         digest.update(piece)
-    return digest.hexdigest()
+    return size, digest.hexdigest()
+
+
+def digest_of(content: IO[bytes]) -> str:
+    return measured(content)[1]
 
 
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
-    """Whatever a tar or a codec says of bytes that nobody wrote."""
+    """Turn what tar and codecs raise for damaged bytes into `DamageError`."""
     try:
         yield
     except (*CORRUPT, *UNREADABLE, tarfile.TarError) as error:
@@ -187,7 +207,7 @@ def _each(tar: tarfile.TarFile, unpacked: IO[bytes]) -> Iterator[Member]:
         if content is not None:
             yield member.name, None, content
     while unpacked.read(_CHUNK):
-        pass  # to the very end, where the checksum is
+        pass  # the checksum is at the very end
 
 
 def _beside(found: Iterator[Member]) -> Beside:
@@ -206,21 +226,20 @@ def _spool(line: Iterable[str], spool: IO[bytes], longest: int) -> tuple[int, st
         data = piece.encode("utf-8")
         size += len(data)
         if size > longest:
-            raise TooLongError("it is too long to be taken in again")
+            raise TooLongError("it is too long to be imported again")
         digest.update(data)
         spool.write(data)
     return size, digest.hexdigest()
 
 
 def _packed(source: SourceFile) -> PackedFile | None:
-    """None for a file that vanished since it was seen."""
+    """None when the file vanished in the meantime."""
     status = source.status
     digest, size = "", 0
     if source.link is None:
         try:
             with source.open() as content:
-                digest = digest_of(content)
-                size = content.tell()
+                size, digest = measured(content)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -268,6 +287,6 @@ def _member(name: str, size: int, mtime: float) -> tarfile.TarInfo:
 
 
 def _seconds(nanoseconds: int) -> str:
-    """Exact, as a pax header has it: a float would lose the last digits."""
+    """As a pax header writes it, exactly: a float would lose the last digits."""
     seconds, rest = divmod(abs(nanoseconds), _NANO)
     return f"{'-' if nanoseconds < 0 else ''}{seconds}.{rest:09}"

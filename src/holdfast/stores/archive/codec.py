@@ -16,7 +16,7 @@ else:
 _ZSTD_LEVEL = 9
 _GZIP_LEVEL = 6
 
-#: What reading says of bytes that are not what was written.
+#: What reading damaged bytes raises.
 CORRUPT = (zstd.ZstdError, zlib.error, gzip.BadGzipFile, EOFError)
 
 
@@ -35,7 +35,7 @@ class Codec(StrEnum):
             return cast("IO[bytes]", packed)
         options: dict[int, int] = {
             zstd.CompressionParameter.compression_level: _ZSTD_LEVEL,
-            # Off by default, and then most flipped bits come back as silently wrong data.
+            # Off by default. Without it, most flipped bits would silently come back as wrong data.
             zstd.CompressionParameter.checksum_flag: 1,
         }
         return cast("IO[bytes]", zstd.ZstdFile(raw, "wb", options=options))
@@ -50,7 +50,7 @@ _SUFFIXES = {Codec.ZSTD: ".tar.zst", Codec.GZIP: ".tar.gz"}
 
 
 def codec_of(name: str) -> Codec | None:
-    """The codec that a bundle's name tells of; None for what is no bundle."""
+    """The codec that the name of a bundle says; None when it is not the name of a bundle."""
     for codec in Codec:
         if name.endswith(codec.suffix) and not name.startswith("."):
             return codec

@@ -16,7 +16,14 @@ from holdfast.errors import UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
 from holdfast.model.places import StrPath, expanded
 from holdfast.stores.checkpoints.checkpoint_commit import Details, parse, ref_name, write_commit
-from holdfast.stores.checkpoints.content import BESIDE, FILES, Beside, Content, content_of, dumped
+from holdfast.stores.checkpoints.content import (
+    FILES,
+    RECORD,
+    Content,
+    ModeRecord,
+    content_of,
+    dump_record,
+)
 from holdfast.stores.checkpoints.ignore_rules import Ignoring
 from holdfast.stores.checkpoints.older_layout import (
     LegacyRepository,
@@ -135,7 +142,7 @@ def adopt(
         source = Trees(opened_at(legacy.path))
         files = _copied(source, trees, old.tree, more.contents)
         now_there = None if present is None else content_of(trees, bytes.fromhex(present.tree))
-        beside = Beside() if now_there is None else _known(files, now_there.beside)
+        record = ModeRecord() if now_there is None else _known(files, now_there.record)
         git = Git(store=layout.store, folder=layout.private(project), work_tree=workdir)
         details = Details(
             project=project,
@@ -151,16 +158,16 @@ def adopt(
             origin=more.origin,
         )
         # Write-order rule: what it holds, then the commit, and its ref last.
-        blob = trees.put(Kind.BLOB, dumped(beside))
+        blob = trees.put(Kind.BLOB, dump_record(record))
         tree = trees.patched(trees.write({}), files)
-        root = trees.write({BESIDE: (FILE, blob), FILES: (TREE, tree)})
+        root = trees.write({RECORD: (FILE, blob), FILES: (TREE, tree)})
         commit = write_commit(trees, details, root)
         ref = ref_name(project, round(old.time * _MILLISECONDS), commit)
         with NewReference(layout.store, ref, commit) as reference:
             new.flush([reference.fd])
             reference.publish()
         made = read_commit(trees, commit)
-    tidy(layout)  # whoever brings in many leaves a pack each
+    tidy(layout)  # an import of many checkpoints leaves a pack for each
     return parse(made.id, made.tree, made.message)
 
 
@@ -185,7 +192,7 @@ def _copied(
     return files
 
 
-def _known(files: Mapping[bytes, Node], present: Beside) -> Beside:
+def _known(files: Mapping[bytes, Node], present: ModeRecord) -> ModeRecord:
     """What the record of the present says of paths that are in the older tree, too."""
     folders = {path[:place] for path in files for place in _slashes(path)}
     modes = {
@@ -201,7 +208,7 @@ def _known(files: Mapping[bytes, Node], present: Beside) -> Beside:
         and not any(path[:place] in files for place in _slashes(path))
     )
     kept = {path: mode for path, mode in present.modes.items() if path in empty}
-    return Beside(usual=present.usual, modes=modes | kept, empty=empty)
+    return ModeRecord(usual=present.usual, modes=modes | kept, empty=empty)
 
 
 def _slashes(path: bytes) -> list[int]:

@@ -19,14 +19,14 @@ _IN_MEMORY = 1 << 22
 
 def captured(trees: Trees, content: Content) -> Captured:
     """Everything in a checkpoint's tree, by path."""
-    beside = content.beside
-    files = {path_text(path): beside.entry(path, node) for path, node in trees.files(content.files)}
-    listed = {path for path in beside.modes if path_text(path) not in files} | beside.empty
+    record = content.record
+    files = {path_text(path): record.entry(path, node) for path, node in trees.files(content.files)}
+    listed = {path for path in record.modes if path_text(path) not in files} | record.empty
     return Captured(
         files=files,
-        directories={path_text(path): beside.directory(path) for path in listed},
-        empty=frozenset(path_text(path) for path in beside.empty),
-        usual_directory=beside.usual.directory,
+        directories={path_text(path): record.directory(path) for path in listed},
+        empty=frozenset(path_text(path) for path in record.empty),
+        usual_directory=record.usual.directory,
     )
 
 
@@ -35,8 +35,8 @@ def changes(trees: Trees, old: Content, new: Content) -> Sequence[Change]:
     sides: dict[bytes, tuple[Entry | None, Entry | None]] = {}
     for path, was, now in trees.differing(old.files, new.files):
         sides[path] = (
-            None if was is None else old.beside.entry(path, was),
-            None if now is None else new.beside.entry(path, now),
+            None if was is None else old.record.entry(path, was),
+            None if now is None else new.record.entry(path, now),
         )
     for path in _suspects(trees, old, new) - sides.keys():
         sides[path] = (_entry(trees, old, path), _entry(trees, new, path))
@@ -46,11 +46,11 @@ def changes(trees: Trees, old: Content, new: Content) -> Sequence[Change]:
 
 def _suspects(trees: Trees, old: Content, new: Content) -> set[bytes]:
     """Paths whose permissions may differ, or that are directories of their own."""
-    if old.beside == new.beside:
+    if old.record == new.record:
         return set()
-    listed = {*old.beside.modes, *new.beside.modes, *old.beside.empty, *new.beside.empty}
-    if old.beside.usual != new.beside.usual:
-        # What no record lists has other permissions, too.
+    listed = {*old.record.modes, *new.record.modes, *old.record.empty, *new.record.empty}
+    if old.record.usual != new.record.usual:
+        # Paths that no record lists have the usual permissions, which differ.
         listed |= _places(trees, old) & _places(trees, new)
     return listed
 
@@ -70,16 +70,16 @@ def _entry(trees: Trees, content: Content, path: bytes) -> Entry | None:
     """What a path is in a tree; a directory counts when it is there by itself or is above files."""
     node = trees.at(content.files, path)
     if node is None:
-        return content.beside.directory(path) if _is_directory(content, path) else None
+        return content.record.directory(path) if _is_directory(content, path) else None
     if node[0] == TREE:
-        return content.beside.directory(path)
-    return content.beside.entry(path, node)
+        return content.record.directory(path)
+    return content.record.entry(path, node)
 
 
 def _is_directory(content: Content, path: bytes) -> bool:
     below = path + b"/"
-    return path in content.beside.empty or any(
-        empty.startswith(below) for empty in content.beside.empty
+    return path in content.record.empty or any(
+        empty.startswith(below) for empty in content.record.empty
     )
 
 

@@ -40,14 +40,15 @@ _FORMAT = 1
 _LINK_MODE = stat.S_IFLNK | 0o777
 
 FILES = b"files"
-BESIDE = b"beside"
+#: The name is part of the format of the store.
+RECORD = b"beside"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usual:
-    """The permissions that most things of a project have; only others are listed one by one.
+    """The most frequent permissions of a project; a record lists only the exceptions.
 
-    They depend on the umask of whoever made the project, and stay what they were at first.
+    They follow from the umask of the project's owner and stay as the first checkpoint saw them.
     """
 
     file: int = 0o644
@@ -56,7 +57,7 @@ class Usual:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class ModeRecord:
     """What git cannot store of a tree: permissions and empty directories. Paths are bytes."""
 
     usual: Usual = Usual()
@@ -75,23 +76,23 @@ class Beside:
         return Entry(mode=stat.S_IFDIR | self.modes.get(path, self.usual.directory))
 
 
-def dumped(beside: Beside) -> bytes:
+def dump_record(record: ModeRecord) -> bytes:
     """The same record is always the same bytes, so that equal trees have equal ids."""
-    usual = beside.usual
+    usual = record.usual
     data = {
         "format": _FORMAT,
         "usual": [f"{mode:04o}" for mode in (usual.file, usual.program, usual.directory)],
-        "modes": {path_text(path): f"{mode:04o}" for path, mode in sorted(beside.modes.items())},
-        "empty": [path_text(path) for path in sorted(beside.empty)],
+        "modes": {path_text(path): f"{mode:04o}" for path, mode in sorted(record.modes.items())},
+        "empty": [path_text(path) for path in sorted(record.empty)],
     }
     return json.dumps(data, indent=0).encode("ascii")
 
 
-def loaded(raw: bytes) -> Beside:
+def load_record(raw: bytes) -> ModeRecord:
     try:
         data: dict[str, Any] = json.loads(raw)
         file, program, directory = (int(mode, 8) for mode in data["usual"])
-        return Beside(
+        return ModeRecord(
             usual=Usual(file=file, program=program, directory=directory),
             modes={path_bytes(path): int(mode, 8) for path, mode in data["modes"].items()},
             empty=frozenset(path_bytes(path) for path in data["empty"]),
@@ -129,8 +130,8 @@ class Content:
 
     root: bytes
     files: bytes
-    beside: Beside
-    beside_oid: bytes
+    record: ModeRecord
+    record_oid: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,12 +146,12 @@ class Base:
 def content_of(trees: Trees, root: bytes) -> Content:
     """What lies in a checkpoint's tree; raises `DamageError` when that is not what we write."""
     entries = trees.entries(root)
-    files, beside = entries.get(FILES), entries.get(BESIDE)
-    if files is None or beside is None or (files[0], beside[0]) != (TREE, FILE):
+    files, blob = entries.get(FILES), entries.get(RECORD)
+    if files is None or blob is None or (files[0], blob[0]) != (TREE, FILE):
         raise DamageError(f"The tree {root.hex()} in the checkpoint store is no checkpoint's.")
     trees.entries(files[1])
-    record = loaded(trees.raw(beside[1], Kind.BLOB))
-    return Content(root=root, files=files[1], beside=record, beside_oid=beside[1])
+    record = load_record(trees.raw(blob[1], Kind.BLOB))
+    return Content(root=root, files=files[1], record=record, record_oid=blob[1])
 
 
 def find_base(trees: Trees, layout: Layout, project: str) -> Base | None:
@@ -174,23 +175,25 @@ def _load(trees: Trees, layout: Layout, ref: str) -> Base | None:
     return None
 
 
-def record(trees: Trees, files: bytes, looked: Looked, before: Beside | None) -> Beside:
+def make_record(
+    trees: Trees, files: bytes, looked: Looked, before: ModeRecord | None
+) -> ModeRecord:
     """The record for the tree `files`; `before` is that of the last checkpoint, if there is one."""
     # The working directory itself is not a part of what is in it.
     directories = {path: mode for path, mode in looked.walked.directories.items() if path}
     if before is None:
         usual = most_usual(looked.permissions.values(), directories.values())
-        before = Beside(usual=usual)
+        before = ModeRecord(usual=usual)
     empty = _empty(trees, files, looked, before)
     modes = _kept_modes(trees, files, looked, before, empty)
     modes |= {path: mode for path, mode in directories.items() if mode != before.usual.directory}
     for path, mode in looked.permissions.items():
         if mode != _usual(before.usual, mode):
             modes[path] = mode
-    return Beside(usual=before.usual, modes=modes, empty=empty)
+    return ModeRecord(usual=before.usual, modes=modes, empty=empty)
 
 
-def modes_changed(looked: Looked, before: Beside, changed: Container[bytes]) -> int:
+def modes_changed(looked: Looked, before: ModeRecord, changed: Container[bytes]) -> int:
     """How many files changed their permissions alone, in a way that git's trees do not show."""
     return sum(
         before.modes.get(path, _usual(before.usual, mode)) != mode
@@ -204,7 +207,7 @@ def _usual(usual: Usual, mode: int) -> int:
 
 
 def _kept_modes(
-    trees: Trees, files: bytes, looked: Looked, before: Beside, empty: frozenset[bytes]
+    trees: Trees, files: bytes, looked: Looked, before: ModeRecord, empty: frozenset[bytes]
 ) -> dict[bytes, int]:
     """What the last record says of paths that this look did not come to."""
     seen = looked.permissions.keys() | looked.walked.directories.keys()
@@ -221,7 +224,7 @@ def _kept_modes(
     return kept
 
 
-def _empty(trees: Trees, files: bytes, looked: Looked, before: Beside) -> frozenset[bytes]:
+def _empty(trees: Trees, files: bytes, looked: Looked, before: ModeRecord) -> frozenset[bytes]:
     """Directories without anything captured in them, not even another such directory.
 
     Only where something was looked at can that have changed.
@@ -264,13 +267,13 @@ def _ancestors(path: bytes) -> Iterator[bytes]:
 
 def write_root(trees: Trees, files: bytes, looked: Looked, before: Content | None) -> bytes:
     """The tree of a checkpoint; that of the last one, when nothing differs."""
-    beside = record(trees, files, looked, None if before is None else before.beside)
-    if before is not None and before.beside == beside:
-        oid = before.beside_oid
+    record = make_record(trees, files, looked, None if before is None else before.record)
+    if before is not None and before.record == record:
+        oid = before.record_oid
     else:
-        oid = trees.put(Kind.BLOB, dumped(beside))
-    if before is not None and (before.files, before.beside_oid) == (files, oid):
+        oid = trees.put(Kind.BLOB, dump_record(record))
+    if before is not None and (before.files, before.record_oid) == (files, oid):
         return before.root
     if files == EMPTY:
         trees.write({})
-    return trees.write({BESIDE: (FILE, oid), FILES: (TREE, files)})
+    return trees.write({RECORD: (FILE, oid), FILES: (TREE, files)})

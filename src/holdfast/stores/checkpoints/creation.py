@@ -72,7 +72,7 @@ def _close_to_others(layout: Layout) -> None:
 
 
 def found(layout: Layout) -> None:
-    """Make the store, for whoever has it to themselves; clears what a kill left of one."""
+    """Create the store under the exclusive lock; clears what a kill left."""
     aside = layout.folder / _ASIDE
     with storage_errors(f"make the checkpoint store {layout.store}"):
         layout.projects.mkdir(mode=PRIVATE_DIR, exist_ok=True)

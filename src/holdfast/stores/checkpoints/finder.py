@@ -62,7 +62,7 @@ def _read(layout: Layout, *patterns: str) -> Iterator[tuple[str, Checkpoint]]:
 
 
 def _at_once(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, str]]:
-    """Ref, commit, tree and message of each; git refuses all of them when one cannot be read."""
+    """Ref, commit, tree and message of each; git fails as a whole when it cannot read one."""
     said = layout.git().run("for-each-ref", f"--format={_FIELDS}", *patterns)
     fields = said.output.decode("utf-8", "replace").split("\0")
     for place in range(0, len(fields) - 1, 4):

@@ -52,7 +52,7 @@ _NAMES = {
     "logs": "*.log.* npm-debug.log* yarn-error.log* core.[0-9]*",
     "left by desktops and editors": ".DS_Store Thumbs.db desktop.ini *.swp *.swo *~ .#* .coverage",
 }
-#: Earlier versions left these out, too. A page or a program is not whole without its pictures.
+#: Earlier versions left pictures out as well. A page or a program is not whole without them.
 _PICTURES = "png jpg jpeg gif bmp webp ico"
 #: Samples without secrets in them, which people do want back.
 _KEPT = "!.env.example !.env.sample !.env.template !.env.dist"
@@ -73,7 +73,7 @@ def earlier_text(now: str) -> str:
 
 @functools.cache
 def excludes_text(more: tuple[str, ...] = ()) -> str:
-    """The rules as a file that git reads, and `more` of them after ours, so that they outrank them.
+    """The default rules as a file for git, followed by `more` rules, which outrank them.
 
     Endings are there in lower and in upper case.
     """
@@ -100,7 +100,7 @@ def _folder(name: str) -> str:
 
 
 class Ignoring:
-    """One `git check-ignore` that is started with the first question and answers all of them."""
+    """One `git check-ignore` process: the first question starts it, and it answers all of them."""
 
     def __init__(self, git: Git, excludes: Path | None = None) -> None:
         """`excludes` are the rules that hold everywhere, if not those of the store."""
@@ -123,7 +123,7 @@ class Ignoring:
             self._process.communicate()
 
     def ask(self, paths: Sequence[bytes]) -> set[bytes]:
-        """Those of the paths that are ignored."""
+        """Which of the paths are ignored."""
         ignored: set[bytes] = set()
         for question in _questions(paths):
             ignored |= self._answer(question)

@@ -8,7 +8,7 @@ from holdfast.errors import DamageError
 from holdfast.model.checkpoint import Lines
 from holdfast.stores.git.trees import Node
 
-#: So many files are counted when a checkpoint is taken; more of them when somebody asks.
+#: A take counts the lines of up to so many files; more are counted on request.
 COUNTED_AT_ONCE = 200
 #: And so many bytes of one, and so many pairs of lines.
 _LARGEST = 16 * 1024 * 1024

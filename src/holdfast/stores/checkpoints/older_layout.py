@@ -18,7 +18,7 @@ from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError, UnknownCheckpointError
 from holdfast.model.checkpoint import Captured, Checkpoint
-from holdfast.stores.checkpoints.content import Beside
+from holdfast.stores.checkpoints.content import ModeRecord
 from holdfast.stores.checkpoints.finder import check_prefix
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, OLDER_REPOSITORY, Layout
 from holdfast.stores.files import (
@@ -43,7 +43,7 @@ _TIMESTAMP = "%Y%m%d-%H%M%S"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyRepository:
-    """One of them. `archive` is the folder that it was moved into, empty when it was not yet."""
+    """A repository. `archive` is the folder that it was moved into, "" if it was not moved."""
 
     project: str
     workdir: str
@@ -53,8 +53,8 @@ class LegacyRepository:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingleRepository:
-    """One that nobody moved aside yet. `last_touch` is the newest time in it, of any file and of
-    any commit: whoever writes there changes one of them."""
+    """A repository that was not moved aside yet. `last_touch` is the newest time of any file and
+    any commit in it: every write changes one of these."""
 
     name: str
     path: Path
@@ -66,7 +66,7 @@ class SingleRepository:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyArchive:
-    """All that were moved aside at one time."""
+    """The repositories that were moved aside together."""
 
     name: str
     path: Path
@@ -191,10 +191,10 @@ class LegacyShelf:
     def captured(self, tree: str) -> Captured:
         """They know git's modes only, and no empty directories."""
         trees = self._holding(tree)
-        beside = Beside()
+        record = ModeRecord()
         return Captured(
             files={
-                path_text(path): beside.entry(path, node)
+                path_text(path): record.entry(path, node)
                 for path, node in trees.files(bytes.fromhex(tree))
             },
             directories={},

@@ -103,9 +103,9 @@ class PrivateIndex:
             replace(self.path, index_bytes(entries))
 
     def update(self, nodes: Mapping[bytes, Node | None]) -> bool:
-        """Set what a checkpoint has at these paths; says whether that worked.
+        """Set what a checkpoint has at these paths; returns whether that worked.
 
-        When it did not the index is behind, as it was, and the next look is slower.
+        On failure the index stays behind, as it was, and the next look is slower.
         """
         if self._would_wait():
             return False
@@ -158,8 +158,8 @@ def _paths(output: bytes) -> set[bytes]:
 
 
 def lay_to_rest(folder: Path, trees: Trees) -> bool:
-    """Replace a project's index by its short form; says whether that was done. Without a checkpoint
-    that it stands for it stays as it is."""
+    """Replace a project's index by its compact form; returns whether that was done. An index that
+    stands for no checkpoint stays as it is."""
     tree = read_state(folder).tree
     path = folder / "index"
     try:

@@ -87,9 +87,9 @@ def secured(layout: Layout, target: Checkpoint, taking: Taking, paths: Sequence[
 
 
 def finish(layout: Layout, project: str) -> None:
-    """Before a checkpoint is taken, for whoever has the locks: finish what was cut short here.
+    """Finish an interrupted restore before a checkpoint is taken. The caller holds the locks.
 
-    What cannot be finished, on a full disk for one, stays for the next, and costs no checkpoint.
+    If that fails, on a full disk for example, the next take tries again; this take goes on.
     """
     if restore_record.under_way(layout.private(project)) is not None:
         with contextlib.suppress(HoldfastError):

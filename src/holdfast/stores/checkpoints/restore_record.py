@@ -29,7 +29,7 @@ class Restoration:
     `fresh` are paths that the restore made where nothing was, and that the safety checkpoint's
     rules leave out: only here it stands that they are ours, and go when the restore is undone.
     `undoes` says that this one takes back the one before it. `held` are paths that it leaves alone
-    because they changed after somebody saw what it would do, each with the reason.
+    because they changed after the preview, each with the reason.
     """
 
     target: str

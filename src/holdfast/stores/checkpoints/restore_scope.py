@@ -66,14 +66,14 @@ def _part(
     for place in places:
         node = trees.at(side.files, path_bytes(place))
         if (node is not None and node[0] == TREE) or (node is None and place in bare):
-            directories[place] = side.beside.directory(path_bytes(place))
+            directories[place] = side.record.directory(path_bytes(place))
     return Captured(
         files={
             path: entry for path, entry in found if entry is not None and not entry.is_directory
         },
         directories=directories,
-        empty=frozenset(map(path_text, side.beside.empty)),
-        usual_directory=side.beside.usual.directory,
+        empty=frozenset(map(path_text, side.record.empty)),
+        usual_directory=side.record.usual.directory,
     )
 
 
@@ -83,7 +83,7 @@ def _has(trees: Trees, side: Content, path: str) -> bool:
 
 def _above_empty(side: Content) -> frozenset[str]:
     """Directories without a file in them, and those above."""
-    empty = map(path_text, side.beside.empty)
+    empty = map(path_text, side.record.empty)
     return frozenset(place for path in empty for place in (path, *above(path)))
 
 

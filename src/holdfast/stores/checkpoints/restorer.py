@@ -59,7 +59,7 @@ _NOTHING = Captured(files={}, directories={})
 
 
 class Restorer:
-    """Restores checkpoints of one project, for whoever has its lock and shares the store."""
+    """Restores checkpoints of one project. The caller holds its lock and shares the store."""
 
     def __init__(self, layout: Layout, project: str) -> None:
         self._layout = layout
@@ -337,10 +337,10 @@ def _as_sight(checkpoint: Checkpoint) -> Sight:
 def _as_shown(
     asked: Restoration, todo: Steps, shown: Preview | None, *, after_kill: bool
 ) -> tuple[Restoration, Steps]:
-    """The steps that somebody saw before, and what is to be remembered of the others."""
+    """The steps that the preview showed, and what the record keeps of the others."""
     if shown is not None and not after_kill:
         asked = replace(asked, held=_held(todo, shown))
-    # What a restore left alone its undo leaves alone, too, and has nothing to say of it.
+    # What a restore left alone, its undo leaves alone as well, without reporting it.
     todo = without(todo, dict.fromkeys(asked.held, "") if asked.undoes else asked.held)
     if shown is not None and after_kill:
         # The steps that are through already are no part of what was shown.

@@ -271,7 +271,7 @@ def _above(node: int, held_by: Mapping[int, Sequence[int]]) -> set[int]:
 
 
 def version_of(checkpoint: str, record: ProjectRecord | None) -> str:
-    """Its id, which says everything of it that never changes, and whether somebody keeps it."""
+    """Its id, which stands for everything that never changes, and whether it is pinned or named."""
     kept = record is not None and (checkpoint in record.pins or checkpoint in record.names)
     return f"{checkpoint}+kept" if kept else checkpoint
 

@@ -69,8 +69,8 @@ def most_on_disk(limit: int) -> int:
 
 
 def most_for_takes(limit: int) -> int:
-    """How far takes go by themselves. The rest, up to `most_on_disk`, belongs to whoever makes
-    room: packs are copied before the old ones go."""
+    """How far takes may go by themselves. The rest, up to `most_on_disk`, is for making room, which
+    copies packs before it removes the old ones."""
     return limit + limit // 2
 
 

@@ -71,7 +71,7 @@ def sweep(layout: Layout, *, limit: int, holder: str, compare: bool) -> None:
 
 
 def _round(layout: Layout, limit: int, holder: str, *, compare: bool) -> bool:
-    """One group of packs; says whether any of them went."""
+    """Copy one group of packs; returns whether any pack was removed."""
     with used(layout):
         worth = [each for each in _parts(layout) if _is_worth(each, compare=compare)]
         # Takes may go on up to their own limit meanwhile.
@@ -149,7 +149,7 @@ def _parts(layout: Layout) -> list[_Part]:
 
 
 def _copy(layout: Layout, group: Sequence[_Part], *, compare: bool) -> None:
-    """A new pack of what is needed of these. git reads it from wherever it lies."""
+    """Write a new pack of the needed objects of a group."""
     oids = [oid for each in group for oid in each.needed]
     if not oids:
         return

@@ -234,7 +234,7 @@ class Taker:
             root=root,
             files=files,
             changed=changed,
-            modes_changed=0 if before is None else modes_changed(looked, before.beside, changed),
+            modes_changed=0 if before is None else modes_changed(looked, before.record, changed),
             young=carried_young(seeing, looked),
         )
 
@@ -272,7 +272,7 @@ class Taker:
         return self._trees.raw(blob, Kind.BLOB) if new is None else new
 
     def _keep(self, seen: StoredLook) -> None:
-        # The checkpoint is there. What is not remembered makes the next look slower, no more.
+        # The checkpoint is taken. What is not remembered only makes the next look slower.
         with suppress(StorageError):
             self._remember(seen)
 

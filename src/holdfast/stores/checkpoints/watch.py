@@ -39,7 +39,7 @@ class Following(Protocol):
 
 
 class Unfollowed:
-    """A system that tells nothing: whoever asks looks at the whole tree from time to time."""
+    """A system without file events: the caller looks at the whole tree from time to time."""
 
     blind = "this system does not tell what changes"
 

@@ -187,7 +187,7 @@ class WorkingTree:
         self._dirty = True
 
     def make(self, path: bytes) -> bool:
-        """Make a directory, private until it gets its permissions; says whether it did."""
+        """Make a directory, private until it gets its permissions; returns whether it was made."""
         folder, name = _split(path)
         fd = self._open_up(folder)
         try:
@@ -202,7 +202,7 @@ class WorkingTree:
         return True
 
     def remove(self, path: bytes) -> bool:
-        """Remove a directory if nothing is in it; says whether no directory stands there now."""
+        """Remove a directory if it is empty; returns whether no directory is there now."""
         folder, name = _split(path)
         try:
             os.rmdir(name, dir_fd=self._open_up(folder))
@@ -296,6 +296,6 @@ def _put_over(temporary: bytes, name: bytes, fd: int, over: PathState) -> None:
 
 
 def _temporary(path: bytes) -> bytes:
-    # It follows from the path alone, so that whoever finishes after a kill finds it.
+    # The name follows from the path alone, so the run that finishes after a kill finds it.
     digest = hashlib.sha256(path).hexdigest()[:_TEMPORARY_DIGITS]
     return TEMPORARY + digest.encode()

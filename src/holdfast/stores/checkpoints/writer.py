@@ -115,14 +115,14 @@ class CheckpointWriter:
         with used(self.layout), project_lock(self.layout, project, str(place)):
             self._finish_restore(project)
             taken = self._taker(project, place, room).take(order, paths)
-            # The checkpoint is there. What a full disk keeps from being done now is done later.
+            # The checkpoint is taken. What a full disk prevents now is done later.
             with suppress(StorageError):
                 self._touch(project, place, order.now)
                 if taken.outcome is TakeOutcome.TAKEN:
                     hidden = self._rotate(project)
         if taken.outcome is TakeOutcome.TAKEN:
             with suppress(StorageError):
-                self._clear_up(hidden, room)  # when nobody has the store any more
+                self._clear_up(hidden, room)  # after the locks are released
         return taken
 
     def _finish_restore(self, project: str) -> None:

@@ -49,7 +49,7 @@ class ObjectFiles:
 
     @property
     def quick_bytes(self) -> int:
-        """Of these, those of packs that are as checkpoints left them."""
+        """The bytes of packs that were never compared for deltas."""
         return sum(_allocated(path) for path in self.packs if path.name not in self.well_packed)
 
 
@@ -65,7 +65,7 @@ def object_files(objects: Path) -> ObjectFiles:
             temporary += [part for part in parts if not _PART_OF_PACK.fullmatch(part.name)]
             found = [part for part in parts if _PACK.fullmatch(part.name)]
             packs += [pack for pack in found if pack.with_suffix(".idx") in parts]
-            # Whoever named one half and was killed before the other.
+            # The writer was killed between naming the two files.
             temporary += [pack for pack in found if pack.with_suffix(".idx") not in parts]
             indexes = (part for part in parts if part.suffix == ".idx")
             temporary += [index for index in indexes if index.with_suffix(".pack") not in parts]
@@ -80,13 +80,13 @@ def object_files(objects: Path) -> ObjectFiles:
 
 
 def note_well_packed(objects: Path) -> None:
-    """Remember that all packs which are there now were made by comparing what is in them."""
+    """Note that every present pack was made by looking for deltas."""
     names = sorted(path.name for path in (objects / "pack").glob("pack-*.pack"))
     replace(objects.parent / _WELL_PACKED, "\n".join(names).encode("ascii"))
 
 
 def note_also_well_packed(objects: Path, name: str) -> None:
-    """Remember it of one more pack."""
+    """Note the same of one more pack."""
     names = sorted({*_well_packed(objects), name})
     replace(objects.parent / _WELL_PACKED, "\n".join(names).encode("ascii"))
 

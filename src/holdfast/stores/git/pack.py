@@ -58,7 +58,7 @@ _USUAL_LENGTH = 0x10000
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Where an object begins in its pack, and the checksum of what it is there."""
+    """Where an object begins in its pack, and the checksum of its packed bytes."""
 
     offset: int
     checksum: int

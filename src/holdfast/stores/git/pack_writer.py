@@ -243,8 +243,8 @@ def join(folder: Path) -> None:
 
 
 def _small(folder: Path) -> Sequence[Path]:
-    """The smallest ones, up to one that is larger than all of these: so that in the end every byte
-    is copied only a few times."""
+    """The smallest packs, up to one that is larger than all of them together, so that every byte is
+    copied only a few times in the end."""
     sizes = sorted((path.stat().st_size, path) for path in folder.glob("pack-*.pack"))
     chosen: list[Path] = []
     total = 0

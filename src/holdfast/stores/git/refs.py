@@ -41,8 +41,8 @@ _OID = re.compile(r"[0-9a-f]{40}")
 
 
 class NewReference:
-    """Written under the name that git gives to its lock, and flushed by whoever has `fd`; then
-    `publish` names it. Whoever leaves without that leaves nothing."""
+    """A new reference under the name of git's lock file. The caller flushes `fd`, then `publish`
+    renames it. Leaving the context without `publish` removes it."""
 
     def __init__(self, store: Path, ref: str, commit: str) -> None:
         self._path = store / ref
@@ -62,7 +62,7 @@ class NewReference:
         return self
 
     def _opened(self) -> int:
-        # We hold the project's lock, so one that is there was left by a killed process.
+        # The caller holds the project's lock, so an existing file was left by a killed process.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         for _ in range(_TRIES):
             if not self._path.parent.is_dir():
@@ -87,7 +87,7 @@ class NewReference:
         self._lock.unlink(missing_ok=True)
 
     def publish(self) -> None:
-        """Name it, durably."""
+        """Give it its name, durably."""
         with storage_errors(f"write {self._path}"):
             self._lock.replace(self._path)
             folders = [self._path.parent]

@@ -18,10 +18,10 @@ import re
 import sqlite3
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.errors import DamageError
+from holdfast.errors import DamageError, FullDiskError
+from holdfast.model.stored import Copied
 from holdfast.stores.files import (
     PRIVATE_FILE,
     allocated_bytes,
@@ -106,16 +106,6 @@ _COPIES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """One session in a bundle, as far as it takes to tell it from another of the same id."""
-
-    id: str
-    number: int
-    started_at: float
-    first_message: int | None
-
-
 class BundleFolder:
     """The bundles of one operation."""
 
@@ -152,6 +142,24 @@ class BundleFolder:
         with contextlib.suppress(OSError):
             self._folder.rmdir()
 
+    def contents(self, path: Path) -> Sequence[Copied]:
+        """What a bundle holds; raises `DamageError` when it cannot be read."""
+        with _damage(path), opened(path) as bundle:
+            return contents(bundle)
+
+    def check(self, path: Path) -> None:
+        check(path)
+
+    def size(self, path: Path) -> int:
+        return size(path)
+
+    def bytes(self) -> int:
+        """What the bundles take on the disk, all together."""
+        try:
+            return sum(size(path) for path in self._folder.iterdir())
+        except FileNotFoundError:
+            return 0
+
     def write(self, db: sqlite3.Connection, numbers: Sequence[int], first: int, last: int) -> Path:
         """Copy sessions of the store that `db` is open on into a new bundle, as they are at one
         moment. SQLite copies by itself: half the time of carrying rows from one file to the other.
@@ -166,8 +174,7 @@ class BundleFolder:
 
     def without(self, path: Path, ids: Collection[str]) -> Path | None:
         """Take sessions out of a bundle; None when nothing was left in it."""
-        with opened(path) as bundle:
-            staying = [copied.id for copied in contents(bundle) if copied.id not in ids]
+        staying = [copied.id for copied in self.contents(path) if copied.id not in ids]
         if not staying:
             path.unlink()
             return None
@@ -182,7 +189,8 @@ class BundleFolder:
                 self._keep(smaller, bundle, kept)
 
         first, last = map(int, _NAME.fullmatch(path.name).groups()[:2])  # type: ignore[union-attr]
-        smaller = self._make(first, last, fill)
+        with _damage(path):
+            smaller = self._make(first, last, fill)
         if smaller != path:
             path.unlink()  # after the smaller one has its name
         return smaller
@@ -233,8 +241,12 @@ class BundleFolder:
                 self._folder / f"{first}-{last}.{_checksum(temporary, sync=True):08x}.sessions.db"
             )
             temporary.replace(path)
-        except BaseException:
+        except BaseException as error:
             temporary.unlink(missing_ok=True)
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+                raise FullDiskError(
+                    f"The disk is full; nothing was copied to {self._folder}."
+                ) from error
             raise
         sync_dir(self._folder)
         return path
@@ -257,6 +269,14 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         if version != FORMAT:
             raise DamageError(f"{path} is of a format that this version does not know: {version}")
         yield bundle
+
+
+@contextlib.contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise DamageError(f"{path} cannot be read: {error}") from error
 
 
 def contents(bundle: sqlite3.Connection) -> list[Copied]:

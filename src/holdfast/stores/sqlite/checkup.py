@@ -1,6 +1,6 @@
-"""Looking a session store over: file, pages, references, messages, totals, index, log.
+"""The check-up of a session store: file, pages, references, messages, totals, index, log.
 
-It only reads. Nothing is created beside the store, and no writer has to wait.
+It only reads. It creates no file next to the store, and no writer has to wait for it.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _Look = Callable[[sqlite3.Connection, Path, Progress], Iterator[Finding]]
 
 
 def check(path: Path, progress: Progress) -> Sequence[Finding]:
-    """One finding for each thing that was looked at."""
+    """One finding for each check."""
     before = at_rest(path)
     found = tuple(_check(path, progress, unchanging=before is not None))
     if before is not None and at_rest(path) != before:
-        # Somebody opened it meanwhile, and what was read without locks may be half of something.
+        # Somebody opened the store meanwhile: what was read without locks may be half a change.
         found = tuple(_check(path, progress, unchanging=False))
     return found
 
@@ -72,7 +72,7 @@ def _check(path: Path, progress: Progress, *, unchanging: bool) -> Iterator[Find
             yield from found
             stumbled = name in (STORE, PAGES) and found[0].severity is not Severity.OK
             if stumbled or found == (_EMPTY,):
-                break  # what comes next would stumble over the same thing, or has nothing to see
+                break  # the next checks would fail for the same reason, or have nothing to look at
     yield _log(path)
 
 
@@ -88,7 +88,7 @@ def _show(progress: Progress, name: str, number: int, db: sqlite3.Connection) ->
 def _carefully(
     name: str, look: _Look, db: sqlite3.Connection, path: Path, progress: Progress
 ) -> Sequence[Finding]:
-    """What a look finds, in one moment of the store; what stops it is a finding as well."""
+    """What a check finds, in one snapshot of the store; an error that stops it is a finding too."""
     try:
         with sqlite_errors(path):
             db.execute("BEGIN")
@@ -107,7 +107,7 @@ def _carefully(
 
 
 def _store(db: sqlite3.Connection, path: Path, _: Progress) -> Iterator[Finding]:
-    """Ours, of a version that we know, with all its parts."""
+    """Whether the store is ours, of a known version, and has all its parts."""
     version = schema_version(db, path)
     missing = missing_parts(db, version)
     if missing:
@@ -118,7 +118,7 @@ def _store(db: sqlite3.Connection, path: Path, _: Progress) -> Iterator[Finding]
 
 
 def missing_parts(db: sqlite3.Connection, version: int) -> list[str]:
-    """Tables and indexes that every store of this version has, and this one has not."""
+    """Tables and indexes that a store of this version must have, and this one lacks."""
     with contextlib.closing(pattern(version)) as whole:
         wanted = _parts(whole)
     return sorted(wanted - _parts(db))
@@ -130,8 +130,8 @@ def _parts(db: sqlite3.Connection) -> set[str]:
 
 
 def page_problems(db: sqlite3.Connection) -> list[str]:
-    """What SQLite says about its pages. Of the index, which later versions of it look at too,
-    `index_in_step` says more."""
+    """What SQLite says about its pages. Later versions also check the search index; `index_in_step`
+    checks it better."""
     rows = db.execute("PRAGMA integrity_check(100)").fetchall()
     return [
         " ".join(problem.split())
@@ -181,8 +181,8 @@ def _messages(db: sqlite3.Connection, _path: Path, progress: Progress) -> Iterat
 
 
 def _index(db: sqlite3.Connection, _path: Path, _: Progress) -> Iterator[Finding]:
-    """FTS5 compares index and messages in a statement that wants the write lock, and takes long:
-    so it is asked about a copy, which SQLite keeps in a nameless temporary file."""
+    """FTS5 compares index and messages in a statement that needs the write lock for long. So it
+    gets a copy, which SQLite keeps in an unnamed temporary file."""
     try:
         with contextlib.closing(prepared(sqlite3.connect("", isolation_level=None))) as copy:
             db.backup(copy)
@@ -204,7 +204,7 @@ def _index(db: sqlite3.Connection, _path: Path, _: Progress) -> Iterator[Finding
 
 
 def index_in_step(db: sqlite3.Connection) -> bool:
-    """Whether the index says of every message what the message says."""
+    """Whether the search index matches every message."""
     [indexed_to] = db.execute("SELECT max(value) FROM facts WHERE name = 'indexed_to'").fetchone()
     if not isinstance(indexed_to, int):
         return False

@@ -1,66 +1,43 @@
-"""Many sessions out of the store, and back in, in transactions short enough for other writers."""
+"""Many sessions out of the store, and back in: the rows of it, and the engine that moves them.
+
+Whoever moves sessions knows order, copies and kills; an engine knows rows.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
+from holdfast.errors import StorageError
 from holdfast.model.plan import PlanItem
-from holdfast.model.session import session_version
-from holdfast.stores.sqlite import guard_rows, ledger, lineage, search_index
+from holdfast.model.session import AWAITED_PARENT, session_version
+from holdfast.model.stored import MOST_MESSAGES, Copied, End, Found, Returned
+from holdfast.stores.sqlite import guard_rows, ledger, lineage, search_index, space
 from holdfast.stores.sqlite.bundle import (
     LEASE_COLUMNS,
     MESSAGE_COLUMNS,
     SESSION_COLUMNS,
+    BundleFolder,
     has,
+    opened,
     session_columns,
     uncounted,
 )
+from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.leases import LifeSigns, leases_by_session
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE
+from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 _AMONG = "IN (SELECT value FROM json_each(?))"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A session as a run finds it. `alive` is why it must stay; `abandoned` is the proof that one
-    without an end may be ended, or go if a person named it."""
-
-    id: str
-    number: int
-    version: str
-    messages: int
-    bytes: int
-    alive: str | None
-    abandoned: str | None
-
-    def obstacle(self, item: PlanItem) -> str | None:
-        """Why it may not go: it is no longer what was judged, or it lives."""
-        if self.version != item.version:
-            return "changed since the plan was made"
-        if self.alive is None or (item.without_end and self.abandoned is not None):
-            return None
-        return f"in use: {self.alive}"
-
-    def obstacle_to_ending(self, item: PlanItem) -> str | None:
-        if self.version != item.version:
-            return "changed since the plan was made"
-        if self.abandoned is not None:
-            return None
-        return f"in use: {self.alive}" if self.alive else "it has an end"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
-    """The end of a session, or that it has none. `last_active_at` leaves its end out."""
-
-    number: int
-    last_active_at: float
-    ended_at: float | None
-    reason: str | None
+#: Messages in one transaction where the search index is begun anew, and has none of them.
+_MOST_UNINDEXED = 5_000
+#: The search index is begun anew when more than this share of the messages goes, and what stays
+#: is indexed again in a moment.
+_MOST_GOES = 2 / 3
+_FEW_STAY = 20_000
 
 
 def look(
@@ -247,3 +224,105 @@ def _insert_guarded(db: sqlite3.Connection, bundle: sqlite3.Connection, old: int
         f"INSERT INTO guarded ({columns}) VALUES ({marks})",  # noqa: S608 - our own names
         ((new, *rest) for _, *rest in rows),
     )
+
+
+# --- The engine -----------------------------------------------------------------------------------
+
+
+class DatabaseEngine:
+    """What every engine does that moves the rows of one SQLite file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def place(self) -> Path:
+        return self._database.path
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with _storage_errors(), self._database.write():
+            yield
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        with _storage_errors(), self._database.read():
+            yield
+
+    def footprint(self) -> int:
+        return space.footprint(self._database)
+
+    def truncate_log(self) -> None:
+        self._database.truncate_log()
+
+
+class SqliteEngine(DatabaseEngine):
+    """Moves the sessions of Holdfast's own store."""
+
+    def __init__(
+        self, store: SqliteSessionStore, clock: Callable[[], float], life: LifeSigns
+    ) -> None:
+        super().__init__(store.database)
+        self._store = store
+        self._clock = clock
+        self._life = life
+
+    def prepare(self, items: Sequence[PlanItem]) -> int:
+        """Begin the search index anew where nearly everything goes."""
+        most = MOST_MESSAGES
+        messages, used = self._store.extent()
+        share = sum(item.bytes for item in items) / max(1, used)
+        if share > _MOST_GOES and messages * (1 - share) < _FEW_STAY:
+            with suppress(StorageError):  # a full disk has no room for it; it only saves time
+                space.renew_index(self._database)
+                most = _MOST_UNINDEXED
+        # What is in the log must be in the file before a transaction can fill the disk: otherwise
+        # the file could not grow, nor the log be emptied.
+        self.rest()
+        return most
+
+    def copies(self, folder: Path) -> BundleFolder:
+        return BundleFolder(folder)
+
+    def copy(self, folder: Path, going: Sequence[Found], first: int, last: int) -> Path:
+        with self._database.read() as db:
+            return BundleFolder(folder).write(db, [each.number for each in going], first, last)
+
+    def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
+        with self._database.read() as db:
+            return look(db, ids, now=self._clock(), life=self._life)
+
+    def delete(self, going: Sequence[Found]) -> None:
+        with self._database.write() as db:
+            delete(db, [each.number for each in going], awaiting=AWAITED_PARENT)
+
+    def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
+        with self._database.write() as db, opened(bundle) as copies:
+            return Returned(notes=put_back(db, copies, ids, awaiting=AWAITED_PARENT))
+
+    def is_copied(self, found: Found, copied: Copied) -> bool:
+        with self._database.read() as db:
+            return is_same(db, found, started_at=copied.started_at, first=copied.first_message)
+
+    def ends(self, ids: Sequence[str]) -> Mapping[str, End]:
+        with self._database.read() as db:
+            return ends(db, ids)
+
+    def set_end(self, chosen: Sequence[End], at: float | None, reason: str | None) -> None:
+        with self._database.write() as db:
+            set_end(db, [each.number for each in chosen], at, reason)
+
+    def rest(self) -> None:
+        space.rest(self._database)
+
+    def give_back(self) -> None:
+        space.give_back(self._database)
+
+
+@contextmanager
+def _storage_errors() -> Iterator[None]:
+    """What SQLite says and nobody has words for, as an error of ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StorageError(str(error)) from error

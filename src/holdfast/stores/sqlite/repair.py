@@ -1,5 +1,5 @@
-"""Mending a session store, after a backup: in place while its pages are sound, else by building a
-new store from what can be read of the old one.
+"""The repair of a session store, after a backup: in place while its pages are sound, else by
+building a new store from what can be read of the old one.
 
     sessions.db.repair-<stamp>   a file in the making; left by a kill, removed by the next repair
     sessions.db.backup-<stamp>   the store as it was
@@ -49,7 +49,8 @@ _LOGS = ("-wal", "-journal")
 
 
 def repair(path: Path, *, stamp: str, progress: Progress) -> Repair:
-    """Mend the store at `path`; the caller has the home's lock. What raises changed nothing."""
+    """Repair the store at `path`; the caller has the home's lock. After an error, nothing has
+    changed."""
     with storage_errors(f"repair {path}"), sqlite_errors(path):
         _clear(path)
         _check_room(path)
@@ -172,7 +173,7 @@ def _rebuild(path: Path, work: Path, backup: Path, progress: Progress) -> Repair
 
 
 def _rebuild_index(db: sqlite3.Connection, progress: Progress) -> None:
-    """Index all messages anew. Inside a write transaction."""
+    """Index all messages again. Inside a write transaction."""
     progress.step("rebuilding the search index", 0, None)
     db.execute(
         """

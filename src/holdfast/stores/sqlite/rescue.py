@@ -316,7 +316,7 @@ class Rescue:
         return whole() and not unsound
 
     def _copy_rest(self) -> Iterator[Loss]:
-        """Small tables; a store of an older version had none of some of them to lose."""
+        """Small tables. A store of an older version may lack a table, and then lost none of it."""
         for table, keys, what, sound in _SMALL:
             if self._has(table) and not self._copy_small(table, keys, sound):
                 yield Loss(what=what, count=0, exact=False)

@@ -67,7 +67,7 @@ def parse_link(commit: str, raw: bytes) -> Link:
 def write_after(trees: Trees, link: Link, parent: str) -> Link:
     """The same checkpoint with another one before it, "" for none: all but its id stays.
 
-    The same two give the same commit, so whoever puts things back gets the old ids back.
+    The same parent gives the same commit, so putting a checkpoint back restores the old ids.
     """
     text = with_parent(link.id, link.raw, parent)
     return read_link(trees, trees.put(Kind.COMMIT, text).hex())

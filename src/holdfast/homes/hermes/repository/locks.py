@@ -56,7 +56,7 @@ class GitLock:
 
     @contextlib.contextmanager
     def holding(self, data: bytes, mode: int) -> Iterator[bool]:
-        """Take it, with what the file is to contain. False when somebody else has it."""
+        """Take the lock, with the new content of the file. Yields False when it is taken."""
         self._clear()
         self._write(data, mode)
         try:

@@ -109,7 +109,7 @@ def all_notes(layout: HermesLayout) -> Mapping[str, Notes]:
 
 
 def write_notes(layout: HermesLayout, project: str, notes: Notes) -> None:
-    """For whoever has the lock. Nothing is written when nothing changed."""
+    """Write under the lock. Nothing is written when nothing changed."""
     path = _path(layout, project)
     if notes == read_notes(layout, project):
         return

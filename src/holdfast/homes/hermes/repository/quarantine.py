@@ -128,7 +128,7 @@ class Quarantine:
                 self._move(path)
 
     def bring_back_touched(self) -> int:
-        """What somebody wanted since it was looked at; says how many files that were."""
+        """Bring back what was touched since the survey; returns how many files."""
         back = 0
         for file in self._loose:
             if self._touched(file.path) != file.touched:

@@ -67,7 +67,7 @@ def rebuild(
 ) -> None:
     """Make it so. References in `hide` are made first, those in `show` go last.
 
-    For whoever has the lock, and who settles the rest then. Raises `GitFailedError` when Hermes
+    The caller holds the lock and calls `settle` afterwards. Raises `GitFailedError` when Hermes
     moved a reference meanwhile: look again.
     """
     layout = chains.layout
@@ -100,7 +100,7 @@ def cut_off_what_is_gone(layout: HermesLayout) -> None:
     """End chains where the next checkpoint is missing. It is lost already, and git refuses to pack
     or list what leads to it: two Hermes that collect garbage at once leave such stores.
 
-    For whoever has the lock: nobody else removes objects meanwhile.
+    The caller holds the lock, so nobody else removes objects.
     """
     chains = Chains.look(layout)
     ends = [chain[-1] for project in chains.tips if (chain := chains.of(project))]

@@ -68,7 +68,7 @@ def held(layout: HermesLayout) -> set[bytes]:
 
 def closure(layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]) -> set[bytes]:
     """What these lead to, themselves included, without what is known. What is missing is left out:
-    whoever is writing it has not come that far, or never will."""
+    its writer has not come that far, or never will."""
     return {oid for oid, is_there in _walk(layout, starts, known) if is_there}
 
 

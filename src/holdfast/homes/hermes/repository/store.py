@@ -25,7 +25,7 @@ from holdfast.model.checkpoint import (
 )
 from holdfast.model.places import StrPath, real
 from holdfast.stores.checkpoints.adoption import OLDER
-from holdfast.stores.checkpoints.content import Beside
+from holdfast.stores.checkpoints.content import ModeRecord
 from holdfast.stores.checkpoints.finder import check_prefix
 from holdfast.stores.checkpoints.older_layout import opened_at, repositories
 from holdfast.stores.checkpoints.repository import project_of
@@ -104,10 +104,10 @@ class HermesCheckpointStore(ShadowGitStore):
         trees = self._holding(tree)
         if trees is None:
             return super().captured(tree)
-        beside = Beside()
+        record = ModeRecord()
         return Captured(
             files={
-                path_text(path): beside.entry(path, node)
+                path_text(path): record.entry(path, node)
                 for path, node in trees.files(bytes.fromhex(tree))
                 if node[0] in _KNOWN
             },
@@ -169,7 +169,7 @@ class HermesCheckpointStore(ShadowGitStore):
         try:
             return adoption.nested(Trees(opened_at(repository)), checkpoint.tree)
         except DamageError:
-            return ()  # `verify` names it; whoever only looks at the rest goes on
+            return ()  # `verify` reports it; looking at the rest goes on
 
     def _older(self, workdir: StrPath | None) -> Sequence[Checkpoint]:
         wanted = None if workdir is None else str(real(workdir))

@@ -17,8 +17,8 @@ from holdfast.homes.hermes.state_db.life import Signs
 from holdfast.homes.hermes.state_db.rows import names, quoted, sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.session import session_version
+from holdfast.model.stored import End, Found
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
-from holdfast.stores.sqlite.moves import End, Found
 
 _AMONG = "IN (SELECT value FROM json_each(?))"
 _MESSAGES = "messages"

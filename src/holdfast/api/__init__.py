@@ -1,0 +1,17 @@
+"""Everything Holdfast does, as methods.
+
+`holdfast.open` gives a `Home`; the command, and whatever else shows a home to people, asks here and
+only shows the answer. Each module can be imported alone: whoever only takes checkpoints loads
+`capture`, and no session store.
+
+| module | holds |
+|---|---|
+| `home` | `Home` and `open`, which is `holdfast.open` |
+| `plan` | `HomePlan` and `HomeReport`: shown, applied, undone |
+| `sessions` | `AgentSessions`, and `open_sessions` for an agent that needs nothing else |
+| `checkpoints`, `capture` | `Checkpoints`; the part of it that takes them |
+| `archive` | `ArchivedSessions`, `Trash` and `Log`: what left the store |
+| `background` | `maintain_in_background`, next to an event loop |
+| `arguments` | ages, sizes and ids as callers write them |
+| `place` | `Place`: where a home is, its settings, the clock |
+"""

@@ -1,0 +1,130 @@
+"""What a caller of the API hands in: ages, sizes and names, checked and turned into values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from math import isfinite
+from typing import Any, TypeAlias
+
+from holdfast.errors import UsageError
+from holdfast.model.given import instance, shown
+from holdfast.model.session import Session, SessionFilter
+from holdfast.model.units import parse_duration, parse_moment, parse_size
+from holdfast.policy.rules import Caps, Rules
+
+#: A length of time: "90d", "1d12h", or a `timedelta`. A bare number is refused: nobody can tell
+#: days from seconds.
+Duration: TypeAlias = str | timedelta
+#: A moment: a length of time before now, a date or ISO time in local time, or a `datetime`.
+Moment: TypeAlias = str | timedelta | datetime
+#: A number of bytes: "500MB", "2GiB", or an int.
+Size: TypeAlias = str | int
+#: One session or several, by id, by the start of one, or as `Session`.
+Ids: TypeAlias = str | Session | Iterable[str | Session]
+
+
+def seconds(value: object, what: str) -> float:
+    """A length of time in seconds."""
+    if isinstance(value, str):
+        return parse_duration(value)
+    if isinstance(value, timedelta) and value >= timedelta():
+        return value.total_seconds()
+    raise UsageError(
+        f"{what} must be a length of time, not {shown(value)}.",
+        hint='Write it with its unit: "90d", "12h" or timedelta(days=90).',
+    )
+
+
+def moment(value: object, now: float, what: str) -> float:
+    """A moment in epoch seconds."""
+    if isinstance(value, str):
+        return parse_moment(
+            value, now=now, local=datetime.fromtimestamp(now, UTC).astimezone().tzinfo
+        )
+    if isinstance(value, datetime):
+        return value.timestamp()
+    return now - seconds(value, what)
+
+
+def age(value: object, now: float, what: str) -> float:
+    """How long ago a moment was, in seconds."""
+    found = now - moment(value, now, what)
+    if found < 0:
+        raise UsageError(
+            f"{what} {value} lies in the future.", hint="Everything would count as old."
+        )
+    return found
+
+
+def size(value: object, what: str) -> int:
+    """A cap on bytes. 0 is refused: in config.toml it turns a cap off, and taken at its word here
+    it would remove everything, for good."""
+    found = parse_size(value) if isinstance(value, str) else value
+    if isinstance(found, bool) or not isinstance(found, int) or found < 0:
+        raise UsageError(
+            f"{what} must be a number of bytes, not {shown(value)}.",
+            hint='Write "500MB", or the bytes as an int.',
+        )
+    if found == 0:
+        raise UsageError(
+            f"{what} {value} would leave no room for anything.",
+            hint="In config.toml 0 means no cap; here, leave it out.",
+        )
+    return found
+
+
+def count(value: object, what: str, *, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"{what} must be a whole number of {least} or more, not {shown(value)}.")
+    return value
+
+
+def amount(value: object, what: str) -> float:
+    """A number of 0 or more that can be counted with."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(f"{what} must be a number, not {shown(value)}.")
+    if not (isfinite(value) and value >= 0):
+        raise UsageError(f"{what} must be 0 or more, not {shown(value)}.")
+    return value
+
+
+def names(given: Any, what: str) -> tuple[str, ...]:
+    """One name or several. A text is one name, not its letters; a session stands for its id."""
+    if isinstance(given, str | Session):
+        given = (given,)
+    found: list[Any] = [
+        each.id if isinstance(each, Session) else each
+        for each in (given if isinstance(given, Iterable) else ())
+    ]
+    if not found or not all(isinstance(each, str) and each for each in found):
+        raise UsageError(
+            f"{what} must be one or more texts that are not empty, not {shown(given)}."
+        )
+    return tuple(found)
+
+
+def wanted_sessions(wanted: SessionFilter | None, source: Any) -> SessionFilter:
+    """The sessions that a call is about: those of a filter, or those of some sources, or all."""
+    if wanted is not None and source is not None:
+        raise UsageError("Say `wanted` or `source`, not both: a filter has sources of its own.")
+    if source is not None:
+        return SessionFilter(sources=names(source, "source"))
+    return SessionFilter() if wanted is None else instance(wanted, SessionFilter, "wanted")
+
+
+def own_rules(now: float, *, older_than: object, keep_within: object, **keep: int | None) -> Rules:
+    """The keep rules of one call. `keep` has how many to keep, by the name of the rule."""
+    return Rules(
+        max_age=None if older_than is None else age(older_than, now, "older_than"),
+        keep_within=None if keep_within is None else seconds(keep_within, "keep_within"),
+        **{name: 0 if kept is None else count(kept, name) for name, kept in keep.items()},
+    )
+
+
+def own_caps(max_total_size: object, max_count: object) -> Caps:
+    """The caps of one call."""
+    return Caps(
+        max_bytes=None if max_total_size is None else size(max_total_size, "max_total_size"),
+        max_count=None if max_count is None else count(max_count, "max_count"),
+    )

@@ -1,0 +1,180 @@
+"""Taking checkpoints: all that a hook in front of every change needs, and no more."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.api.place import Place
+from holdfast.errors import UsageError
+from holdfast.homes.checkpoints import checkpoint_store, checkpoint_writer
+from holdfast.model.checkpoint import Capturing, Excluded, Taking
+from holdfast.model.given import text
+from holdfast.model.places import StrPath, expanded, named_place
+from holdfast.policy.project_root import project_root
+from holdfast.ports import Clock
+from holdfast.services.recorder import Recorder, directory_of
+
+if TYPE_CHECKING:  # a hook that takes a checkpoint does not load the rest of the store
+    from holdfast.stores.checkpoints.store import ShadowGitStore
+    from holdfast.stores.checkpoints.writer import CheckpointWriter
+
+BY_HAND = "by hand"
+
+
+class Capture:
+    """Takes checkpoints into a home, which is made by the first of them.
+
+    `here` is the current directory of a person; a library has none. `user_home` is a place that is
+    too broad for a checkpoint: by default, the home directory of whoever runs this.
+    """
+
+    def __init__(
+        self, place: Place, *, here: Path | None = None, user_home: StrPath | None = None
+    ) -> None:
+        self._place = place
+        self._here = here
+        self._user_home = user_home
+
+    def take(
+        self,
+        path: StrPath,
+        *,
+        reason: str = BY_HAND,
+        session: str | None = None,
+        turn: str | None = None,
+        paths: Sequence[StrPath] | None = None,
+        hash_all: bool = False,
+    ) -> Taking:
+        """Capture a directory as it is now, if it changed since its last checkpoint.
+
+        With `paths` only these and everything below them are looked at. `hash_all` reads every
+        file, whatever its times say. The checkpoint belongs to exactly this directory;
+        `project_root` says which directory a file's project is.
+        """
+        workdir = directory(path)
+        texts = {"A reason": reason, "A session": session or "", "A turn": turn or ""}
+        reason, session_id, turn_name = (text(value, what).strip() for what, value in texts.items())
+        return self.writer(hash_all=hash_all).take(
+            workdir,
+            reason=reason,
+            now=self._place.clock(),
+            session=session_id or None,
+            turn=turn_name or None,
+            paths=self.inside(workdir, paths or ()) or None,
+        )
+
+    def recorder(
+        self,
+        *,
+        session: str | None = None,
+        workdirs: Sequence[StrPath] = (),
+        enabled: bool | None = None,
+        hash_all: bool = False,
+    ) -> Recorder:
+        """What an agent calls before it changes a file: one checkpoint a turn and directory.
+
+        It is on, unless config.toml says `enabled = false` or you do. One that is off logs it once,
+        and every `before_change` says why it was skipped. It never raises into the agent.
+        """
+        if enabled is None:
+            settings = self._place.settings
+            enabled = settings.checkpoints.enabled or not settings.is_in_file(
+                "checkpoints", "enabled"
+            )
+        return Recorder(
+            self.own_store(hash_all=hash_all),
+            clock=self._place.clock,
+            session=session,
+            workdirs=workdirs,
+            enabled=enabled,
+        )
+
+    def project_root(self, path: StrPath) -> Path:
+        """The directory that `recorder().before_change(path)` takes a checkpoint of: the nearest
+        one around the path with a sign of a project in it, such as `.git`; else the directory
+        itself."""
+        return project_root(directory_of(expanded(path).absolute()), exists=os.path.lexists)
+
+    def excluded(self, path: StrPath) -> Sequence[Excluded]:
+        """What checkpoints of a directory leave out by default, each path with the rule."""
+        return self.own_store(create=False).excluded(directory(path))
+
+    def capturing(self, *, hash_all: bool = False) -> Capturing:
+        """What is captured, as the configuration says."""
+        settings = self._place.settings.checkpoints
+        return Capturing(
+            user_home=expanded(self._user_home or "~"),
+            max_file_size=settings.max_file_bytes,
+            max_snapshots=settings.max_snapshots,
+            max_bytes=settings.max_bytes,
+            excludes=settings.exclude,
+            here=self._here,
+            hash_all=hash_all or settings.hash_all,
+        )
+
+    def writer(self, *, hash_all: bool = False) -> CheckpointWriter:
+        """The part of the store that takes checkpoints, which loads less than the whole."""
+        how = self.capturing(hash_all=hash_all)  # what is wrong in the settings is said first
+        home = self._place.root.resolve()
+        return checkpoint_writer(self._place.create_state(), how, home=home)
+
+    def own_store(self, *, hash_all: bool = False, create: bool = True) -> ShadowGitStore:
+        """The store that Holdfast takes checkpoints into. In the home of another agent it lies in
+        the folder there that is ours. Without `create` nothing is made."""
+        how = self.capturing(hash_all=hash_all)
+        state = self._place.create_state() if create else self._place.state.resolve()
+        return checkpoint_store(state, how, home=self._place.root.resolve())
+
+    def inside(self, workdir: Path, paths: Sequence[StrPath]) -> tuple[str, ...]:
+        """Paths as a checkpoint has them: relative to its directory.
+
+        A relative path begins at the project; for a person inside the project, at the current
+        directory, as with git.
+        """
+        here = self._here
+        start = here if here is not None and here.is_relative_to(workdir) else workdir
+        return tuple(_inside(workdir, start, os.fspath(path)) for path in paths)
+
+
+def open_recorder(
+    home: StrPath,
+    *,
+    session: str | None = None,
+    workdirs: Sequence[StrPath] = (),
+    enabled: bool | None = None,
+    hash_all: bool = False,
+    user_home: StrPath | None = None,
+    clock: Clock | None = None,
+) -> Recorder:
+    """The recorder of a home alone, for an agent that needs nothing else of it. The home is made
+    when there is none. See `Capture.recorder`."""
+    place = Place(named_place(home), clock=clock)
+    return Capture(place, user_home=user_home).recorder(
+        session=session, workdirs=workdirs, enabled=enabled, hash_all=hash_all
+    )
+
+
+def directory(path: object) -> Path:
+    """A working directory that somebody named, without links."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise UsageError(
+            "The directory is an empty name." if path == "" else f"{path!r} is not a directory."
+        )
+    try:
+        return expanded(path).resolve()
+    except (RuntimeError, OSError, ValueError) as error:
+        raise UsageError(f"{os.fspath(path)} leads nowhere: {error}.") from None
+
+
+def _inside(workdir: Path, start: Path, path: str) -> str:
+    # By its words alone: a symlink in the project is content, and not to be followed here.
+    found = os.path.relpath(os.path.normpath(start / expanded(path)), workdir)
+    if not path or found == os.pardir or found.startswith(f"{os.pardir}{os.sep}"):
+        raise UsageError(
+            f"{path!r} is not in {workdir}." if path else "A path is an empty name.",
+            hint="Name paths inside the project only.",
+        )
+    return "" if found == os.curdir else found

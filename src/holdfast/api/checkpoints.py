@@ -1,0 +1,416 @@
+"""The checkpoints of a home: seen, compared, restored, bounded."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TypeAlias
+
+from holdfast.api.arguments import Duration, Size, own_caps, own_rules, seconds
+from holdfast.api.capture import Capture, directory
+from holdfast.api.place import Place
+from holdfast.api.plan import HomePlan, HomeReport, applied, undo
+from holdfast.errors import UnknownCheckpointError, UsageError
+from holdfast.model.checkpoint import (
+    SHORTEST_PREFIX,
+    Captured,
+    Change,
+    Checkpoint,
+    NotCaptured,
+    Preview,
+    Project,
+    Rollback,
+)
+from holdfast.model.given import text
+from holdfast.model.places import StrPath
+from holdfast.model.verification import Verification
+from holdfast.policy.rules import CheckpointPolicy
+from holdfast.ports import CheckpointStore, Progress
+from holdfast.services.checkpoint_status import CheckpointStatus, checkpoint_status
+from holdfast.services.plans import plan_clear_legacy, plan_drop, plan_prune_checkpoints
+from holdfast.services.rollback import rollback
+
+_CLOSE = 0.7
+#: A checkpoint, by its id, by the start of one, or as it was listed.
+Which: TypeAlias = str | Checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Difference:
+    """What differs between a checkpoint and another one, or the directory as it is now."""
+
+    store: CheckpointStore
+    old: Checkpoint
+    new: Checkpoint | None
+    new_tree: str
+    paths: tuple[str, ...]
+    changes: Sequence[Change]
+
+    def patch(self) -> Iterator[bytes]:
+        """The difference as `git apply` understands it, line by line."""
+        return self.store.patch(self.old.tree, self.new_tree, self._below())
+
+    def statistics(self, *, width: int = 80) -> Iterator[bytes]:
+        """How much differs, file by file."""
+        return self.store.statistics(self.old.tree, self.new_tree, self._below(), width=width)
+
+    def _below(self) -> tuple[str, ...]:
+        return () if "" in self.paths else self.paths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CheckpointRestorePlan:
+    """What a restore would do to a project. `apply` does that and no more."""
+
+    place: Place
+    store: CheckpointStore
+    checkpoint: Checkpoint
+    paths: tuple[str, ...] | None
+    preview: Preview
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the project is as in the checkpoint already, so far as a restore can make it."""
+        return not (self.preview.written or self.preview.deleted)
+
+    def apply(self, *, progress: Progress | None = None) -> RestoreReport:
+        """Restore it. What changed since the preview is left as it is, and named in `left`."""
+        done = rollback(
+            self.place.home,
+            self.store,
+            self.checkpoint.id,
+            self.paths,
+            command=self.place.command("checkpoints.restore"),
+            clock=self.place.clock,
+            progress=progress,
+            shown=self.preview,
+        )
+        expected = set(self.preview.kept)
+        left = tuple(each for each in done.kept if each not in expected)
+        return RestoreReport(place=self.place, rollback=done, left=left)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RestoreReport:
+    """What a restore did. `left` are paths that changed after the preview and stay as they are."""
+
+    place: Place
+    rollback: Rollback
+    left: tuple[NotCaptured, ...] = ()
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        return self.rollback.written
+
+    @property
+    def deleted(self) -> tuple[str, ...]:
+        return self.rollback.deleted
+
+    @property
+    def kept(self) -> tuple[NotCaptured, ...]:
+        """Paths that the restore did not touch, each with the reason."""
+        return self.rollback.kept
+
+    @property
+    def safety_checkpoint(self) -> str | None:
+        """The checkpoint of how things were before."""
+        return self.rollback.safety_checkpoint
+
+    @property
+    def operation(self) -> str | None:
+        """Its number in the log; None when nothing was changed."""
+        return self.rollback.operation
+
+    def undo(self, *, progress: Progress | None = None) -> HomeReport:
+        """Take back exactly this restore. Nothing happens when it changed nothing."""
+        return undo(self.place, self.operation, progress=progress)
+
+
+class Checkpoints(Capture):
+    """The checkpoints of all projects of a home. Looking creates nothing."""
+
+    # --- Seeing -----------------------------------------------------------------------------------
+
+    def list(
+        self,
+        path: StrPath | None = None,
+        *,
+        session: str | None = None,
+        limit: int | None = None,
+    ) -> builtins.list[Checkpoint]:
+        """The checkpoints of a directory, or of all projects, the newest first."""
+        store, workdir = self.store(), None if path is None else directory(path)
+        if store is None:
+            return []
+        listed = store.list(workdir)
+        return [each for each in listed if session in (None, each.session)][:limit]
+
+    def get(self, which: Which) -> Checkpoint:
+        """One checkpoint, by its id or the start of one.
+
+        The store brings in one of an older layout, under a new id.
+        """
+        return self._chosen(self.need_store(), which)
+
+    def show(self, which: Which) -> tuple[Checkpoint, Captured]:
+        """One checkpoint, and every path that it holds."""
+        store = self.need_store()
+        with store.reading():
+            found = self._chosen(store, which)
+            return found, store.captured(found.tree)
+
+    def newest(self, path: StrPath) -> Checkpoint:
+        """The newest checkpoint of the project that a path is in."""
+        store, place = self.need_store(), directory(path)
+        for around in (place, *place.parents):
+            found = store.list(around)
+            if found:
+                return found[0]
+        raise UnknownCheckpointError(
+            f"There is no checkpoint of {place} yet.",
+            hint="Take one with `holdfast checkpoints take`, or name the id of another.",
+        )
+
+    def diff(
+        self,
+        which: Which,
+        other: Which | None = None,
+        paths: Sequence[StrPath] = (),
+        *,
+        hash_all: bool = False,
+    ) -> Difference:
+        """What changed since a checkpoint: until now, or until another one. With `paths`, only what
+        is there or below."""
+        store = self.need_store(hash_all=hash_all)
+        old = store.ready(self._chosen(store, which))
+        new = None if other is None else store.ready(self._chosen(store, other))
+        wanted = self.inside(Path(old.workdir), paths)
+        with store.reading():  # nothing else holds the tree of a look
+            tree = new.tree if new else store.look(Path(old.workdir)).tree
+            changes = [each for each in store.changes(old.tree, tree) if _is_below(each, wanted)]
+            return Difference(
+                store=store, old=old, new=new, new_tree=tree, paths=wanted, changes=changes
+            )
+
+    def projects(self) -> Sequence[Project]:
+        """The directories that have checkpoints."""
+        store = self.store()
+        return () if store is None else store.projects()
+
+    def project_of(self, path: StrPath) -> Project | None:
+        """The project with checkpoints that a path belongs to; None when no directory around it has
+        any. `project_root` says which directory would get the first one."""
+        place = directory(path)
+        around = {str(each) for each in (place, *place.parents)}
+        found = [each for each in self.projects() if each.workdir in around]
+        return max(found, key=lambda each: len(each.workdir), default=None)
+
+    def status(self) -> CheckpointStatus:
+        """Which projects have checkpoints, in what state they are, and what all of it costs."""
+        place = self._place
+        return checkpoint_status(
+            place.home.checkpoint_upkeep,
+            now=place.clock(),
+            stale_after=place.settings.checkpoint_policy().stale_after,
+        )
+
+    def verify(self) -> Verification:
+        """Read everything in the store, and name what is damaged and what that costs."""
+        home = self._place.home
+        if not home.has_checkpoints():
+            return Verification(checkpoints=0)
+        return home.checkpoint_upkeep.verify()
+
+    # --- Changing ---------------------------------------------------------------------------------
+
+    def pin(self, which: Which, pinned: bool = True) -> Checkpoint:
+        """Pin a checkpoint: no rule, no bound and no newer one ever removes it."""
+        store = self.need_store()
+        return store.pin(self._chosen(store, which), pinned)
+
+    def rename(self, which: Which, name: str | None) -> Checkpoint:
+        """Give a checkpoint a name, or take it away. One with a name stays like a pinned one."""
+        store = self.need_store()
+        wanted = text(name or "", "The name").strip() or None
+        return store.rename(self._chosen(store, which), wanted)
+
+    def plan_restore(
+        self, which: Which, paths: Sequence[StrPath] = (), *, hash_all: bool = False
+    ) -> CheckpointRestorePlan:
+        """What restoring a checkpoint would do to its project now, or only to the given paths."""
+        store = self.need_store(hash_all=hash_all)
+        target = store.ready(self._chosen(store, which))
+        wanted = self.inside(Path(target.workdir), _several(paths)) or None
+        preview = store.preview(target.id, paths=wanted)
+        return CheckpointRestorePlan(
+            place=self._place, store=store, checkpoint=target, paths=wanted, preview=preview
+        )
+
+    def preview(self, which: Which, paths: Sequence[StrPath] = ()) -> Preview:
+        """What `restore` would write, delete and leave. Touches nothing in the project."""
+        return self.plan_restore(which, paths).preview
+
+    def restore(self, which: Which, paths: Sequence[StrPath] = ()) -> RestoreReport:
+        """Bring a project back to a checkpoint, byte for byte: all of it, or the given paths.
+
+        Before the first change it takes a checkpoint of how things are, and `report.undo()` goes
+        back to that. What the checkpoint did not cover stays as it is.
+        """
+        return self.plan_restore(which, paths).apply()
+
+    def plan_prune(  # noqa: PLR0913 - all are optional, and named
+        self,
+        *,
+        older_than: Duration | None = None,
+        keep_last: int | None = None,
+        keep_within: Duration | None = None,
+        keep_hourly: int | None = None,
+        keep_daily: int | None = None,
+        keep_weekly: int | None = None,
+        keep_monthly: int | None = None,
+        max_snapshots: int | None = None,
+        max_total_size: Size | None = None,
+        keep_orphans: bool | None = None,
+        legacy: bool = False,
+        use_trash: bool = True,
+        pack: bool = False,
+    ) -> HomePlan:
+        """What goes so that the checkpoints are within their bounds.
+
+        Where you say nothing, [checkpoints] of config.toml holds; any `keep_…` replaces all its
+        keep rules. `older_than` is how long nobody touched a project; "0s" turns that rule off.
+        `pack` packs a store over its cap before it counts, so that fewer have to go; it removes
+        nothing.
+        """
+        base = self._place.settings.checkpoint_policy(use_trash=use_trash)
+        rules = own_rules(
+            self._place.clock(),
+            older_than=None,
+            keep_within=keep_within,
+            keep_last=keep_last,
+            keep_hourly=keep_hourly,
+            keep_daily=keep_daily,
+            keep_weekly=keep_weekly,
+            keep_monthly=keep_monthly,
+        )
+        caps = own_caps(max_total_size, max_snapshots)
+        policy = replace(
+            base,
+            legacy=legacy,
+            rules=base.rules if rules.empty else rules,
+            max_count=base.max_count if caps.max_count is None else caps.max_count,
+            max_bytes=base.max_bytes if caps.max_bytes is None else caps.max_bytes,
+            keep_orphans=base.keep_orphans if keep_orphans is None else keep_orphans,
+        )
+        if older_than is not None:
+            policy = replace(policy, stale_after=seconds(older_than, "older_than") or None)
+        return self.plan_policy(policy, pack=pack)
+
+    def plan_policy(self, policy: CheckpointPolicy, *, pack: bool = False) -> HomePlan:
+        """The plan for a policy of the caller's own making."""
+        place = self._place
+        plan, inventory = plan_prune_checkpoints(
+            place.home.checkpoint_upkeep,
+            policy,
+            now=place.clock(),
+            command=place.command("checkpoints.prune"),
+            changing=pack,
+        )
+        return HomePlan(
+            place=place,
+            home=place.home,
+            plan=plan,
+            problems=inventory.problems,
+            names={each.id: each.workdir for each in inventory.projects.values()},
+        )
+
+    def plan_delete(self, which: Which | Collection[Which], *, use_trash: bool = True) -> HomePlan:
+        """Remove these checkpoints, by id or the start of one; a pin does not protect them."""
+        store = self.need_store()
+        several = (which,) if isinstance(which, str | Checkpoint) else tuple(which)
+        if not several:
+            raise UsageError("Say which checkpoints to delete.")
+        return self._plan_drop([self._chosen(store, each).id for each in several], use_trash)
+
+    def plan_clear(self, *, legacy: bool = False, use_trash: bool = True) -> HomePlan:
+        """Remove the checkpoints of all projects, pinned and named ones too; with `legacy` also
+        what an older layout left."""
+        return self._plan_drop(None, use_trash, legacy=legacy)
+
+    def plan_clear_legacy(self, *, use_trash: bool = True) -> HomePlan:
+        """Remove what an older layout left, and nothing else."""
+        place = self._place
+        plan = plan_clear_legacy(
+            place.home.checkpoint_upkeep,
+            now=place.clock(),
+            command=place.command("checkpoints.clear_legacy"),
+            undoable=use_trash,
+        )
+        return HomePlan(place=place, home=place.home, plan=plan)
+
+    delete = applied(plan_delete)
+    clear = applied(plan_clear)
+    clear_legacy = applied(plan_clear_legacy)
+    prune = applied(plan_prune, pack=True)
+
+    # --- The store --------------------------------------------------------------------------------
+
+    def store(self, *, hash_all: bool = False) -> CheckpointStore | None:
+        """The store with the checkpoints of this home; None when it has none. Creates nothing."""
+        return self._place.home.checkpoint_store(self.capturing(hash_all=hash_all))
+
+    def need_store(self, *, hash_all: bool = False) -> CheckpointStore:
+        store = self.store(hash_all=hash_all)
+        if store is None:
+            raise UsageError(
+                f"{self._place.root} has no checkpoints yet.",
+                hint="Take one with `holdfast checkpoints take`.",
+            )
+        return store
+
+    def names(self) -> dict[str, str]:
+        """The directories of projects, by the ids that plans have for them."""
+        return {each.id: each.workdir for each in self.projects()}
+
+    def _plan_drop(
+        self, ids: Collection[str] | None, use_trash: bool, *, legacy: bool = False
+    ) -> HomePlan:
+        place, name = self._place, "checkpoints.clear" if ids is None else "checkpoints.delete"
+        plan = plan_drop(
+            place.home.checkpoint_upkeep,
+            ids,
+            now=place.clock(),
+            command=place.command(name),
+            undoable=use_trash,
+            legacy=legacy,
+        )
+        return HomePlan(place=place, home=place.home, plan=plan, names=self.names())
+
+    def _chosen(self, store: CheckpointStore, which: Which) -> Checkpoint:
+        """The checkpoint that an id or the start of one names; a mistyped one gets its
+        neighbour."""
+        given = which.id if isinstance(which, Checkpoint) else which
+        wanted = text(given, "The id of a checkpoint").lower()
+        try:
+            return store.get(wanted)
+        except UnknownCheckpointError as error:
+            starts = {each.id[: max(len(wanted), SHORTEST_PREFIX)] for each in store.list()}
+            near = get_close_matches(wanted, starts, n=1, cutoff=_CLOSE)
+            if not near or near[0].startswith(wanted):
+                raise
+            error.hint = f"Did you mean {near[0]}? {error.hint or ''}".rstrip()
+            raise
+
+
+def _is_below(change: Change, wanted: Sequence[str]) -> bool:
+    path = change.path
+    return not wanted or any(not w or path == w or path.startswith(f"{w}/") for w in wanted)
+
+
+def _several(paths: Sequence[StrPath] | StrPath) -> Sequence[StrPath]:
+    """A text is one path, not its letters."""
+    return (paths,) if isinstance(paths, str | os.PathLike) else paths

@@ -1,0 +1,195 @@
+"""Where a home is, what its configuration says, who asks, and what time it is.
+
+Every part of the API works on a `Place`. It opens the home when somebody first needs it, so a
+caller who only takes a checkpoint never opens a database.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from holdfast import config
+from holdfast.config import Settings
+from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
+from holdfast.homes.holdfast import HoldfastHome
+from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.homes.registry import (
+    check_folder,
+    config_file,
+    create_home,
+    create_state,
+    kind_of,
+    kinds,
+    open_home,
+    state_folder,
+)
+from holdfast.model.finding import Finding, Severity
+from holdfast.model.places import StrPath, named_place
+from holdfast.ports import Clock, Home
+from holdfast.stores.files import storage_errors
+
+
+def system_clock() -> float:
+    """The time, for a host that brings no clock of its own."""
+    return time.time()  # noqa: TID251 - the edge of the library
+
+
+def find_home(path: StrPath, environ: Mapping[str, str] | None = None) -> Path:
+    """The folder that a path or the name of an agent stands for.
+
+    The name of an agent ("hermes", "holdfast") is the folder in its environment variable, else its
+    usual place below the home directory. A folder of that name in the current directory is
+    "./hermes", or a `Path`. Raises `UsageError` for what is not a path.
+    """
+    kind = next((each for each in kinds() if each.name == path), None)
+    if kind is None or not isinstance(path, str):
+        return named_place(path)
+    variables = os.environ if environ is None else environ  # noqa: TID251 - the edge of the library
+    return named_place(
+        (kind.variable and variables.get(kind.variable)) or f"~/{kind.default_folder}"
+    )
+
+
+class Place:
+    """One home as a caller opened it. Making a `Place` reads and creates nothing."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        clock: Clock | None = None,
+        command: str | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.root = root
+        self.clock = clock or system_clock
+        self._command = command
+        self._environ = environ or {}
+        self._homes: list[Home] = []
+        self._is_new = False
+        self._opened: Home | None = None
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What config.toml says. Raises `ConfigError` when anything in it is wrong."""
+        return config.load(self.config_file, self._environ)
+
+    @property
+    def config_file(self) -> Path:
+        """Where the configuration is, or would be."""
+        return config_file(self.root)
+
+    @property
+    def state(self) -> Path:
+        """The folder for what is Holdfast's own: the home itself, or a folder in it where the home
+        belongs to another agent."""
+        return state_folder(self.root)
+
+    def command(self, name: str) -> str:
+        """What the log says of an operation: the caller's words, else the name of the method."""
+        return self._command or name
+
+    @property
+    def home(self) -> Home:
+        """The opened home. Raises `NotAHomeError` when there is none."""
+        if self._opened is None:
+            self._opened = self.another()
+        return self._opened
+
+    def another(self, change: Callable[[HomeOptions], HomeOptions] = lambda same: same) -> Home:
+        """The home opened once more, with changed options. `close` closes it too."""
+        options = change(HomeOptions.of(self.settings))
+        home: Home
+        if self._is_new:  # nothing in the folder says yet whose home it is
+            home = HoldfastHome(self.root, clock=self.clock, options=options)
+        else:
+            home = open_home(self.root, clock=self.clock, options=options)
+        self._homes.append(home)
+        return home
+
+    def to_examine(self) -> tuple[Home, Finding]:
+        """The home for a check-up, and what is to say of its configuration: it opens although that
+        is wrong, and although the folder is empty."""
+        finding, options = Finding(check="configuration"), USUAL
+        try:
+            options = HomeOptions.of(self.settings)
+        except (ConfigError, StorageError) as error:
+            finding = Finding(
+                check="configuration",
+                severity=Severity.WARNING,
+                message=error.message,
+                advice="Until it is mended, other commands refuse to run. "
+                "See `holdfast config check`.",
+            )
+        home: Home
+        try:
+            home = open_home(self.root, clock=self.clock, options=replace(options, idle=USUAL.idle))
+        except NotAHomeError:
+            if any(self.root.iterdir()):
+                raise
+            home = HoldfastHome(self.root, clock=self.clock)
+        self._homes.append(home)
+        return home, finding
+
+    def create(self) -> None:
+        """Make the home when there is none. One of another agent is left as it is."""
+        with storage_errors(f"read {self.root}"):
+            kind = kind_of(self.root) if self.root.is_dir() else None
+        if kind is not None and kind.name != HoldfastHome.kind:
+            return
+        create_home(self.root)
+        self.root = self.root.resolve()
+        self._is_new = kind is None
+
+    def create_state(self) -> Path:
+        """Make the folder for what is Holdfast's own, and the home when there is none."""
+        return create_state(self.root).resolve()
+
+    def own(self, change: Callable[[HomeOptions], HomeOptions] = lambda same: same) -> HoldfastHome:
+        """The home opened once more, to write sessions into. Only Holdfast's own takes any."""
+        home = self.another(change)
+        if not isinstance(home, HoldfastHome):
+            raise UsageError(
+                f"{self.root} is a home of kind {home.kind}, which writes its sessions itself.",
+                hint="Nothing was touched. Sessions of your own belong into a Holdfast home.",
+            )
+        return home
+
+    def close(self) -> None:
+        """Close every home that was opened. What was done is on the disk by now, so a home that
+        cannot be closed changes nothing."""
+        self._opened = None
+        while self._homes:
+            with suppress(Exception):
+                self._homes.pop().close()
+
+
+def open_place(
+    path: StrPath,
+    *,
+    create: bool = False,
+    clock: Clock | None = None,
+    command: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Place:
+    """The place that a path or the name of an agent stands for, checked: there is a home, and its
+    configuration is whole."""
+    root = find_home(path)
+    place = Place(root, clock=clock, command=command, environ=environ)
+    if create:
+        place.create()
+    place.root = check_folder(place.root)
+    _ = place.settings
+    _ = place.home
+    return place
+
+
+def with_codec(codec: str) -> Callable[[HomeOptions], HomeOptions]:
+    """Options of a home that compresses its archive in another way."""
+    return lambda options: replace(options, archive=replace(options.archive, codec=codec))

@@ -1,0 +1,203 @@
+"""Plans that know their home: shown, saved, applied, and undone exactly."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from holdfast.api.place import Place
+from holdfast.errors import PlanFileError
+from holdfast.homes.maintenance import tell_unreached
+from holdfast.model.inventory import Inventory, Problem
+from holdfast.model.operation import Operation
+from holdfast.model.places import StrPath, named_place
+from holdfast.model.plan import Plan, PlanItem, Shortfall
+from holdfast.model.report import Outcome, Report
+from holdfast.model.session import SessionFilter
+from holdfast.model.units import format_bytes, format_count
+from holdfast.ports import Home, Progress
+from holdfast.spine import undo as undoing
+from holdfast.spine.apply import apply
+from holdfast.stores.plan_file import load, save
+
+_Self = TypeVar("_Self")
+_Given = ParamSpec("_Given")
+NOTHING = "Nothing was done."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HomePlan:
+    """What a call would do, and why, item by item. Nothing is done before `apply`.
+
+    `plan` is the value: it can be printed, compared and saved. `problems` are places that could not
+    be looked at. `unknown_sources` were asked for, and no session comes from them; each has the
+    nearest source that there is. `names` has the
+    directories of projects, by their ids.
+    """
+
+    place: Place
+    home: Home
+    plan: Plan
+    problems: Sequence[Problem] = ()
+    unknown_sources: Mapping[str, str | None] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def items(self) -> tuple[PlanItem, ...]:
+        """Every decision, also those to keep."""
+        return self.plan.items
+
+    @property
+    def removals(self) -> tuple[PlanItem, ...]:
+        """What would leave its place, for the trash, for the archive or for good."""
+        return self.plan.removals
+
+    @property
+    def kept(self) -> tuple[PlanItem, ...]:
+        return self.plan.kept
+
+    @property
+    def bytes(self) -> int:
+        return self.plan.bytes
+
+    @property
+    def shortfalls(self) -> tuple[Shortfall, ...]:
+        """Caps that the plan cannot reach, and what holds them above."""
+        return self.plan.shortfalls
+
+    def apply(self, *, progress: Progress | None = None) -> HomeReport:
+        """Do what the plan says. What changed since it was made is skipped and reported."""
+        report = apply(self.plan, self.home, clock=self.place.clock, progress=progress)
+        if self.plan.shortfalls:
+            tell_unreached(
+                self.home, self.place.settings, self.plan.shortfalls, now=self.place.clock()
+            )
+        return HomeReport(place=self.place, report=report, plan=self.plan)
+
+    def save(self, path: StrPath) -> None:
+        """Write the plan to a file, for `Home.load_plan` and for `holdfast apply`."""
+        save(self.plan, named_place(path))
+
+    def to_json(self) -> dict[str, Any]:
+        return self.plan.to_json()
+
+    def __str__(self) -> str:
+        what = format_count(len(self.removals), "item")
+        return f"The plan removes {what}, {format_bytes(self.bytes)}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HomeReport:
+    """What a call did, item by item. `undone` is the operation that an undo took back."""
+
+    place: Place
+    report: Report
+    plan: Plan | None = None
+    undone: Operation | None = None
+
+    @property
+    def operation(self) -> str | None:
+        """Its number in the log; None when nothing was done."""
+        return self.report.operation
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        return self.report.outcomes
+
+    @property
+    def removed(self) -> int:
+        return self.report.removed
+
+    @property
+    def brought_back(self) -> int:
+        return self.report.brought_back
+
+    @property
+    def skipped(self) -> int:
+        return self.report.skipped
+
+    @property
+    def failed(self) -> int:
+        return self.report.failed
+
+    @property
+    def bytes_freed(self) -> int:
+        return self.report.bytes_freed
+
+    def undo(self, *, progress: Progress | None = None) -> HomeReport:
+        """Take back exactly this operation.
+
+        When nothing was done there is nothing to take back: then nothing happens, and the report
+        that comes back says so. What somebody else did meanwhile is not touched.
+        """
+        return undo(self.place, self.operation, progress=progress)
+
+    def to_json(self) -> dict[str, Any]:
+        return self.report.to_json()
+
+    def __str__(self) -> str:
+        counts = (
+            (self.removed, "removed"),
+            (self.report.ended, "ended"),
+            (self.brought_back, "brought back"),
+            (self.skipped, "skipped"),
+            (self.failed, "failed"),
+        )
+        did = ", ".join(f"{count:,} {word}" for count, word in counts if count)
+        if self.operation is None:
+            return NOTHING
+        return f"{did or 'Nothing had to be done'} (operation {self.operation})."
+
+
+def undo(place: Place, operation: str | None, *, progress: Progress | None = None) -> HomeReport:
+    """Take one operation back. None is the operation of a run that did nothing."""
+    if operation is None:
+        return HomeReport(place=place, report=Report(operation=None))
+    target, report = undoing.undo(place.home, operation, clock=place.clock, progress=progress)
+    return HomeReport(place=place, report=report, undone=target)
+
+
+def unknown_sources(
+    home: Home, wanted: SessionFilter, inventory: Inventory
+) -> Mapping[str, str | None]:
+    """Sources that were asked for and that nothing here comes from: as a rule a typing error."""
+    if not wanted.sources:
+        return {}
+    store = home.session_store()
+    known = {item.source for item in inventory.everything} | set(store.sources() if store else ())
+    return {
+        source: next(iter(get_close_matches(source, known, n=1)), None)
+        for source in wanted.sources
+        if source not in known
+    }
+
+
+def load_plan(place: Place, path: StrPath) -> HomePlan:
+    """A plan that `HomePlan.save` wrote, for the home that it was made for."""
+    file = named_place(path)
+    plan = load(file)
+    if plan.home != str(place.home.root):
+        raise PlanFileError(
+            f"{file} was made for {plan.home}, not for {place.home.root}.",
+            hint=f"Pick its home with --home {Path(plan.home)}, or make a new plan.",
+        )
+    return HomePlan(place=place, home=place.home, plan=plan)
+
+
+def applied(
+    plan: Callable[Concatenate[_Self, _Given], HomePlan], /, **usual: Any
+) -> Callable[Concatenate[_Self, _Given], HomeReport]:
+    """The method that makes a plan and applies it at once. It takes what `plan` takes; `usual` is
+    what it passes unless the caller says otherwise."""
+
+    @functools.wraps(plan)
+    def method(self: _Self, /, *args: _Given.args, **given: _Given.kwargs) -> HomeReport:
+        return plan(self, *args, **{**usual, **given}).apply()
+
+    method.__name__ = plan.__name__.removeprefix("plan_")
+    method.__doc__ = f"Plan it and apply the plan: `{plan.__name__}(…).apply()`."
+    return method

@@ -1,0 +1,193 @@
+"""The sessions of a home as an agent uses them, with the guards around its loops."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from holdfast.api.place import Place
+from holdfast.errors import UsageError
+from holdfast.guard.guard import Guard, GuardRules
+from holdfast.homes.holdfast import KIND
+from holdfast.homes.maintenance import alerting
+from holdfast.homes.registry import create_home
+from holdfast.homes.session_files import HomeSessionFiles
+from holdfast.model.alert import Alert
+from holdfast.model.given import instance
+from holdfast.model.places import StrPath, named_place
+from holdfast.model.session import Json, Session
+from holdfast.policy.budgets import Budgets, GuardOptions
+from holdfast.policy.lifecycle import SessionOptions
+from holdfast.policy.prices import Prices
+from holdfast.ports import Clock, GuardBook, Processes, SessionFiles, SessionStore
+from holdfast.services.sessions import Sessions
+from holdfast.stores import processes
+from holdfast.stores.sqlite.guard_book import SqliteGuardBook
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarding:
+    """What guards are made of."""
+
+    book: GuardBook
+    options: GuardOptions
+    prices: Prices
+
+
+class AgentSessions(Sessions):
+    """The session store an agent embeds, and the guards around its loops."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        files: SessionFiles,
+        processes: Processes,
+        *,
+        options: SessionOptions,
+        clock: Clock,
+        random_hex: Callable[[], str],
+        on_alert: Callable[[Alert], None] | None = None,
+        guarding: Guarding | None = None,
+    ) -> None:
+        super().__init__(
+            store,
+            files,
+            processes,
+            options=options,
+            clock=clock,
+            random_hex=random_hex,
+            on_alert=on_alert,
+        )
+        self._guarding = guarding
+
+    def guard(
+        self,
+        session_id: str,
+        *,
+        budgets: Budgets | None = None,
+        monotonic: Clock = time.monotonic,
+    ) -> Guard:
+        """The guard of a session: one for its whole loop, shared by all its threads.
+
+        `budgets` are limits of this session alone, in place of those that the configuration has
+        for its source. The configured limits on a day hold as well. The guard works until the
+        sessions are closed. This process holds the session from here on.
+        """
+        if budgets is not None:
+            instance(budgets, Budgets, "The budgets of a session")
+        if self._guarding is None:
+            _refuse("guard")
+        session = self.get(session_id)
+        rules = GuardRules(
+            options=self._guarding.options, prices=self._guarding.prices, own=budgets
+        )
+        self._hold(session.id, self._clock())
+        return Guard(
+            self._guarding.book,
+            self._processes,
+            session,
+            rules=rules,
+            clock=self._clock,
+            monotonic=monotonic,
+            tell=self._tell,
+            on_end=self._release,
+        )
+
+
+def open_sessions(
+    home: StrPath,
+    *,
+    options: SessionOptions | None = None,
+    on_alert: Callable[[Alert], None] | None = None,
+    clock: Clock | None = None,
+    guards: GuardOptions | None = None,
+    prices: Prices | None = None,
+) -> AgentSessions:
+    """The sessions of a home alone, for an agent that needs nothing else of it. The home is made
+    when there is none. Everything is closed with the sessions."""
+    place = Place(named_place(home), clock=clock)
+    create_home(place.root)
+    place.create()
+    return sessions_of(place, options=options, on_alert=on_alert, guards=guards, prices=prices)
+
+
+def sessions_of(
+    place: Place,
+    *,
+    options: SessionOptions | None = None,
+    on_alert: Callable[[Alert], None] | None = None,
+    guards: GuardOptions | None = None,
+    prices: Prices | None = None,
+) -> AgentSessions:
+    """The sessions of a home. Without `options`, `guards` and `prices` its config.toml decides.
+
+    In Holdfast's own home the store is made when there is none. The sessions of another agent can
+    be read; that agent writes them itself.
+    """
+    settings = place.settings
+    options = options or settings.session_options()
+    if place.home.kind != KIND:
+        return _foreign(place, options)
+    home = place.own(lambda usual: usual.living_by(options))
+    store = home.create_session_store()
+    return AgentSessions(
+        store,
+        HomeSessionFiles(home, place.clock),
+        processes,
+        options=options,
+        clock=place.clock,
+        random_hex=lambda: secrets.token_hex(3),
+        on_alert=alerting(home.root, settings, place.clock, on_alert),
+        guarding=Guarding(
+            book=SqliteGuardBook(store),
+            options=guards or settings.guard_options(),
+            prices=prices or settings.prices(),
+        ),
+    )
+
+
+def _foreign(place: Place, options: SessionOptions) -> AgentSessions:
+    store = place.another().session_store()
+    if store is None:
+        raise UsageError(f"{place.root} has no session store, and so no sessions.")
+    return AgentSessions(
+        store,
+        _NoFiles(),
+        processes,
+        options=options,
+        clock=place.clock,
+        random_hex=lambda: secrets.token_hex(3),
+    )
+
+
+class _NoFiles:
+    """The files of another agent's sessions: that agent writes them."""
+
+    def append(self, session_id: str, lines: Sequence[Mapping[str, Json]], *, sync: bool) -> Path:
+        _refuse("write a transcript of")
+
+    def dump_request(self, session_id: str, stamp: str, request: Mapping[str, Json]) -> Path:
+        _refuse("write a request dump of")
+
+    def archive(self, session_id: str) -> None:
+        _refuse("reset")
+
+    def remove(self, session_id: str) -> Sequence[Path]:
+        _refuse("reset")
+
+    def remove_whole(self, session: Session, reason: str) -> None:
+        _refuse("deliver")
+
+    def end_abandoned(self) -> Sequence[str]:
+        _refuse("end")
+
+
+def _refuse(what: str) -> NoReturn:
+    raise UsageError(
+        f"Cannot {what} a session of another agent, which writes its sessions itself.",
+        hint="Sessions of your own belong into a Holdfast home.",
+    )

@@ -1,0 +1,144 @@
+"""Hermes's sessions on their way into the archive, and back: every row that belongs to them.
+
+The line of a session in its bundle is one that a Holdfast home can import. What only Hermes knows
+stands in its extra fields, and is all that it takes to put the rows back as they were.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from holdfast.errors import DamageError, UsageError
+from holdfast.homes.archive_rows import RowsOut
+from holdfast.homes.hermes.state_db import moves, values
+from holdfast.homes.hermes.state_db.engine import HermesEngine
+from holdfast.homes.hermes.state_db.rows import dicts, quoted
+from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
+from holdfast.model.session import Json, Message, Session, SessionFilter
+from holdfast.services.exchange.json_lines import ByteLines, raw_lines
+from holdfast.services.exchange.line_reader import ReadSession, read_session
+from holdfast.stores.archive.beside import Beside
+
+#: Extra fields of a line: rows of other tables, and which columns the tables had.
+_TABLES = "hermes_tables"
+_COLUMNS = "hermes_columns"
+_NUMBER = "hermes_number"
+_AMONG = "IN (SELECT value FROM json_each(?))"
+
+
+class HermesRows(RowsOut):
+    """The rows of one Hermes home."""
+
+    def __init__(self, store: HermesSessionStore, engine: HermesEngine) -> None:
+        super().__init__(engine)
+        self._hermes = engine
+        self._store = store
+
+    def read(self, ids: Sequence[str]) -> Mapping[str, Session]:
+        with self._store.database.read() as db:
+            rows = db.execute(f"SELECT rowid FROM sessions WHERE id {_AMONG}", (json.dumps(ids),))  # noqa: S608 - our own text
+            numbers = [number for (number,) in rows]
+            sessions = self._store.read(db, numbers, whole=True)
+            return {
+                each.id: self._with_tables(db, number, each)
+                for number, each in zip(numbers, sessions, strict=True)
+            }
+
+    def messages(self, session_id: str) -> Iterator[Message]:
+        return self._store.messages(session_id)
+
+    def children(self, session_id: str) -> Sequence[str]:
+        return [each.id for each in self._store.find(SessionFilter(parent_id=session_id))]
+
+    def is_original(self, beside: Beside) -> bool:
+        there = self._store.find(SessionFilter(ids=(beside.session.id,)))
+        if not there or there[0].started_at != beside.session.started_at:
+            return False
+        first = next(self._store.messages(there[0].id, limit=1), None)
+        return (None if first is None else first.number) == beside.first_message
+
+    def put_back(self, beside: Beside, line: ByteLines) -> str:
+        wanted = beside.session
+        read = _read(line)
+        if read.session.id != wanted.id:
+            raise DamageError("its line holds another session")
+        with self._store.database.write() as db:
+            taken = db.execute(
+                "SELECT id FROM sessions WHERE title = ?", (wanted.title,)
+            ).fetchone()
+            if taken:
+                raise UsageError(
+                    f"its title is that of session {taken[0]} now; rename that one first"
+                )
+            self._insert(db, read, wanted)
+            parents = {} if wanted.parent_id is None else {wanted.id: wanted.parent_id}
+            self._hermes.relate(parents, {wanted.id: list(beside.children)})
+            if not _is_as_archived(self._store.get(wanted.id), wanted, read):
+                raise DamageError("its line does not hold what it should")
+        return ""
+
+    def _with_tables(self, db: sqlite3.Connection, number: int, session: Session) -> Session:
+        schema = self._store.database.schema
+        tables: dict[str, Json] = {}
+        for table in schema.belonging:
+            if table != "messages":
+                rows = dicts(
+                    db.execute(
+                        f"SELECT rowid AS {_NUMBER}, * FROM {quoted(table)} WHERE session_id = ?",  # noqa: S608 - quoted name
+                        (session.id,),
+                    )
+                )
+                tables[table] = [
+                    {name: values.to_json(value) for name, value in row.items()} for row in rows
+                ]
+        columns: dict[str, Json] = {
+            table: list(schema.columns[table]) for table in ("sessions", "messages")
+        }
+        more: dict[str, Json] = {_TABLES: tables, _COLUMNS: columns, _NUMBER: number}
+        return replace(session, extra={**session.extra, **more})
+
+    def _insert(self, db: sqlite3.Connection, read: ReadSession, wanted: Session) -> None:
+        extra = read.session.extra
+        columns = _mapping(extra.get(_COLUMNS))
+        row = _row(columns.get("sessions"), _mapping(extra.get(values.EXTRA)))
+        if row.get("ended_at") is None:  # older versions archived open sessions with a new end
+            row |= {"ended_at": wanted.ended_at, "end_reason": wanted.end_reason}
+        schema = self._store.database.schema
+        number = extra.get(_NUMBER)
+        place = number if isinstance(number, int) else 0
+        moves.insert(db, schema, "sessions", place, row | {"parent_session_id": None})
+        for message in read.messages or ():
+            each = values.message_row(message) | {"session_id": wanted.id}
+            whole = _row(columns.get("messages"), each)
+            moves.insert(db, schema, "messages", int(whole["id"]), whole)
+        for table, rows in _mapping(extra.get(_TABLES)).items():
+            if table in schema.belonging and isinstance(rows, list):
+                for side in map(_mapping, rows):
+                    number = side.pop(_NUMBER, 0)
+                    moves.insert(db, schema, table, number, _row(list(side), side))
+
+
+def _is_as_archived(back: Session, wanted: Session, read: ReadSession) -> bool:
+    """Bundles of older versions count the messages that were taken back, too."""
+    stored = replace(back, message_count=len(read.messages or ()))
+    return wanted.version in (back.version, stored.version)
+
+
+def _read(line: ByteLines) -> ReadSession:
+    for raw in raw_lines(line):
+        return read_session(raw.text(), keep=True, foreign=True)
+    raise DamageError("its line is empty")
+
+
+def _row(columns: object, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """All columns that a table had, with nothing in those of which nothing was kept."""
+    names = columns if isinstance(columns, list) else list(kept)
+    return {str(name): values.from_json(kept.get(str(name))) for name in names}
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,101 @@
+"""Export: writes the sessions of a store, in a fixed order, to anything that takes bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from holdfast.errors import BusyError, UnknownSessionError
+from holdfast.model.session import Message, Session, SessionFilter
+from holdfast.ports import Progress, SessionStore
+from holdfast.services.exchange.redactor import Redactor
+from holdfast.services.exchange.session_line import session_line
+
+#: How a session is written, such as `session_line` and `export_markdown`.
+Form = Callable[[Session, Iterable[Message]], Iterator[str]]
+
+
+class ByteSink(Protocol):
+    """A binary file, opened for writing."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportReport:
+    """What an export wrote. `redacted` counts secrets by rule."""
+
+    sessions: int = 0
+    messages: int = 0
+    redacted: Mapping[str, int] = field(default_factory=dict)
+    stopped: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "sessions": self.sessions,
+            "messages": self.messages,
+            "redacted": dict(self.redacted),
+            "stopped": self.stopped,
+        }
+
+
+def export_sessions(
+    store: SessionStore,
+    wanted: SessionFilter,
+    sink: ByteSink,
+    *,
+    form: Form = session_line,
+    redactor: Redactor | None = None,
+    progress: Progress | None = None,
+) -> ExportReport:
+    """Write sessions ordered by start and id, so that equal stores give equal bytes.
+
+    A session that is removed before its turn is left out. If it is removed or replaced while it is
+    written, `BusyError` is raised: the part that was written looks complete and is not.
+    """
+    ids = sorted((session.started_at, session.id) for session in store.find(wanted))
+    sessions = messages = 0
+    stopped = False
+    for _, session_id in ids:
+        if progress is not None:
+            progress.step("exporting sessions", sessions, len(ids))
+            if stopped := progress.stop_requested():
+                break
+        try:
+            session = store.get(session_id)
+        except UnknownSessionError:
+            continue
+        messages += _write(store, session, sink, form=form, redactor=redactor)
+        sessions += 1
+    counts = dict(redactor.counts) if redactor else {}
+    return ExportReport(sessions=sessions, messages=messages, redacted=counts, stopped=stopped)
+
+
+def _write(
+    store: SessionStore, session: Session, sink: ByteSink, *, form: Form, redactor: Redactor | None
+) -> int:
+    written = said = 0
+
+    def counted() -> Iterator[Message]:
+        nonlocal written, said
+        for message in store.messages(session.id):
+            written += 1
+            said += not message.taken_back
+            yield redactor.message(message) if redactor else message
+
+    try:
+        for piece in form(redactor.session(session) if redactor else session, counted()):
+            sink.write(piece.encode("utf-8"))
+    except UnknownSessionError:
+        raise _changed(session) from None
+    if said < session.message_count:  # more is fine: messages were appended
+        raise _changed(session)
+    return written
+
+
+def _changed(session: Session) -> BusyError:
+    return BusyError(
+        f"Session {session.id} was removed or replaced while it was being exported.",
+        hint="What was written is incomplete. Export again.",
+    )

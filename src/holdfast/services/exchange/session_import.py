@@ -1,0 +1,254 @@
+"""Import: JSONL lines into a store, each session whole or not at all.
+
+Lines are read and checked outside any transaction and stored in small batches, so that other
+writers get their turn. A parent may follow later in the file, or in a later import: until then the
+child keeps its id in an extra field (`session_line.AWAITED_PARENT`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from holdfast.errors import UsageError
+from holdfast.model.session import AWAITED_PARENT, Message, Session
+from holdfast.ports import Progress
+from holdfast.services.exchange.json_lines import SHORT, ByteLines, RawLine, raw_lines
+from holdfast.services.exchange.line_reader import ReadSession, read_messages, read_session
+
+
+class ImportStore(Protocol):
+    """A session store that takes in whole sessions. It is entered once for the whole import.
+
+    Each `add` and `replace` is all or nothing, even when several share a transaction.
+    """
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def transaction(self) -> AbstractContextManager[object]: ...
+
+    def taken(self, session_id: str) -> str | None:
+        """The id in the store that equals this one, or differs only in case."""
+
+    def brought(self, session_id: str) -> bool:
+        """Whether this import stored the session."""
+
+    def holder(self, session_id: str) -> str | None:
+        """Who holds the session open, in words; None if nobody does."""
+
+    def routed(self, key: str) -> Session | None: ...
+
+    def descends(self, session_id: str, ancestor: str) -> bool:
+        """Whether one session is the other, or descends from it over any number of steps."""
+
+    def add(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
+        """Store a session; its totals are those of the messages."""
+
+    def replace(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
+        """Replace the session that has this id. Its children stay its children."""
+
+    def waiting(self, field: str) -> Sequence[tuple[str, str]]:
+        """Sessions without a parent that name one in this extra field: their id and the
+        parent's."""
+
+    def link(self, session_id: str, parent_id: str, *, field: str) -> None:
+        """Give a session its parent and drop the extra field that named it."""
+
+
+#: The most that one transaction stores: other writers wait about a tenth of a second for it.
+_BATCH_SESSIONS = 100
+_BATCH_MESSAGES = 2_000
+_BATCH_BYTES = SHORT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineNote:
+    """A line, and a note about it."""
+
+    line: int
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"line": self.line, "reason": self.text}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """What an import did. `messages` is how many were stored. `notes` are about sessions that were
+    stored, but not exactly as in their line."""
+
+    imported: int = 0
+    replaced: int = 0
+    skipped: tuple[str, ...] = ()
+    refused: tuple[LineNote, ...] = ()
+    notes: tuple[str, ...] = ()
+    messages: int = 0
+    stopped: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "imported": self.imported,
+            "replaced": self.replaced,
+            "skipped": list(self.skipped),
+            "refused": [each.to_json() for each in self.refused],
+            "notes": list(self.notes),
+            "messages": self.messages,
+            "stopped": self.stopped,
+        }
+
+
+def import_sessions(
+    store: ImportStore,
+    stream: ByteLines,
+    *,
+    replace: bool,
+    now: float,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Store every session of `stream`. Safe to run again: sessions that exist are skipped."""
+    with store:
+        run = _Import(store=store, replace=replace, now=now, progress=progress)
+        for line in raw_lines(stream):
+            if not line.is_blank:
+                run.take(line)
+            if run.stopped:
+                break
+        run.store_batch()
+        run.link()
+    return run.report()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Import:
+    """An import in progress: the batch being collected, and the counts for the report."""
+
+    store: ImportStore
+    replace: bool
+    now: float
+    progress: Progress | None
+    batch: list[tuple[RawLine, ReadSession]] = field(default_factory=list)
+    imported: int = 0
+    replaced: int = 0
+    messages: int = 0
+    skipped: list[str] = field(default_factory=list)
+    refused: list[LineNote] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    stopped: bool = False
+
+    def take(self, line: RawLine) -> None:
+        try:
+            read = read_session(line.text(), keep=line.is_short)
+        except UsageError as error:
+            self._refuse(line, error)
+            return
+        if not line.is_short:
+            self.store_batch()  # earlier lines first, then this one alone
+        self.batch.append((line, read))
+        if not line.is_short or self._batch_is_full():
+            self.store_batch()
+
+    def store_batch(self) -> None:
+        if self.batch:
+            with self.store.transaction():
+                for line, read in self.batch:
+                    self._put(line, read)
+            self.batch.clear()
+        if self.progress is not None:
+            self.progress.step("importing messages", self.messages, None)
+            self.stopped = self.progress.stop_requested()
+
+    def link(self) -> None:
+        """Link children to parents that arrived after them."""
+        for child, parent in self.store.waiting(AWAITED_PARENT):
+            with self.store.transaction():
+                is_there = self.store.taken(parent) == parent
+                if is_there and not self.store.descends(parent, child):
+                    self.store.link(child, parent, field=AWAITED_PARENT)
+                elif self.store.brought(child):
+                    why = "descends from it" if is_there else "is not in the store"
+                    self.notes.append(f"{child}: its parent {parent} {why}; it has none for now")
+
+    def report(self) -> ImportReport:
+        return ImportReport(
+            imported=self.imported,
+            replaced=self.replaced,
+            skipped=tuple(self.skipped),
+            refused=tuple(sorted(self.refused, key=lambda each: each.line)),
+            notes=tuple(self.notes),
+            messages=self.messages,
+            stopped=self.stopped,
+        )
+
+    def _batch_is_full(self) -> bool:
+        return (
+            len(self.batch) >= _BATCH_SESSIONS
+            or sum(read.message_count for _, read in self.batch) >= _BATCH_MESSAGES
+            or sum(line.size for line, _ in self.batch) >= _BATCH_BYTES
+        )
+
+    def _put(self, line: RawLine, read: ReadSession) -> None:
+        session_id = read.session.id
+        taken = self.store.taken(session_id)
+        if taken == session_id and not self.replace and not self.store.brought(session_id):
+            self.skipped.append(session_id)
+            return
+        current = self._elsewhere(read.session)
+        try:
+            self._check_place(session_id, taken)
+            self._store(line, read, is_taken=taken is not None, with_route=current is None)
+        except UsageError as error:
+            self._refuse(line, error)
+            return
+        self.messages += read.message_count
+        self.notes += (f"{session_id}: {note}" for note in read.notes)
+        if current:
+            note = f"its routing key leads to {current} and stays there"
+            self.notes.append(f"{session_id}: {note}")
+
+    def _check_place(self, session_id: str, taken: str | None) -> None:
+        if taken is None:
+            return
+        if taken != session_id:
+            raise UsageError(f"the id {session_id} differs from {taken} in case only")
+        if self.store.brought(session_id):
+            raise UsageError(f"the id {session_id} stands in an earlier line too")
+        if holder := self.store.holder(session_id):
+            raise UsageError(f"the session {session_id} is held open by {holder}")
+
+    def _store(self, line: RawLine, read: ReadSession, *, is_taken: bool, with_route: bool) -> None:
+        session = self._with_parent(read.session)
+        if not with_route:
+            session = replace(session, routing_key=None)
+        messages: Iterable[Message] | None = read.messages
+        if messages is None:
+            messages = read_messages(line.text(), session.started_at)
+        if is_taken:
+            self.store.replace(session, messages, now=self.now)
+            self.replaced += 1
+        else:
+            self.store.add(session, messages, now=self.now)
+            self.imported += 1
+
+    def _with_parent(self, session: Session) -> Session:
+        parent = session.parent_id
+        if parent is None:
+            return session
+        if self.store.taken(parent) == parent and not self.store.descends(parent, session.id):
+            return session
+        extra = {**session.extra, AWAITED_PARENT: parent}
+        return replace(session, parent_id=None, extra=extra)
+
+    def _elsewhere(self, session: Session) -> str | None:
+        """The other session that its routing key leads to now. An import must not lead a key in use
+        back to an old session."""
+        current = None if session.routing_key is None else self.store.routed(session.routing_key)
+        return None if current is None or current.id == session.id else current.id
+
+    def _refuse(self, line: RawLine, error: UsageError) -> None:
+        # Interned: a file in another format may repeat the same error a million times.
+        self.refused.append(LineNote(line=line.number, text=sys.intern(error.message)))

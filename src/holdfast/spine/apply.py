@@ -1,0 +1,88 @@
+"""Carry out a plan. This is the only way anything leaves a home.
+
+It knows no policy: what changed since the plan was made is skipped, never judged again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from holdfast.errors import PlanFileError, UsageError
+from holdfast.model.given import instance
+from holdfast.model.operation import OperationAction, Removal
+from holdfast.model.plan import Action, Plan, PlanItem
+from holdfast.model.report import Outcome, Report, Result
+from holdfast.ports import Clock, Doer, Home, Progress
+from holdfast.spine.carry_out import Silent, carry_out
+from holdfast.spine.settle import settle, settle_if_needed
+
+
+def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = None) -> Report:
+    """Do what the plan says. When that is nothing, only a killed run is settled."""
+    instance(plan, Plan, "A plan")
+    if not hasattr(home, "doer"):
+        raise UsageError(f"A plan is applied to a home that `open_home` opened, not to {home!r}.")
+    if plan.home != str(home.root):
+        raise PlanFileError(
+            f"This plan was made for {plan.home}, not for {home.root}.",
+            hint=f"Pick its home with --home {plan.home}, or make a new plan.",
+        )
+    steps = plan.steps
+    if not steps:
+        settle_if_needed(home, clock=clock)
+        return Report(operation=None)
+    with home.log.writing(plan.command) as log:
+        settle(log, home, clock=clock)
+        coming = _coming(home, steps)
+        with log.begin(action=OperationAction.REMOVE, command=plan.command, at=clock()) as journal:
+            for doer, items in coming:
+                doer.prepare(items)
+            return carry_out(
+                journal,
+                (
+                    Removal(operation=journal.operation, number=number, item=item)
+                    for number, item in enumerate(steps)
+                ),
+                _Removing().act,
+                home,
+                total=len(steps),
+                label="removing",
+                clock=clock,
+                progress=progress or Silent(),
+            )
+
+
+def _coming(home: Home, steps: Sequence[PlanItem]) -> Sequence[tuple[Doer, Sequence[PlanItem]]]:
+    """What each doer is to be told. A home that lets nobody in says so before there is an
+    operation that it would leave unfinished."""
+    coming: dict[tuple[str, Action], list[PlanItem]] = defaultdict(list)
+    for item in steps:
+        coming[item.kind, item.action].append(item)
+    return [(home.doer(kind, action), items) for (kind, action), items in coming.items()]
+
+
+@dataclass(slots=True)
+class _Removing:
+    """Removes, and remembers who stayed: a file whose session stays must stay with it."""
+
+    stayed: set[str] = field(default_factory=set)
+
+    def act(self, doer: Doer, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        going = [each for each in batch if each.item.goes_with not in self.stayed]
+        done = iter(doer.do(going) if going else ())
+        outcomes = [
+            _stays(each) if each.item.goes_with in self.stayed else next(done) for each in batch
+        ]
+        self.stayed.update(each.id for each in outcomes if each.result is not Result.REMOVED)
+        return outcomes
+
+
+def _stays(removal: Removal) -> Outcome:
+    return Outcome(
+        kind=removal.item.kind,
+        id=removal.item.id,
+        result=Result.SKIPPED,
+        reason="its session stays",
+    )

@@ -1,0 +1,75 @@
+"""The one loop that touches a home: announce a batch, act on it, record what became of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from holdfast.model.operation import Removal
+from holdfast.model.report import Outcome, Report
+from holdfast.ports import Clock, Doer, Home, Journal, Progress
+
+#: Small enough that a stop is quick and a kill leaves little to settle, large enough that the
+#: flushes a batch costs do not matter.
+BATCH = 1_000
+_BATCH_BYTES = 64 * 1024 * 1024
+
+Act = Callable[[Doer, Sequence[Removal]], Sequence[Outcome]]
+
+
+def carry_out(
+    journal: Journal,
+    removals: Iterable[Removal],
+    act: Act,
+    home: Home,
+    *,
+    total: int,
+    label: str,
+    clock: Clock,
+    progress: Progress,
+) -> Report:
+    """Act on everything, batch by batch, and close the journal. A stop is heeded in between."""
+    outcomes: list[Outcome] = []
+    stopped = None
+    for batch in batches(removals):
+        if progress.stop_requested():
+            stopped = "stopped by the user"
+            break
+        journal.intend(batch)
+        done = act(doer_of(home, batch), batch)
+        journal.record(batch, done)
+        outcomes += done
+        progress.step(label, len(outcomes), total)
+    journal.finish(at=clock(), stopped=stopped)
+    return Report(operation=journal.operation, outcomes=tuple(outcomes), stopped=stopped)
+
+
+def batches(removals: Iterable[Removal]) -> Iterator[tuple[Removal, ...]]:
+    """Cut into batches of one kind and action each, because those have one doer."""
+    for _, alike in itertools.groupby(
+        removals, key=lambda each: (each.item.kind, each.item.action)
+    ):
+        batch: list[Removal] = []
+        size = 0
+        for removal in alike:
+            batch.append(removal)
+            size += removal.item.bytes
+            if len(batch) >= BATCH or size >= _BATCH_BYTES:
+                yield tuple(batch)
+                batch, size = [], 0
+        if batch:
+            yield tuple(batch)
+
+
+def doer_of(home: Home, batch: Sequence[Removal]) -> Doer:
+    return home.doer(batch[0].item.kind, batch[0].item.action)
+
+
+class Silent:
+    """A progress for hosts: it shows nothing and never stops."""
+
+    def step(self, label: str, done: int, total: int | None) -> None:
+        """Nobody is watching."""
+
+    def stop_requested(self) -> bool:
+        return False

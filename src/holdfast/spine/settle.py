@@ -1,0 +1,55 @@
+"""Finish what a killed run left open, before anything new begins."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+from holdfast.errors import UNREADABLE, BusyError, in_words
+from holdfast.model.operation import OperationAction, Removal
+from holdfast.model.report import Outcome, Result
+from holdfast.ports import Clock, Home, LogWriter
+from holdfast.spine.carry_out import batches, doer_of
+
+INTERRUPTED = "interrupted; settled by a later run"
+
+
+def settle_if_needed(home: Home, *, clock: Clock) -> None:
+    """Settle what a killed run left; nothing is written, and nobody waited for, without need."""
+    if all(operation.finished_at is not None for operation in home.log.read().operations):
+        return
+    with contextlib.suppress(BusyError), home.log.writing("settle") as log:
+        settle(log, home, clock=clock)
+
+
+def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
+    """Bring each announced item of each unfinished operation to one side, and close it.
+
+    What a removal had not announced is left alone: the next plan judges it on fresh knowledge.
+    What an undo or a restore had announced is brought back. Returns the operations that were
+    settled.
+    """
+    settled = []
+    for unfinished in log.unfinished():
+        returning = unfinished.action is not OperationAction.REMOVE
+        with unfinished.resume() as journal:
+            for batch in batches(unfinished.pending):
+                doer = doer_of(home, batch)
+                act = doer.undo if returning else doer.settle
+                journal.record(batch, _settled(act, batch))
+            journal.finish(at=clock(), stopped=INTERRUPTED)
+        settled.append(unfinished.operation)
+    return settled
+
+
+def _settled(
+    act: Callable[[Sequence[Removal]], Sequence[Outcome]], batch: Sequence[Removal]
+) -> Sequence[Outcome]:
+    """What becomes of each item. One that cannot be read costs itself: it must not keep this home
+    from being changed ever again."""
+    try:
+        return act(batch)
+    except UNREADABLE as error:
+        if len(batch) == 1:
+            return [batch[0].end(Result.DAMAGED, in_words(error))]
+    return [outcome for each in batch for outcome in _settled(act, (each,))]

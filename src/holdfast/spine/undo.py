@@ -1,0 +1,209 @@
+"""Bring back what an operation removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import CannotUndoError, DamageError, HoldfastError, UsageError
+from holdfast.model.operation import (
+    UNASKED,
+    LogView,
+    Operation,
+    OperationAction,
+    OperationState,
+    Removal,
+)
+from holdfast.model.plan import Action
+from holdfast.model.report import Report
+from holdfast.ports import Clock, Home, Progress
+from holdfast.spine.carry_out import Silent, batches, carry_out, doer_of
+from holdfast.spine.settle import settle
+
+if TYPE_CHECKING:
+    from holdfast.model.checkpoint import Preview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """What undoing a restore would do to a project, or why that cannot be said."""
+
+    workdir: str
+    preview: Preview | None = None
+    problem: str = ""
+
+
+def undo(
+    home: Home, operation_id: str, *, clock: Clock, progress: Progress | None = None
+) -> tuple[Operation, Report]:
+    """Bring back everything of one operation that is still in the trash.
+
+    What cannot come back (its place is taken, its copy damaged) stays where it is, is named in
+    the report, and can be tried again.
+    """
+    return _undo(home, operation_id, clock, progress)
+
+
+def undo_latest(
+    home: Home, *, clock: Clock, progress: Progress | None = None
+) -> tuple[Operation, Report]:
+    """The same for the latest operation of the home, unless an agent or its host did it on its own.
+
+    For a person who sees what that is. A program undoes what it did itself, by its number.
+    """
+    return _undo(home, None, clock, progress)
+
+
+def _undo(
+    home: Home, operation_id: str | None, clock: Clock, progress: Progress | None
+) -> tuple[Operation, Report]:
+    choose(home.log.read(), operation_id)  # say no before anything is locked or written
+    with home.log.writing("undo") as writer:
+        settle(writer, home, clock=clock)
+        target, removals = preview(home, operation_id)
+        for batch in batches(removals):
+            doer_of(home, batch)  # a home that lets nobody in says so before anything is written
+        with writer.begin(
+            action=OperationAction.UNDO, command=f"undo {target.id}", at=clock(), undoes=target.id
+        ) as journal:
+            report = carry_out(
+                journal,
+                removals,
+                lambda doer, batch: doer.undo(batch),
+                home,
+                total=len(removals),
+                label="bringing back",
+                clock=clock,
+                progress=progress or Silent(),
+            )
+    return target, report
+
+
+def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[Removal]]:
+    """The operation that `undo` would take, and what it would bring back: the last first, so
+    that everything finds its surroundings as they were when it went."""
+    view = home.log.read()
+    target = choose(view, operation_id)
+    entries = [*view.trash, *view.archived, *view.rolled_back, *view.ended]
+    mine = [each.removal for each in entries if each.removal.operation == target.id]
+    return target, sorted(mine, key=lambda removal: -removal.number)
+
+
+def foresee(home: Home, removals: Sequence[Removal]) -> Mapping[str, Foreseen]:
+    """What undoing would do to the files of projects that were restored, by the key of each."""
+    wanted = [each for each in removals if each.item.action is Action.ROLL_BACK]
+    store = home.checkpoint_store() if wanted else None
+    if store is None:
+        return {}
+    known = {each.id: each.workdir for each in store.projects()}
+    found = {}
+    for each in wanted:
+        item, workdir = each.item, known.get(each.item.id, each.item.id)
+        try:
+            preview = store.preview_undo(item.version, item.target, paths=item.paths or None)
+        except HoldfastError as error:
+            found[each.key] = Foreseen(workdir=workdir, problem=error.message)
+        else:
+            found[each.key] = Foreseen(workdir=workdir, preview=preview)
+    return found
+
+
+def choose(log: LogView, operation_id: str | None) -> Operation:
+    """The operation asked for, or the latest that removed something and is not yet undone.
+
+    The latest is not passed over when it cannot be undone: silently bringing back the one before
+    is not what anybody asked for. What agents and hosts do on their own is passed over: an agent
+    that resets a chat right after your prune must not have its reset undone in place of your prune.
+    """
+    chosen = _latest(log) if operation_id is None else _by_id(log, operation_id)
+    _check(chosen)
+    return chosen
+
+
+def _latest(log: LogView) -> Operation:
+    found = [each for each in log.operations if _removed_something(each)]
+    asked = [each for each in found if each.command not in UNASKED]
+    if asked:
+        return asked[-1]
+    if found:
+        own = found[-1]
+        raise CannotUndoError(
+            "There is nothing to undo in this home, apart from what agents did on their own.",
+            hint=f"The latest of that is operation {own.id} ({own.command}): holdfast undo "
+            f"{own.id}. `holdfast log` lists the others.",
+        )
+    raise CannotUndoError(
+        "There is nothing to undo in this home.", hint="`holdfast log` lists what was done."
+    )
+
+
+def _by_id(log: LogView, operation_id: str) -> Operation:
+    for operation in log.operations:
+        if operation.id == operation_id:
+            return operation
+    for problem in log.problems:
+        if Path(problem.path).stem == operation_id:
+            raise DamageError(
+                f"Operation {operation_id} cannot be undone, its record is damaged. "
+                f"{problem.reason}",
+                hint="What it removed is in the trash, by name, until that is emptied.",
+            )
+    known = f"The latest is {log.operations[-1].id}; " if log.operations else ""
+    raise UsageError(
+        f"There is no operation {operation_id!r} in this home.",
+        hint=f"{known}`holdfast log` lists them.",
+    )
+
+
+def _removed_something(operation: Operation) -> bool:
+    return (
+        operation.removed_to_trash > operation.undone
+        # What went for good with something that came back since keeps nobody from the one before.
+        or (operation.removed_for_good > 0 and not operation.undone_by)
+        or (
+            operation.action is OperationAction.REMOVE
+            and operation.state is OperationState.UNFINISHED
+        )
+    )
+
+
+def _check(operation: Operation) -> None:
+    """Raise unless there is, or after settling may be, something to bring back."""
+    if operation.action is OperationAction.UNDO:
+        raise CannotUndoError(
+            f"Operation {operation.id} is itself an undo, of operation {operation.undoes}.",
+            hint="To remove things again, run the command again.",
+        )
+    if operation.action is OperationAction.RESTORE:
+        raise CannotUndoError(
+            f"Operation {operation.id} put sessions back; it removed nothing.",
+            hint="To have them in the archive again: holdfast sessions archive ID…",
+        )
+    if operation.in_trash or operation.state is OperationState.UNFINISHED:
+        return
+    if operation.undone_by:
+        by = " and ".join(operation.undone_by)
+        raise CannotUndoError(f"Operation {operation.id} was undone already, by operation {by}.")
+    if operation.removed_to_trash:
+        raise CannotUndoError(
+            f"Operation {operation.id} cannot be undone: what it put into the trash or the archive "
+            "was removed from there since.",
+            hint="`holdfast log` lists what was done; a later removal may have to be undone first.",
+        )
+    if operation.removed:
+        raise CannotUndoError(
+            f"Operation {operation.id} cannot be undone: it removed things for good.",
+            hint=_why_for_good(operation.command),
+        )
+    raise CannotUndoError(f"Operation {operation.id} removed nothing.")
+
+
+def _why_for_good(command: str) -> str:
+    if "--now" in command.split():
+        return "It ran with --now. Without that, what rules remove stays in the trash for a while."
+    return (
+        "These are gone at once: what a size cap removes, because the trash counts too, what a "
+        "program removes without the trash, and what leaves the trash. Other rules use the trash."
+    )

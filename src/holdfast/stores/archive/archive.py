@@ -1,0 +1,283 @@
+"""The archive: its bundles, their catalogue, and a trash of its own, over any store of blobs.
+
+    <id>.tar.zst                     a session; `<id>.2.tar.zst` when that name is taken
+    <id>.files.tar.zst               the files of a session that is in the store
+    .trash/<operation>/<n>-<file>    bundles that an operation removed, until the trash is emptied
+
+Bundles are the truth: one that has no line in the catalogue is found by its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import IO
+
+from holdfast.errors import DamageError, StorageError
+from holdfast.model.archived import ArchivedSession, Holds
+from holdfast.model.blob import Blob
+from holdfast.model.ids import check_foreign_id, file_stem
+from holdfast.model.inventory import Problem
+from holdfast.model.operation import Removal
+from holdfast.model.units import format_count
+from holdfast.ports import Blobs
+from holdfast.stores.archive import bundle
+from holdfast.stores.archive.beside import Beside
+from holdfast.stores.archive.catalogue import Catalogue
+from holdfast.stores.archive.codec import Codec, codec_of
+from holdfast.stores.files import storage_errors
+
+TRASH = ".trash"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveView:
+    """Every bundle that can be read, and what is wrong with the others."""
+
+    entries: tuple[ArchivedSession, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+class SessionArchive:
+    """The archive of one home. Its store is created when it is needed."""
+
+    def __init__(
+        self,
+        blobs: Blobs,
+        catalogue: Catalogue,
+        *,
+        spool: Callable[[], IO[bytes]],
+        former: Blobs | None = None,
+    ) -> None:
+        """`spool` opens a temporary file. `former` is where the archive of this home was before
+        its configuration named another place."""
+        self.blobs = blobs
+        self.catalogue = catalogue
+        self.spool = spool
+        self._former = former
+
+    @property
+    def place(self) -> str:
+        return self.blobs.place
+
+    def check(self) -> bool:
+        """Whether it exists. Raises when it should exist and does not, or cannot be used."""
+        return self.blobs.check()
+
+    def check_usable(self) -> bool:
+        """`check`, and raise as well when nothing could be archived."""
+        return self.blobs.check_usable()
+
+    def make(self) -> None:
+        """Get ready to write; raises `StorageError` when that is impossible."""
+        self.blobs.make()
+
+    def look(self) -> ArchiveView:
+        """The catalogue, corrected by the bundles that exist. Creates nothing."""
+        if not self.check():
+            return ArchiveView()
+        with storage_errors(f"read the archive {self.place}"):
+            here = {blob.name for blob in _bundles(self.blobs)}
+            listed = self.catalogue.entries()
+            problems = list(self.catalogue.problems())
+            problems += [
+                Problem(path=self._shown(entry.file), reason="is in the catalogue but not here")
+                for entry in listed
+                if entry.file not in here
+            ]
+            found = [entry for entry in listed if entry.file in here]
+            for file in sorted(here - {entry.file for entry in found}):
+                try:
+                    found.append(self.entry_of(file))
+                except FileNotFoundError:
+                    continue  # it left the archive while we looked
+                except (DamageError, OSError) as error:
+                    why = error.message if isinstance(error, DamageError) else error.strerror
+                    reason = f"is not a readable bundle: {why}"
+                    problems.append(Problem(path=self._shown(file), reason=reason))
+        return ArchiveView(entries=tuple(found), problems=tuple(problems))
+
+    def left_behind(self) -> Problem | None:
+        """Bundles in the former place: nothing reads them there."""
+        if self._former is None:
+            return None
+        number = sum(1 for _ in _bundles(self._former))
+        if not number:
+            return None
+        bundles = format_count(number, "bundle")
+        reason = (
+            f"holds {bundles} that nothing reads since `folder` of [archive] names {self.place}"
+        )
+        return Problem(path=self._former.place, reason=f"{reason}; move them there")
+
+    def heal(self) -> None:
+        """Write the lines that are missing from the catalogue. Only while no other process
+        writes."""
+        listed = {entry.file for entry in self.catalogue.entries()}
+        self.catalogue.add([each for each in self.look().entries if each.file not in listed])
+
+    def entry_of(self, file: str) -> ArchivedSession:
+        """The line of a bundle, made from the bundle itself."""
+        beside = self.beside(file)
+        with self.blobs.get(file) as raw:
+            size, digest = bundle.measured(raw)
+        return _entry(file, beside, size, digest)
+
+    def beside(self, file: str) -> Beside:
+        with self.opened(file) as (raw, codec):
+            return bundle.read_beside(raw, codec)
+
+    def verify(self, file: str) -> Beside:
+        """Read a bundle to its end and compare; raises `DamageError`."""
+        with self.opened(file) as (raw, codec):
+            return bundle.verify(raw, codec)
+
+    @contextlib.contextmanager
+    def opened(self, file: str) -> Iterator[tuple[IO[bytes], Codec]]:
+        """The content of a bundle."""
+        codec = _codec(file)
+        with self.blobs.get(file) as raw:
+            yield raw, codec
+
+    def find(self, file: str) -> Blob | None:
+        """None when there is no such bundle."""
+        _codec(file)
+        return self.blobs.find(file)
+
+    def sizes(self) -> dict[str, int]:
+        """What deleting each bundle would give back, by name."""
+        return {blob.name: blob.allocated for blob in _bundles(self.blobs)}
+
+    def put(
+        self,
+        removal: Removal,
+        codec: Codec,
+        write: Callable[[IO[bytes]], Beside],
+        check: Callable[[IO[bytes]], None],
+        *,
+        holds: Holds = Holds.SESSION,
+    ) -> ArchivedSession:
+        """Make the bundle of a session: write it, read it back and compare.
+
+        `check` raises when the session could not come back from it. The bundle is durable on
+        return. Its line is for the caller to add.
+        """
+        session_id = check_foreign_id(removal.item.id)
+        written: list[Beside] = []
+        measured: list[tuple[int, str]] = []
+
+        file = self._free_name(session_id, codec, holds)
+        self.blobs.put_new(
+            file,
+            lambda raw: written.append(write(raw)),
+            (
+                lambda raw: _compare(raw, codec, written[0]),
+                check,
+                lambda raw: measured.append(bundle.measured(raw)),
+            ),
+        )
+        return _entry(file, written[0], *measured[0])
+
+    def drop(self, files: Iterable[str], operation: str, *, forget: bool = True) -> int:
+        """Delete bundles, the reference before the data. Returns the bytes freed. With `forget`
+        the catalogue keeps nothing about them."""
+        gone = tuple(files)
+        with storage_errors(f"remove from the archive {self.place}"):
+            self.catalogue.drop(gone, operation)
+            there = [blob for file in gone if (blob := self.find(file)) is not None]
+            self.blobs.delete(blob.name for blob in there)
+            if gone and forget:
+                self.catalogue.forget_gone()
+        return sum(blob.allocated for blob in there)
+
+    # --- Its trash --------------------------------------------------------------------------------
+
+    def copy_to_trash(self, removal: Removal) -> None:
+        """Copy a bundle into the trash of an operation; fine if a killed run did so already."""
+        try:
+            self.blobs.copy(removal.item.id, _in_trash(removal))
+        except FileExistsError:
+            with self.blobs.get(_in_trash(removal)) as raw:
+                if bundle.digest_of(raw) != removal.item.version:
+                    raise StorageError("its place in the trash is taken") from None
+
+    def in_trash(self, removal: Removal) -> int | None:
+        """The bytes of a bundle in the trash; None when it is not there."""
+        blob = self.blobs.find(_in_trash(removal))
+        return None if blob is None else blob.allocated
+
+    def place_in_trash(self, removal: Removal) -> str:
+        """Where people find the copy."""
+        return self._shown(_in_trash(removal))
+
+    def empty(self, removal: Removal) -> None:
+        """Discard the copy for good."""
+        self.blobs.delete([_in_trash(removal)])
+
+    def from_trash(self, removal: Removal) -> str:
+        """Give a bundle its name back, or a similar one when that is taken, and then its line."""
+        copy = _in_trash(removal)
+        codec = _codec(removal.item.id)
+        with self.blobs.get(copy) as raw:
+            beside = bundle.verify(raw, codec)
+        file = self._free_name(beside.session.id, codec, beside.holds)
+        self.blobs.copy(copy, file)
+        self.catalogue.add([self.entry_of(file)])
+        self.blobs.delete([copy])  # only now: until then the copy is all that can be relied on
+        return file
+
+    def clear_unfinished(self) -> None:
+        """Remove what killed runs left of bundles that never got their names."""
+        self.blobs.clear_unfinished()
+
+    def _free_name(self, session_id: str, codec: Codec, holds: Holds) -> str:
+        """The home's lock keeps others from taking it before the bundle is written."""
+        for number in count(1):
+            middle = ".files" if holds is Holds.FILES else ""
+            middle += "" if number == 1 else f".{number}"
+            file = f"{file_stem(session_id)}{middle}{codec.suffix}"
+            if self.blobs.find(file) is None:
+                return file
+        raise AssertionError  # count() has no end
+
+    def _shown(self, file: str) -> str:
+        return f"{self.place}/{file}"
+
+
+def _bundles(blobs: Blobs) -> Iterator[Blob]:
+    return (blob for blob in blobs.names() if codec_of(blob.name) is not None)
+
+
+def _in_trash(removal: Removal) -> str:
+    return f"{TRASH}/{removal.operation}/{removal.copy_name}"
+
+
+def _entry(file: str, beside: Beside, size: int, sha256: str) -> ArchivedSession:
+    return ArchivedSession(
+        session=beside.session,
+        archived_at=beside.archived_at,
+        operation=beside.operation,
+        file=file,
+        archive_bytes=size,
+        sha256=sha256,
+        holds=beside.holds,
+    )
+
+
+def _compare(raw: IO[bytes], codec: Codec, written: Beside) -> None:
+    """Refuse a bundle that cannot be read back, or whose session changed meanwhile."""
+    try:
+        found = bundle.verify(raw, codec)
+    except DamageError as error:
+        raise DamageError(f"read back, {error.message}; it stays in the store") from None
+    if found != written:
+        raise DamageError("read back, it is not what was written; it stays in the store")
+
+
+def _codec(file: str) -> Codec:
+    codec = None if "/" in file or "\0" in file else codec_of(file)
+    if codec is None:
+        raise DamageError(f"{file!r} is not the name of a bundle")
+    return codec

@@ -1,0 +1,1 @@
+"""Stores of blobs, each an implementation of the port `Blobs`."""

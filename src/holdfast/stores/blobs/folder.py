@@ -1,0 +1,181 @@
+"""Blobs as the files of a local folder.
+
+A file gets its name when it is whole and durable, by a hard link, which never replaces another
+file. Names that start with a dot are not blobs, except inside a folder that was asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import IO
+
+from holdfast.errors import DamageError, StorageError
+from holdfast.model.blob import Blob
+from holdfast.stores.blobs.ownership import Ownership
+from holdfast.stores.files import (
+    PRIVATE_FILE,
+    allocated_bytes,
+    make_private_dir,
+    open_regular,
+    storage_errors,
+    sync_dir,
+)
+
+_NEW = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+#: What `link` says on file systems that have no hard links.
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
+#: Files of ours that have no name yet; the second form is that of earlier versions.
+_UNFINISHED = re.compile(r"\.(put-[0-9a-f]{16}|(\d+|adopted-[0-9a-f]+)-\d+)\.tmp", re.ASCII)
+_DIGITS = 16
+#: A temporary file that is smaller stays in memory.
+_IN_MEMORY = 4 * 1024 * 1024
+
+
+class FolderBlobs:
+    """The files of one folder, which is created when it is needed. One that the configuration
+    names has an `owner`: it belongs to the home that used it first."""
+
+    def __init__(self, path: Path, owner: Ownership | None = None) -> None:
+        self.path = path
+        self._owner = owner
+
+    @property
+    def place(self) -> str:
+        return str(self.path)
+
+    def check(self) -> bool:
+        if self._owner is None and self.path.is_symlink():
+            raise StorageError(
+                f"{self.path} is a link; Holdfast does not follow it out of the home.",
+                hint="Set `folder` of [archive] in config.toml to where the archive should be.",
+            )
+        if self.path.exists() and not self.path.is_dir():
+            raise StorageError(f"{self.path} is not a folder; sessions cannot be archived there.")
+        return self.path.is_dir() if self._owner is None else self._owner.check()
+
+    def check_usable(self) -> bool:
+        exists = self.check()
+        return exists if self._owner is None else self._owner.check_usable()
+
+    def make(self) -> None:
+        exists = self.check()
+        if self._owner is not None:
+            self._owner.make()
+        elif not exists:
+            with storage_errors(f"create the archive folder {self.path}"):
+                make_private_dir(self.path)
+
+    def put_new(
+        self,
+        name: str,
+        write: Callable[[IO[bytes]], object],
+        checks: Sequence[Callable[[IO[bytes]], object]] = (),
+    ) -> None:
+        target = self._path(name)
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+        temporary = self.path / f".put-{digest}.tmp"
+        try:
+            with os.fdopen(os.open(temporary, _NEW, PRIVATE_FILE), "w+b") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+                for check in checks:
+                    file.seek(0)
+                    check(file)
+            make_private_dir(target.parent)
+            _give_name(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_dir(target.parent)
+
+    def copy(self, name: str, new_name: str) -> None:
+        source, target = self._path(name), self._path(new_name)
+        make_private_dir(target.parent)
+        try:
+            # Blobs never change, so a second name is a copy.
+            os.link(source, target, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            with self.get(name) as content:
+                self.put_new(new_name, lambda file: shutil.copyfileobj(content, file))
+        else:
+            sync_dir(target.parent)
+
+    @contextlib.contextmanager
+    def get(self, name: str) -> Iterator[IO[bytes]]:
+        fd = open_regular(self._path(name), os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(fd, "rb") as file:
+            yield file
+
+    def find(self, name: str) -> Blob | None:
+        try:
+            return _blob(name, self._path(name).lstat())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def names(self, folder: str = "") -> Iterator[Blob]:
+        start = f"{folder}/" if folder else ""
+        try:
+            with os.scandir(self._path(folder) if folder else self.path) as entries:
+                for entry in entries:
+                    if not entry.name.startswith(".") and entry.is_file(follow_symlinks=False):
+                        with contextlib.suppress(FileNotFoundError):
+                            yield _blob(start + entry.name, entry.stat(follow_symlinks=False))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+
+    def delete(self, names: Iterable[str]) -> None:
+        parents = set()
+        for name in names:
+            path = self._path(name)
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+                parents.add(path.parent)
+        for parent in parents:
+            sync_dir(parent)
+            if parent != self.path:
+                with contextlib.suppress(OSError):  # something else is still in it
+                    parent.rmdir()
+
+    def clear_unfinished(self) -> None:
+        try:
+            with os.scandir(self.path) as entries:
+                left = [each.name for each in entries if _UNFINISHED.fullmatch(each.name)]
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for name in left:
+            (self.path / name).unlink(missing_ok=True)
+
+    def spool(self) -> IO[bytes]:
+        """A temporary file in the folder, where there must be room for what is put anyway."""
+        return SpooledTemporaryFile(max_size=_IN_MEMORY, dir=str(self.path))
+
+    def _path(self, name: str) -> Path:
+        """A name from a damaged catalogue must not lead anywhere else."""
+        if "\0" in name or not all(part not in ("", ".", "..") for part in name.split("/")):
+            raise DamageError(f"{name!r} is not the name of a blob")
+        return self.path / name
+
+
+def _blob(name: str, status: os.stat_result) -> Blob:
+    return Blob(name=name, size=status.st_size, allocated=allocated_bytes(status))
+
+
+def _give_name(temporary: Path, target: Path) -> None:
+    try:
+        os.link(temporary, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        temporary.rename(target)

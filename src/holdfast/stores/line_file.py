@@ -1,0 +1,115 @@
+"""A local file of lines that is appended to, and written again when it holds too much.
+
+An append is durable on return. A kill can tear the last line only, and a torn line counts as never
+written. Reading creates nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from holdfast.stores.files import open_regular, sync_dir, write_all, write_new
+
+_LONGEST_LINE = 64 * 1024 * 1024
+_BLOCK = 64 * 1024
+
+#: Changes whenever the file does.
+Stamp = tuple[int, int, int]
+
+
+class LineFile:
+    """One such file. Its folder must exist before the first append."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # A fixed name: the next process that writes removes what a killed one left.
+        self._temporary = path.with_name(f".{path.name}.tmp")
+
+    def stamp(self) -> Stamp | None:
+        """None when there is no file."""
+        try:
+            return _stamp(self.path.stat(follow_symlinks=False))
+        except FileNotFoundError:
+            return None
+
+    def lines(self) -> Iterator[bytes]:
+        """Every whole line; of one that is too long, the start."""
+        with self._opened(os.O_RDONLY) as file:
+            yield from _lines(file)
+
+    def append(self, lines: Iterable[bytes]) -> Stamp:
+        """Add all of them or none. Returns the stamp of the file that holds them."""
+        created = not self.path.exists()
+        with self._opened(os.O_RDWR | os.O_CREAT) as file:
+            fd = file.fileno()
+            end = _end_of_lines(fd)
+            os.ftruncate(fd, end)  # a line that a killed process tore
+            os.lseek(fd, end, os.SEEK_SET)
+            try:
+                write_all(fd, b"".join(lines))
+                os.fsync(fd)
+            except OSError:
+                os.ftruncate(fd, end)  # half a line would spoil the next one
+                raise
+            stamp = _stamp(os.fstat(fd))
+        if created:
+            sync_dir(self.path.parent)
+        return stamp
+
+    def cut(self, gone: Callable[[bytes], bool]) -> None:
+        """Drop lines in place, which works on a full disk. The file is cut where the first of them
+        starts, then the lines that stay are written again: a kill in between loses those."""
+        with self._opened(os.O_RDWR) as file:
+            start, rest = 0, list(_lines(file))
+            while rest and not gone(rest[0]):
+                start += len(rest.pop(0))
+            file.truncate(start)
+            file.seek(start)
+            file.write(b"".join(line for line in rest if not gone(line)))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def rewrite(self, lines: Iterable[bytes]) -> None:
+        """Replace the whole file. Readers see the old lines or the new ones."""
+        write_new(self._temporary, b"".join(lines))
+        self._temporary.replace(self.path)
+        sync_dir(self.path.parent)
+
+    def clear_unfinished(self) -> None:
+        """Remove what a killed `rewrite` left."""
+        self._temporary.unlink(missing_ok=True)
+
+    def _opened(self, flags: int) -> IO[bytes]:
+        fd = open_regular(self.path, flags | os.O_NOFOLLOW)
+        return os.fdopen(fd, "rb" if flags == os.O_RDONLY else "r+b")
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    while line := file.readline(_LONGEST_LINE):
+        if line.endswith(b"\n"):
+            yield line
+            continue
+        rest = line
+        while rest and not rest.endswith(b"\n"):
+            rest = file.readline(_LONGEST_LINE)
+        if rest:  # else torn by a kill: never written
+            yield line[:_BLOCK]
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _end_of_lines(fd: int) -> int:
+    """Where the last whole line ends."""
+    end = os.fstat(fd).st_size
+    while end:
+        start = max(0, end - _BLOCK)
+        found = os.pread(fd, end - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
