@@ -81,8 +81,10 @@ def in_methods(hint: str) -> str:
     """A hint with methods in place of commands and flags."""
     for flag, words in _FLAGS:
         hint = re.sub(flag, words, hint)
-    # An id has a digit in it; ID… stands for any. A full stop ends the sentence, not the id.
-    command = rf"`?holdfast ({_names()})(?: ([\w.-]*\d(?:[\w.-]*\w)?|ID…))?`?(?![\w-])"
+    # What follows is an id if it has a digit in it, or ends the hint; ID… stands for any. A full
+    # stop ends the sentence, not the id.
+    named = r"[\w.:/-]*\d(?:[\w.:/-]*\w)?|ID…|[\w.:/-]*\w(?=`|$)"
+    command = rf"`?holdfast ({_names()})(?: ({named}))?`?(?![\w-])"
     return re.sub(command, _method, hint)
 
 

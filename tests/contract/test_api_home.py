@@ -27,7 +27,7 @@ from holdfast.errors import (
     UnknownSessionError,
     UsageError,
 )
-from holdfast.model.item import SESSION
+from holdfast.model.item import REQUEST_DUMP, SESSION
 from tests.compat import hermes_sessions as hermes
 from tests.stored import a_line, bring_in, see
 
@@ -324,8 +324,8 @@ def test_unknown_sources_get_their_neighbour(own: Sample) -> None:
 
 def test_only_one_kind(own: Sample) -> None:
     with own.open() as home:
-        plan = home.plan_prune(older_than="1d", kinds=[SESSION])
-    assert {item.kind for item in plan.removals} == {SESSION}
+        assert home.plan_prune(older_than="1d", kinds=[SESSION]).removals
+        assert home.plan_prune(older_than="1d", kinds=[REQUEST_DUMP]).removals == ()
 
 
 # --- Export and import ----------------------------------------------------------------------------

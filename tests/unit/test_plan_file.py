@@ -108,7 +108,7 @@ def test_the_layout_of_the_file_does_not_matter(path: Path, document: dict[str, 
 def test_not_a_saved_plan(path: Path, content: str) -> None:
     refused = refusal(path, content)
     assert refused.message == f"{path} is not a saved plan."
-    assert refused.hint == "Make one with --plan-out FILE."
+    assert refused.hint == "Make one with `plan.save(path)`."
 
 
 def test_binary(path: Path) -> None:
@@ -286,7 +286,7 @@ def test_what_is_no_file_cannot_be_loaded(tmp_path: Path, name: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(PlanFileError, match="is not a file") as refused:
         load(tmp_path / name)
-    assert refused.value.hint == "Make one with --plan-out FILE."
+    assert refused.value.hint == "Make one with `plan.save(path)`."
 
 
 def test_a_name_too_long_cannot_be_loaded(tmp_path: Path) -> None:

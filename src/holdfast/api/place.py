@@ -47,13 +47,13 @@ def find_home(path: StrPath, environ: Mapping[str, str] | None = None) -> Path:
     usual place below the home directory. A folder of that name in the current directory is
     "./hermes", or a `Path`. Raises `UsageError` for what is not a path.
     """
+    if not isinstance(path, str) or not path.replace("-", "_").isidentifier():
+        return named_place(path)
     kind = next((each for each in kinds() if each.name == path), None)
-    if kind is None or not isinstance(path, str):
+    if kind is None:
         return named_place(path)
     variables = os.environ if environ is None else environ  # noqa: TID251 - the edge of the library
-    return named_place(
-        (kind.variable and variables.get(kind.variable)) or f"~/{kind.default_folder}"
-    )
+    return named_place(variables.get(kind.environment) or f"~/{kind.default_folder}")
 
 
 class Place:

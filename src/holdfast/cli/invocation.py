@@ -108,12 +108,12 @@ class Invocation:
         """Homes of other agents that the environment names, by kind."""
         from holdfast.homes.registry import kinds
 
-        named = {kind.name: os.environ.get(kind.variable) for kind in kinds() if kind.variable}
-        return {
-            kind: Path(place).expanduser()
-            for kind, place in named.items()
-            if place and kind != DEFAULT_KIND
+        named = {
+            kind.name: os.environ.get(kind.environment)
+            for kind in kinds()
+            if kind.environment and kind.name != DEFAULT_KIND
         }
+        return {name: Path(place).expanduser() for name, place in named.items() if place}
 
     def place(self, root: Path) -> Place:
         """A folder as the place of a home. Nothing is read yet, and nothing made."""

@@ -142,7 +142,10 @@ class ArchiveMover:
         why, original = "", True  # rows that are there while the bundle is damaged were not reached
         try:
             beside = self._archive.verify(entry.file)
-            original = here and rows.is_original(beside)
+            # A killed undo may have put the rows back: then their messages have new numbers.
+            original = here and (
+                rows.is_original(beside) or self._returner.is_back(beside, entry.file)
+            )
         except DamageError as error:
             why = f"its bundle is damaged, {error.message}: {entry.file}"
         return Presence(

@@ -50,6 +50,14 @@ class Returner:
         except UNREADABLE as error:
             return Result.DAMAGED, f"its bundle is damaged, {in_words(error)}: {file}"
 
+    def is_back(self, beside: Beside, file: str) -> bool:
+        """Whether the store has the very session that this bundle holds."""
+        rows = self._rows()
+        there = None if rows is None else rows.read([beside.session.id]).get(beside.session.id)
+        if rows is None or there is None:
+            return False
+        return self._is_same(rows, there, beside.session, file)
+
     def _bring_back(self, file: str) -> Ended:
         beside = self._archive.verify(file)
         # Before the rows: a session comes back whole, or stays in the archive whole.

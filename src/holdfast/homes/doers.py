@@ -89,9 +89,7 @@ class HomeDoers:
             (SESSION, Action.END): EndAbandoned(parts.engine, parts.clock),
             (SPACE, Action.RECLAIM): Reclaim(spaces),
             (PROJECT, Action.ROLL_BACK): RollBack(parts.checkpoint_store, parts.clock),
-            (TRASH, Action.REMOVE): EmptyTrash(
-                lambda: parts.log.read().trash, lambda kind: keepers[kind]
-            ),
+            (TRASH, Action.REMOVE): EmptyTrash(lambda: parts.log.read().trash, keepers),
             **self.archive.doers,
         }
 

@@ -266,9 +266,7 @@ class FormatHome:
             **{(kind, Action.REMOVE): keeper for kind, keeper in keepers.items()},
             (SPACE, Action.RECLAIM): Reclaim({CHECKPOINT_SPACE: self._bounds.space}),
             (PROJECT, Action.ROLL_BACK): RollBack(self.checkpoint_store, self._clock),
-            (TRASH, Action.REMOVE): EmptyTrash(
-                lambda: self.log.read().trash, lambda kind: keepers[kind]
-            ),
+            (TRASH, Action.REMOVE): EmptyTrash(lambda: self.log.read().trash, keepers),
             **self._archive.doers,
         }
 

@@ -29,17 +29,17 @@ from holdfast.stores.files import make_private_dir, storage_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """How to recognise and open the homes of one agent. `state` is where Holdfast keeps what is
-    its own in such a home, `inside` are other homes that lie in one. `variable` is the environment
-    variable that names another folder than the default one."""
+    its own in such a home, `inside` are other homes that lie in one. `environment` is the variable
+    that names another folder than the default one."""
 
     name: str
     agent: str
     default_folder: str
-    variable: str
     recognise: Callable[[Path], bool]
     open: Callable[[Path, Clock, HomeOptions], Home]
     state: Callable[[Path], Path]
     inside: Callable[[Path], Sequence[Path]] = lambda _: ()
+    environment: str = ""
 
 
 def _open_hermes(root: Path, clock: Clock, options: HomeOptions) -> Home:
@@ -55,20 +55,20 @@ _BUILT_IN: tuple[Kind, ...] = (
         name=holdfast.KIND,
         agent="Holdfast",
         default_folder=holdfast.DEFAULT_FOLDER,
-        variable="HOLDFAST_HOME",
         recognise=holdfast.recognise,
         open=lambda root, clock, options: HoldfastHome(root, clock=clock, options=options),
         state=lambda root: root,
+        environment="HOLDFAST_HOME",
     ),
     Kind(
         name=hermes.KIND,
         agent=hermes.AGENT,
         default_folder=hermes.DEFAULT_FOLDER,
-        variable=hermes.VARIABLE,
         recognise=hermes.recognise,
         open=_open_hermes,
         state=hermes.state_folder,
         inside=hermes.profiles,
+        environment="HERMES_HOME",
     ),
 )
 _OWN, _HERMES = _BUILT_IN
@@ -126,7 +126,7 @@ def kind_from(form: Format) -> Kind:
         name=facts.name,
         agent=facts.agent,
         default_folder=facts.folder,
-        variable=facts.environment,
+        environment=facts.environment,
         recognise=form.recognise,
         open=opened,
         state=lambda root: root / ".holdfast",

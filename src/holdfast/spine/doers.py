@@ -16,6 +16,7 @@ from holdfast.spine.outcomes import ALREADY_GONE, NOT_REACHED
 NOTHING_TO_RETURN = "there is nothing to bring back"
 EMPTIED = "emptied from the trash for good"
 NOT_IN_TRASH = "no longer in the trash"
+UNKNOWN_KIND = "this version does not know what it is; it stays in the trash"
 
 
 class Reclaim:
@@ -48,13 +49,13 @@ class Reclaim:
 
 
 class EmptyTrash:
-    """Discards undo copies for good. `keeper` is that of the kind which a copy was before."""
+    """Discards undo copies for good. `keepers` are by the kind that a copy was before."""
 
     def __init__(
-        self, entries: Callable[[], Sequence[TrashEntry]], keeper: Callable[[str], Keeper]
+        self, entries: Callable[[], Sequence[TrashEntry]], keepers: Mapping[str, Keeper]
     ) -> None:
         self._entries = entries
-        self._keeper = keeper
+        self._keepers = keepers
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         """The trash needs nothing."""
@@ -79,7 +80,11 @@ class EmptyTrash:
 
     def _discard(self, copies: Sequence[Removal]) -> Iterator[Outcome]:
         for kind, group in itertools.groupby(copies, key=lambda copy: copy.item.kind):
-            yield from self._keeper(kind).discard(tuple(group))
+            keeper = self._keepers.get(kind)
+            if keeper is None:  # the log may be of a version that knows more kinds
+                yield from (each.end(Result.FAILED, UNKNOWN_KIND) for each in group)
+            else:
+                yield from keeper.discard(tuple(group))
 
 
 def _known(removal: Removal, known: Mapping[str, Removal]) -> Removal | None:

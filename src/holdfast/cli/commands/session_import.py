@@ -43,10 +43,7 @@ def command(invocation: Invocation, file: Path, *, replace: bool) -> int:
         with progress(stoppable=True) as shown:
             done = home.import_(stream, replace=replace, progress=shown)
     report = done.report
-    kept = {
-        "replaced_kept_in": done.kept_in,
-        "operation": done.operation,
-    }
+    kept = {"replaced_kept_in": done.kept_in, "operation": done.operation}
     if invocation.json:
         from holdfast.cli.output import print_json
 

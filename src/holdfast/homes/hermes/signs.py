@@ -9,7 +9,6 @@ from holdfast.homes.hermes.state_db import schema
 KIND = "hermes"
 AGENT = "Hermes"
 DEFAULT_FOLDER = ".hermes"
-VARIABLE = "HERMES_HOME"
 DATABASE = "state.db"
 #: All that is ours in such a home lies in this one folder, which Hermes ignores.
 STATE_FOLDER = ".holdfast"

@@ -1,0 +1,100 @@
+"""Hints: written once in the words of the command, read in methods by users of the library."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.api.archive import ArchivedSessions, Log, Trash
+from holdfast.api.checkpoints import Checkpoints
+from holdfast.api.home import Home
+from holdfast.api.sessions import AgentSessions
+from holdfast.errors import _METHODS, COMMAND_FLAG, HoldfastError, in_methods
+
+SOURCE = Path(holdfast.__file__).parent
+_COMMAND = re.compile(r"holdfast (?:sessions|checkpoints|trash|config|undo|log|doctor|maintain)\b")
+_PARTS = {
+    "sessions": AgentSessions,
+    "checkpoints": Checkpoints,
+    "archive": ArchivedSessions,
+    "trash": Trash,
+    "log": Log,
+}
+
+
+@pytest.mark.parametrize(
+    ("hint", "said"),
+    [
+        ("`holdfast log` lists them.", "`home.log.read()` lists them."),
+        ("Operation 7: holdfast undo 7. Or not.", "Operation 7: `home.undo('7')`. Or not."),
+        (
+            "Bring it back: holdfast sessions restore mine",
+            "Bring it back: `home.restore_sessions('mine')`",
+        ),
+        ("Again: holdfast sessions archive ID…", "Again: `home.archive_sessions(ids)`"),
+        ("`holdfast doctor --repair` mends it.", "`home.repair()` mends it."),
+        ("Pick another folder with --home.", "Pick another folder."),
+        ("Write 500MB.", "Write 500MB."),
+    ],
+)
+def test_a_hint_in_methods(hint: str, said: str) -> None:
+    error = HoldfastError("x", hint=hint)
+    assert error.hint == said
+    voice = COMMAND_FLAG.set("")
+    try:
+        assert error.hint == hint
+    finally:
+        COMMAND_FLAG.reset(voice)
+
+
+def test_a_command_line_in_a_hint_works_on_the_same_home() -> None:
+    error = HoldfastError("x", hint="Bring it back: holdfast undo 7. `holdfast log` lists others.")
+    voice = COMMAND_FLAG.set("--home /srv/a ")
+    try:
+        assert error.hint == (
+            "Bring it back: holdfast --home /srv/a undo 7. `holdfast log` lists others."
+        )
+    finally:
+        COMMAND_FLAG.reset(voice)
+
+
+def _hints() -> list[tuple[str, str]]:
+    """Every text below the command that is handed over as a hint."""
+    found = []
+    for path in SOURCE.rglob("*.py"):
+        if "cli" in path.relative_to(SOURCE).parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg == "hint":
+                texts = [
+                    each.value
+                    for each in ast.walk(node.value)
+                    if isinstance(each, ast.Constant) and isinstance(each.value, str)
+                ]
+                found += [(f"{path.name}:{node.value.lineno}", text) for text in texts]
+    return found
+
+
+def test_no_hint_names_a_command_to_a_user_of_the_library() -> None:
+    hints = _hints()
+    assert len(hints) > 40
+    for place, hint in hints:
+        said = in_methods(hint)
+        assert not _COMMAND.search(said), (place, said)
+        assert " --" not in said or "`git --git-dir" in said, (place, said)
+
+
+def test_the_methods_of_hints_exist() -> None:
+    for method in _METHODS.values():
+        name = re.sub(r"\(.*", "", method)
+        if name == "holdfast.open":
+            continue
+        _, *parts = name.split(".")
+        if len(parts) == 1:
+            assert hasattr(Home, parts[0]), method
+        else:
+            assert hasattr(_PARTS[parts[0]], parts[1]), method
