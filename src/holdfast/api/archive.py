@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from holdfast.api.arguments import (
     Duration,
@@ -25,6 +24,7 @@ from holdfast.model.inventory import Problem
 from holdfast.model.operation import LogView, Operation, TrashEntry
 from holdfast.model.search import Search
 from holdfast.model.session import Message, SessionFilter, SessionOrder
+from holdfast.model.value import dataclass, replace
 from holdfast.policy.rules import DAY, Policy
 from holdfast.ports import Progress
 from holdfast.services.plans import plan_prune_archive

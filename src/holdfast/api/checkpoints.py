@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
@@ -27,6 +26,7 @@ from holdfast.model.checkpoint import (
 )
 from holdfast.model.given import text
 from holdfast.model.places import StrPath
+from holdfast.model.value import dataclass, replace
 from holdfast.model.verification import Verification
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointStore, Progress

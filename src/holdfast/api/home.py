@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as changed_copy
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -53,6 +51,8 @@ from holdfast.model.operation import Operation, Removal
 from holdfast.model.places import StrPath, named_place
 from holdfast.model.repair import Repair
 from holdfast.model.session import Session, SessionFilter
+from holdfast.model.value import dataclass
+from holdfast.model.value import replace as changed_copy
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.costs import costs
 from holdfast.policy.lifecycle import SessionOptions

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from holdfast.homes.registry import (
 )
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.places import StrPath, named_place
+from holdfast.model.value import replace
 from holdfast.ports import Clock, Home
 from holdfast.stores.files import storage_errors
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -19,6 +18,7 @@ from holdfast.model.plan import Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report
 from holdfast.model.session import SessionFilter
 from holdfast.model.units import format_bytes, format_count
+from holdfast.model.value import dataclass, field
 from holdfast.ports import Home, Progress
 from holdfast.spine import undo as undoing
 from holdfast.spine.apply import apply

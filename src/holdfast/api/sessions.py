@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,6 +19,7 @@ from holdfast.model.alert import Alert
 from holdfast.model.given import instance
 from holdfast.model.places import StrPath, named_place
 from holdfast.model.session import Json, Session
+from holdfast.model.value import dataclass
 from holdfast.policy.budgets import Budgets, GuardOptions
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.config.key import Key, key
 from holdfast.config.kinds import Number, Percents, Steps
+from holdfast.model.value import dataclass
 from holdfast.policy.budgets import (
     MINUTE,
     MOST_COST,

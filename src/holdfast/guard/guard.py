@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.guard import refusals
@@ -19,6 +18,7 @@ from holdfast.model.guard import Advice, Reservation, Standing
 from holdfast.model.guarded import Estimate
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
+from holdfast.model.value import dataclass, replace
 from holdfast.policy import spending
 from holdfast.policy.advice import Run, breaker_advice, errors_after, fingerprint, fixation_advice
 from holdfast.policy.budgets import MINUTE, Budgets, GuardOptions, checked_cost, checked_tokens

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import IO
 
 from holdfast.errors import StorageError, UsageError
 from holdfast.model.archived import ArchivedSession, Holds
 from holdfast.model.operation import Removal
 from holdfast.model.session import Message, Session
+from holdfast.model.value import dataclass
 from holdfast.ports import Clock
 from holdfast.services.exchange.json_lines import LONGEST, ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import read_session

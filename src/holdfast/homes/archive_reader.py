@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import DamageError, UnknownSessionError, UsageError
@@ -18,6 +17,7 @@ from holdfast.model.inventory import Problem
 from holdfast.model.item import Item
 from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter, SessionOrder
+from holdfast.model.value import replace
 from holdfast.policy.prices import Prices
 from holdfast.policy.session_match import matches
 from holdfast.services.exchange.json_lines import raw_lines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from holdfast.errors import DamageError, HoldfastError, UsageError
@@ -12,6 +11,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.report import Result
 from holdfast.model.session import AWAITED_PARENT, Message, Session, SessionFilter
 from holdfast.model.stored import Found
+from holdfast.model.value import replace
 from holdfast.ports import Clock, SessionEngine
 from holdfast.services.exchange.json_lines import ByteLines
 from holdfast.services.exchange.session_import import import_sessions

@@ -7,13 +7,13 @@ match is its place and its weight, and only what is shown is read a second time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from holdfast.errors import DamageError
 from holdfast.model.archived import ArchivedSession, ArchiveHits
 from holdfast.model.inventory import Problem
 from holdfast.model.search import Search
 from holdfast.model.session import Hit, Message
+from holdfast.model.value import dataclass
 from holdfast.stores.sqlite.search_text import snippet
 from holdfast.stores.sqlite.text_search import TextSearch, searched_text, text_search
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from typing import IO
 
 from holdfast.errors import UsageError
 from holdfast.model.session import Message
+from holdfast.model.value import replace
 from holdfast.services.exchange.line_reader import read_message
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.codec import Codec

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.homes import artifact_names
@@ -14,6 +13,7 @@ from holdfast.homes.folder_bytes import bytes_below
 from holdfast.model.inventory import Problem
 from holdfast.model.item import REQUEST_DUMP, UNKNOWN_SOURCE, Item
 from holdfast.model.units import format_duration
+from holdfast.model.value import dataclass, field, replace
 from holdfast.ports import Progress
 from holdfast.stores.files import allocated_bytes, open_dir, storage_errors, version_of
 from holdfast.stores.liveness import open_elsewhere

@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast import config
@@ -28,6 +27,7 @@ from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.options import HomeOptions
 from holdfast.homes.registry import config_file, open_home, state_folder
 from holdfast.model.operation import BY_ITSELF
+from holdfast.model.value import dataclass, replace
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import Clock
 from holdfast.services.bounds import bound_own_checkpoints

@@ -8,13 +8,13 @@ as the other, so it stays, and is named.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from holdfast.errors import BusyError, HoldfastError, UnknownCheckpointError
 from holdfast.model.checkpoint import RestoreState
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
+from holdfast.model.value import replace
 from holdfast.ports import CheckpointStore, Clock
 from holdfast.services.rollback import left_alone, perform
 from holdfast.spine.keeper import in_a_word

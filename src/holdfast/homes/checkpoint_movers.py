@@ -10,13 +10,13 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import GitFailedError, UsageError
 from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
+from holdfast.model.value import dataclass
 from holdfast.spine.keeper import OneStepMover, one_by_one
 from holdfast.spine.outcomes import (
     ALREADY_GONE,

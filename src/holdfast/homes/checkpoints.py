@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.model.checkpoint import Capturing
+from holdfast.model.value import dataclass
 from holdfast.ports import Bounding
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ A home loads this module on first use: looking at a home takes half of what this
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import UsageError
@@ -30,6 +29,7 @@ from holdfast.model.item import (
     TRASH,
 )
 from holdfast.model.plan import Action
+from holdfast.model.value import dataclass
 from holdfast.ports import CheckpointStore, Clock, Doer, OperationLog, SessionEngines, Space
 from holdfast.spine.doers import EmptyTrash, Reclaim
 from holdfast.spine.keeper import Keeper

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -51,6 +50,7 @@ from holdfast.model.part import (
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Relation, SessionFilter
 from holdfast.model.units import format_duration
+from holdfast.model.value import dataclass, replace
 from holdfast.parts import movers
 from holdfast.parts.trees import newest_change
 from holdfast.parts.units import UnitMover, by_container

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.item import ARCHIVED_FILES, Item
 from holdfast.model.plan import Action
 from holdfast.model.session import SessionFilter
+from holdfast.model.value import replace
 from holdfast.ports import Archive, CheckpointStore, CheckpointUpkeep, Clock, Doer, Progress
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.processes import is_dead

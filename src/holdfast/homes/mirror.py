@@ -14,7 +14,6 @@ import contextlib
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError
 from holdfast.model.inventory import Problem
 from holdfast.model.part import FilePart, Unit
 from holdfast.model.session import Relation, Session
+from holdfast.model.value import dataclass, replace
 from holdfast.parts.trees import tree_stamp
 from holdfast.ports import Format
 from holdfast.stores import files

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.config import Settings
 from holdfast.config.storage import ZSTD
+from holdfast.model.value import dataclass, field, replace
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.stores.archive import USUAL_FOLDER
 

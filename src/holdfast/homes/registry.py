@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from holdfast.homes.hermes import signs as hermes
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.model.places import StrPath, named_place
+from holdfast.model.value import dataclass, replace
 from holdfast.ports import Clock, Format, Home
 from holdfast.stores.files import make_private_dir, storage_errors
 

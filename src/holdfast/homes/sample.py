@@ -11,7 +11,6 @@ import json
 import os
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from holdfast.homes.artifact_scan import FOLDER
 from holdfast.homes.holdfast import DATABASE
 from holdfast.homes.sample_sessions import Sampled, memorable, sampled
+from holdfast.model.value import replace
 from holdfast.stores import processes
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.sqlite.session_import import SqliteImport

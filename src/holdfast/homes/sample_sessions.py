@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from holdfast.model.session import EndReason, Message, Relation, Session, Tokens
+from holdfast.model.value import dataclass
 from holdfast.policy.rules import DAY, TRIVIAL_MAX
 
 _CRON_SHARE = 0.79  # of those without a parent: 0.735 of all

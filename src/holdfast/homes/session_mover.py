@@ -13,7 +13,6 @@ import itertools
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +23,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.session import Session
 from holdfast.model.stored import MOST_MESSAGES, Copied, Found, Returned
+from holdfast.model.value import dataclass
 from holdfast.ports import SessionCopies, SessionEngine, SessionEngines
 from holdfast.spine.keeper import in_a_word
 from holdfast.spine.outcomes import (

@@ -15,7 +15,6 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,6 +34,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.read import Reader
 from holdfast.model.report import Outcome, Result
+from holdfast.model.value import dataclass, replace
 from holdfast.parts.trees import below, is_folder, remove_tree
 from holdfast.parts.units import RECORD, UnitMover
 from holdfast.ports import Clock, Doer

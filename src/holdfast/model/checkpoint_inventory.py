@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from holdfast.model.checkpoint import Project
 from holdfast.model.inventory import Problem
 from holdfast.model.item import Item
+from holdfast.model.value import dataclass, field
 from holdfast.model.weights import Weights
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from holdfast.model.value import dataclass
 
 SESSION = "session"
 TRANSCRIPT = "transcript"

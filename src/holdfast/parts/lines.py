@@ -8,20 +8,20 @@ somebody appends while the file is rewritten are carried over.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
 import stat
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import DamageError, StorageError
+from holdfast.model import value
 from holdfast.model.part import LinePart, Sight, Slot, Stamp, digest
+from holdfast.model.value import dataclass
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
 from holdfast.stores.files import (
     make_private_dir,
@@ -126,7 +126,7 @@ class LineMover:
             notes.path.unlink()
             sync_dir(notes.path.parent)
             return before
-        replace(notes.path, dataclasses.replace(notes, slots=left).to_bytes())
+        replace(notes.path, value.replace(notes, slots=left).to_bytes())
         return max(0, before - notes.path.stat().st_size)
 
 

@@ -7,10 +7,10 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from holdfast.errors import StorageError
 from holdfast.model.part import Rows, RowsPart, Slot, digest
+from holdfast.model.value import dataclass
 
 REFERRED_TO = "another session refers to its rows"
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -34,6 +33,7 @@ from holdfast.model.part import (
 )
 from holdfast.model.plan import PlanItem
 from holdfast.model.read import Reader
+from holdfast.model.value import dataclass, replace
 from holdfast.parts.trees import remove_tree
 from holdfast.ports import PartMover
 from holdfast.spine.outcomes import (

@@ -6,9 +6,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from holdfast.model.guard import Advice, Level
+from holdfast.model.value import dataclass
 from holdfast.policy.budgets import Thresholds
 
 _ERRORS = {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.model.session import Session
 from holdfast.model.units import format_duration
+from holdfast.model.value import dataclass, field
 from holdfast.policy.limits import SessionLimits
 
 DEFAULT_SOURCE = "default"

@@ -4,7 +4,6 @@ and what is near its limit. What was used comes in as values."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from holdfast.model.alert import Alert, AlertKind
 from holdfast.model.guard import DayShare, Standing, Work
@@ -12,6 +11,7 @@ from holdfast.model.guarded import Estimate
 from holdfast.model.nearness import Near, Nearness
 from holdfast.model.session import Session
 from holdfast.model.usage import UsageEntry
+from holdfast.model.value import dataclass
 from holdfast.policy.budgets import Budget, Budgets, GuardOptions
 from holdfast.policy.limits import SessionLimits
 from holdfast.policy.prices import Prices

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
 
 from holdfast.model.item import Item
 from holdfast.model.plan import Action
 from holdfast.model.units import format_duration
+from holdfast.model.value import dataclass, field
 from holdfast.policy.decision import PINNED, REASONS, Decision, kept_because
 from holdfast.policy.keep import kept_by_rules
 from holdfast.policy.rules import Rules

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from holdfast.model.guard import Sample, Work
+from holdfast.model.value import replace
 from holdfast.policy.budgets import MINUTE
 
 #: Samples closer than this add nothing, so there are never many more than sixty.

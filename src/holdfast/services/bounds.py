@@ -8,11 +8,11 @@ room than before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
+from holdfast.model.value import dataclass
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointUpkeep, Clock, Home, Progress
 from holdfast.services.plans import is_over, plan_prune_checkpoints

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.model.inventory import Inventory, Problem
+from holdfast.model.value import dataclass
 from holdfast.ports import Home
 
 

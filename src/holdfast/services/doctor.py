@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.item import ARCHIVED
 from holdfast.model.repair import Repair
 from holdfast.model.units import format_count
+from holdfast.model.value import dataclass
 from holdfast.ports import Clock, Home, Progress
 from holdfast.spine.settle import settle
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from holdfast.errors import BusyError
 from holdfast.model.alert import Alert, AlertKind
@@ -13,6 +12,7 @@ from holdfast.model.maintenance import StepResult
 from holdfast.model.plan import Shortfall
 from holdfast.model.session import Session
 from holdfast.model.units import format_bytes, format_count
+from holdfast.model.value import replace
 from holdfast.policy.cap_use import CapUse
 from holdfast.policy.caps import MAX_BYTES
 from holdfast.policy.limits import SessionLimits, alerts, near

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +21,7 @@ from holdfast.model.maintenance import MaintenanceResult, Marker, Skipped, Step,
 from holdfast.model.plan import Shortfall
 from holdfast.model.session import SessionFilter
 from holdfast.model.units import format_count
+from holdfast.model.value import dataclass, replace
 from holdfast.policy.cap_use import CapUse, cap_uses
 from holdfast.policy.rules import DAY, Policy
 from holdfast.policy.schedule import is_due, next_due

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.model.event import Event
 from holdfast.model.maintenance import Told
 from holdfast.model.plan import Shortfall
+from holdfast.model.value import replace
 from holdfast.ports import MaintenanceGate, Notifier
 from holdfast.services.events import shortfall_events
 

@@ -7,7 +7,6 @@ returns everything that its scan saw.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 from holdfast.errors import StorageError, UnknownSessionError, UsageError
 from holdfast.model.checkpoint_inventory import CheckpointInventory
@@ -15,6 +14,7 @@ from holdfast.model.inventory import Inventory
 from holdfast.model.item import ARCHIVED, ARCHIVED_KINDS, SESSION, Item
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
+from holdfast.model.value import replace
 from holdfast.policy.decision import Along
 from holdfast.policy.gc import plan_gc
 from holdfast.policy.named import plan_all, plan_endings, plan_named, plan_named_checkpoints

@@ -9,12 +9,12 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import TakeOutcome, Taking
 from holdfast.model.places import StrPath, expanded, real
+from holdfast.model.value import dataclass, field
 from holdfast.policy.project_root import project_root
 from holdfast.ports import CheckpointStore, Clock
 

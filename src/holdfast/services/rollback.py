@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Preview, RestoreState, Rollback
@@ -11,6 +10,7 @@ from holdfast.model.item import PROJECT, UNKNOWN_SOURCE
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
+from holdfast.model.value import replace
 from holdfast.ports import CheckpointStore, Clock, Doer, Home, Progress
 from holdfast.spine.carry_out import Silent, carry_out
 from holdfast.spine.settle import settle

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import TypedDict, Unpack
 
@@ -25,6 +24,7 @@ from holdfast.model.session import (
     SessionRef,
     id_of,
 )
+from holdfast.model.value import replace
 from holdfast.ports import SessionStore
 
 

@@ -10,7 +10,6 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +37,7 @@ from holdfast.model.session import (
     Unchanged,
     id_of,
 )
+from holdfast.model.value import dataclass, fields, replace
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript, is_idle
 from holdfast.policy.limits import alerts, is_over
 from holdfast.ports import Clock, Processes, SessionFiles, SessionStore

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.model.cost import CostTotals
@@ -17,6 +16,7 @@ from holdfast.model.item import Item
 from holdfast.model.session import Session, SessionFilter, SessionOrder
 from holdfast.model.session_file import SessionFile
 from holdfast.model.stats import Share, StoreStats
+from holdfast.model.value import dataclass
 from holdfast.policy.costs import costs
 from holdfast.policy.prices import Prices
 from holdfast.policy.rules import GcRules, Policy

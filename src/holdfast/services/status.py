@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import EmptyPolicyError
@@ -15,6 +14,7 @@ from holdfast.model.plan import Outlook
 from holdfast.model.session import Session, SessionFilter
 from holdfast.model.session_file import SessionFile
 from holdfast.model.stats import Share, StoreStats
+from holdfast.model.value import dataclass, field
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.limits import SessionLimits, near
 from holdfast.policy.planner import outlook

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from holdfast.model.session import Json, Message, Session
+from holdfast.model.value import replace
 from holdfast.services.exchange.session_line import message_fields
 
 

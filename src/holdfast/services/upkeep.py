@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 
 from holdfast.config import Settings
@@ -12,6 +11,7 @@ from holdfast.model.inventory import Inventory
 from holdfast.model.maintenance import Step
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
+from holdfast.model.value import dataclass, field, replace
 from holdfast.policy.cap_use import cap_uses, with_waiting
 from holdfast.policy.planner import plan, plan_upkeep
 from holdfast.policy.rules import CheckpointPolicy, Files, Policy

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import TakeOutcome, Taking
 from holdfast.model.printable import one_line
+from holdfast.model.value import dataclass, replace
 from holdfast.model.watched import ChangedPaths, Watched
 from holdfast.ports import CheckpointTaker, Clock
 

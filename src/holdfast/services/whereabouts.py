@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from holdfast.errors import HoldfastError, UnknownSessionError
 from holdfast.model.archived import Holds
 from holdfast.model.item import ARCHIVED, SESSION
+from holdfast.model.value import dataclass
 from holdfast.ports import Home, SessionStore
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from holdfast.errors import PlanFileError, UsageError
 from holdfast.model.given import instance
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Outcome, Report, Result
+from holdfast.model.value import dataclass, field
 from holdfast.ports import Clock, Doer, Home, Progress
 from holdfast.spine.carry_out import Silent, carry_out
 from holdfast.spine.settle import settle, settle_if_needed

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
+from holdfast.model.value import replace
 from holdfast.ports import Space
 from holdfast.spine.keeper import Keeper
 from holdfast.spine.outcomes import ALREADY_GONE, NOT_REACHED

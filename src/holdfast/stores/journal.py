@@ -18,7 +18,6 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.read import Reader
 from holdfast.model.report import Outcome, Result
+from holdfast.model.value import dataclass, field
 from holdfast.stores.files import (
     PRIVATE_FILE,
     open_regular,

@@ -6,12 +6,12 @@ import contextlib
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError
 from holdfast.model.inventory import Problem
 from holdfast.model.operation import LogView, OperationAction, Removal
+from holdfast.model.value import dataclass
 from holdfast.stores import journal
 from holdfast.stores.files import make_private_dir, open_regular, storage_errors, sync_dir
 from holdfast.stores.lock import exclusive

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from holdfast.model.checkpoint import Capturing
 from holdfast.model.item import CHECKPOINT, LEGACY
 from holdfast.model.operation import LogView
 from holdfast.model.plan import PlanItem
+from holdfast.model.value import replace
 from holdfast.ports import CheckpointStore, CheckpointUpkeep, Clock, Space
 from holdfast.spine.keeper import Keeper
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, Layout

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from holdfast.homes.hermes.repository.adoption import bring_in, size_limit
 from holdfast.homes.hermes.repository.chains import Chains
 from holdfast.homes.hermes.repository.layout import FOLDER, HermesLayout
 from holdfast.model.checkpoint import Checkpoint, Sight, origin_parts
+from holdfast.model.value import dataclass, field, replace
 from holdfast.ports import Progress
 from holdfast.stores.checkpoints import projects
 from holdfast.stores.checkpoints.older_layout import repositories

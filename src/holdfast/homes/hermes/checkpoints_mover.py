@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from holdfast.errors import DamageError, GitFailedError
@@ -21,6 +20,7 @@ from holdfast.homes.hermes.repository.rebuild import Wanted, moves_tip, rebuild,
 from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
+from holdfast.model.value import dataclass, field, replace
 from holdfast.ports import Mover
 from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, TRASH_TAKEN

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.homes.checkpoint_scan import CheckpointFolder, legacy_items, older_projects
@@ -29,6 +28,7 @@ from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.inventory import Problem
 from holdfast.model.item import CHECKPOINT_SPACE, SPACE, Item
 from holdfast.model.operation import LogView
+from holdfast.model.value import dataclass, replace
 from holdfast.model.verification import Verification
 from holdfast.ports import Clock
 from holdfast.stores.checkpoints import older_layout

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from holdfast.errors import BusyError, UnknownSessionError
 from holdfast.model.session import Message, Session, SessionFilter
+from holdfast.model.value import dataclass, field
 from holdfast.ports import Progress, SessionStore
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.services.exchange.session_line import session_line

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import count
 from typing import IO
 
@@ -22,6 +21,7 @@ from holdfast.model.ids import check_foreign_id, file_stem
 from holdfast.model.inventory import Problem
 from holdfast.model.operation import Removal
 from holdfast.model.units import format_count
+from holdfast.model.value import dataclass
 from holdfast.ports import Blobs
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside

@@ -18,11 +18,11 @@ import io
 import stat
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import IO, Protocol
 
 from holdfast.errors import UNREADABLE, DamageError, StorageError, in_words
 from holdfast.model.archived import Holds
+from holdfast.model.value import dataclass
 from holdfast.stores.archive.beside import Beside, PackedFile
 from holdfast.stores.archive.codec import CORRUPT, Codec
 

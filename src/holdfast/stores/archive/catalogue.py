@@ -13,13 +13,13 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import DamageError, HoldfastError
 from holdfast.model.archived import ArchivedSession
 from holdfast.model.inventory import Problem
 from holdfast.model.read import Reader
+from holdfast.model.value import dataclass, field
 from holdfast.stores.archive.codec import codec_of
 from holdfast.stores.line_file import LineFile, Stamp
 

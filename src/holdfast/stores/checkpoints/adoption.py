@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.errors import UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
 from holdfast.model.places import StrPath, expanded
+from holdfast.model.value import dataclass, field, replace
 from holdfast.stores.checkpoints.checkpoint_commit import Details, parse, ref_name, write_commit
 from holdfast.stores.checkpoints.content import (
     FILES,

@@ -12,11 +12,11 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint import Checkpoint, NotCaptured
+from holdfast.model.value import dataclass
 from holdfast.stores.checkpoints.repository import REFS, TRASH_REFS, Layout
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.git.object import Kind

@@ -11,11 +11,11 @@ import json
 import stat
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint import Entry
+from holdfast.model.value import dataclass, field
 from holdfast.stores.checkpoints.checkpoint_commit import ref_names
 from holdfast.stores.checkpoints.look import Looked
 from holdfast.stores.checkpoints.repository import Layout

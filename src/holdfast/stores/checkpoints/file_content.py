@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 
 from holdfast.model.units import format_bytes
+from holdfast.model.value import dataclass
 from holdfast.stores.git.trees import FILE, LINK, PROGRAM, is_program
 
 RACED = "changed while it was read"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from holdfast.errors import DamageError, GitFailedError, UnknownCheckpointError
 from holdfast.model.checkpoint import SHORTEST_PREFIX, Checkpoint, Project
+from holdfast.model.value import replace
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse, shown_refs
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, recorded, state_of
 from holdfast.stores.checkpoints.repository import REFS, Layout, opened

@@ -6,10 +6,10 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.errors import StorageError
+from holdfast.model.value import dataclass, field
 from holdfast.stores.checkpoints.file_content import (
     NO_SIGNATURE,
     TICK,

@@ -14,9 +14,9 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.model.value import dataclass, field
 from holdfast.stores.checkpoints.file_content import Signature, signature_at
 from holdfast.stores.files import PRIVATE_FILE, open_regular, read_file, storage_errors, write_all
 from holdfast.stores.git.trees import path_bytes, path_text

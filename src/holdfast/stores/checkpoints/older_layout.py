@@ -12,12 +12,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError, UnknownCheckpointError
 from holdfast.model.checkpoint import Captured, Checkpoint
+from holdfast.model.value import dataclass
 from holdfast.stores.checkpoints.content import ModeRecord
 from holdfast.stores.checkpoints.finder import check_prefix
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, OLDER_REPOSITORY, Layout

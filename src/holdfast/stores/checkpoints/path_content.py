@@ -14,9 +14,9 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from holdfast.model.checkpoint import Entry
+from holdfast.model.value import dataclass
 from holdfast.stores.files import PRIVATE_FILE, write_all
 
 # Without O_NONBLOCK, opening a fifo that has just taken a file's place would block forever.

@@ -16,10 +16,10 @@ import struct
 import subprocess
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError
+from holdfast.model.value import dataclass
 from holdfast.stores.checkpoints.look_state import read_state
 from holdfast.stores.checkpoints.walk import ATTRIBUTES, is_special
 from holdfast.stores.files import read_file, replace, storage_errors

@@ -15,12 +15,12 @@ import contextlib
 import shutil
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import BusyError, GitFailedError, StorageError
 from holdfast.model.checkpoint_inventory import index_root
 from holdfast.model.units import format_bytes
+from holdfast.model.value import dataclass
 from holdfast.stores import lock
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.private_index import lay_to_rest

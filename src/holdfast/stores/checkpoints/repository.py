@@ -8,10 +8,10 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import SchemaError, StorageError
+from holdfast.model.value import dataclass
 from holdfast.stores import lock
 from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, read_file, storage_errors
 from holdfast.stores.git.objects import Objects

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from holdfast.model.value import dataclass, field, replace
 from holdfast.stores import files
 from holdfast.stores.files import read_file, storage_errors, sync_dir
 

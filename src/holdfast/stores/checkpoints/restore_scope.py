@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Captured, Checkpoint, Entry
+from holdfast.model.value import dataclass
 from holdfast.stores.checkpoints.comparison import changes
 from holdfast.stores.checkpoints.content import Content
 from holdfast.stores.checkpoints.ignore_rules import TEMPORARY, Ignoring

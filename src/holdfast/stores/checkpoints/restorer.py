@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import (
@@ -35,6 +34,7 @@ from holdfast.model.checkpoint import (
     Sight,
 )
 from holdfast.model.units import format_count
+from holdfast.model.value import replace
 from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import parse
 from holdfast.stores.checkpoints.comparison import captured

@@ -10,13 +10,13 @@ import contextlib
 import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint import ProjectState
 from holdfast.model.checkpoint_inventory import index_root, root_of, rotated_root, trash_root
 from holdfast.model.item import CHECKPOINT, Item
+from holdfast.model.value import dataclass, field
 from holdfast.model.weights import Weights
 from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse

@@ -15,10 +15,10 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError
+from holdfast.model.value import dataclass, replace
 from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name
 from holdfast.stores.files import PRIVATE_FILE, allocated_below, read_file, storage_errors
 from holdfast.stores.git.pack_writer import join

@@ -14,9 +14,9 @@ import contextlib
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.model.value import dataclass
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.repository import Layout, alone, opened, used
 from holdfast.stores.checkpoints.sizes import held_objects

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.errors import DamageError, GitFailedError, StorageError
 from holdfast.model.checkpoint import Capturing, Lines, NotCaptured, Sight, TakeOutcome, Taking
+from holdfast.model.value import dataclass, replace
 from holdfast.stores.checkpoints import look_state as states
 from holdfast.stores.checkpoints.checkpoint_commit import (
     Details,

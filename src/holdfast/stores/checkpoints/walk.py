@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from holdfast.model.checkpoint import Excluded
+from holdfast.model.value import dataclass, field
 from holdfast.stores.checkpoints.file_content import UNFIT_NAME, Content, read, special
 from holdfast.stores.checkpoints.ignore_rules import Ignoring, digest_of
 from holdfast.stores.checkpoints.look_state import FolderDigests, Listing

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import StorageError, UsageError
 from holdfast.model.checkpoint import Capturing, Sight, TakeOutcome, Taking
 from holdfast.model.places import StrPath, real
 from holdfast.model.units import format_bytes
+from holdfast.model.value import replace
 from holdfast.ports import Bounding
 from holdfast.stores.checkpoints import projects, restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import rotate

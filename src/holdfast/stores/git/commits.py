@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from holdfast.errors import DamageError
+from holdfast.model.value import dataclass
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.trees import Trees
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from holdfast.model.value import dataclass
 from holdfast.stores.git.program import Git
 
 _ASKED = ("fsck", "--full", "--no-dangling", "--no-progress")

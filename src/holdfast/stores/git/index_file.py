@@ -10,10 +10,10 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import DamageError
+from holdfast.model.value import dataclass
 from holdfast.stores.files import read_file
 
 _HEADER = struct.Struct(">4sII")

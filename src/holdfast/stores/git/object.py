@@ -10,10 +10,10 @@ import os
 import tempfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
+from holdfast.model.value import dataclass
 from holdfast.stores.files import read_file, storage_errors, write_all
 from holdfast.stores.git.flush import flush_folders
 

@@ -6,9 +6,9 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.model.value import dataclass
 from holdfast.stores.files import allocated_bytes, entries_of, read_file, replace
 
 _FAN = re.compile(r"[0-9a-f]{2}")

@@ -8,10 +8,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import GitFailedError, StorageError
+from holdfast.model.value import dataclass
 from holdfast.stores import lock
 from holdfast.stores.files import check_regular
 

@@ -13,12 +13,12 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from holdfast.errors import DamageError
+from holdfast.model.value import dataclass
 from holdfast.stores.files import (
     PRIVATE_DIR,
     PRIVATE_FILE,

@@ -11,10 +11,10 @@ import re
 import stat
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.errors import DamageError
+from holdfast.model.value import dataclass, field
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.objects import Objects
 

@@ -10,7 +10,6 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 from holdfast.model.guard import DayShare, Reservation, Sample, Standing, Work
@@ -18,6 +17,7 @@ from holdfast.model.guarded import Estimate, Guarded
 from holdfast.model.lease import Holder
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
+from holdfast.model.value import replace
 from holdfast.stores.sqlite import guard_rows, ledger
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 

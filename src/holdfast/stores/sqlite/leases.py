@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from holdfast.model.lease import Holder, Lease
+from holdfast.model.value import dataclass
 from holdfast.policy.lifecycle import LeaseCount, SessionLife, session_life
 from holdfast.stores.sqlite.database import Database
 

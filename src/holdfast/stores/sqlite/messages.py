@@ -7,12 +7,12 @@ import json
 import math
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeGuard, TypeVar
 
 from holdfast.errors import UsageError
 from holdfast.model.given import mapping
 from holdfast.model.session import COMPACTED, TAKEN_BACK, USED_MODEL, Message, Session
+from holdfast.model.value import dataclass, replace
 from holdfast.policy.budgets import is_count
 from holdfast.stores.sqlite import content, search_index, totals
 

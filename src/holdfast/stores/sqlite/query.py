@@ -7,10 +7,10 @@ can be typed by accident: `foo_bar`, `a.b(c)` or `me@example.org` become phrases
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from holdfast.errors import QueryError
+from holdfast.model.value import dataclass
 from holdfast.stores.sqlite.search_index import folded
 from holdfast.stores.sqlite.search_text import clean, is_searchable, spaced
 

@@ -11,12 +11,12 @@ import json
 import operator
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import QueryError
 from holdfast.model.search import Search
 from holdfast.model.session import Hit, SessionFilter
+from holdfast.model.value import dataclass
 from holdfast.stores.sqlite import content, session_rows
 from holdfast.stores.sqlite.content import Stored
 from holdfast.stores.sqlite.database import Database

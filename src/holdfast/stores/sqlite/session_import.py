@@ -6,12 +6,12 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from itertools import islice
 from typing import Self
 
 from holdfast.model.guarded import Guarded
 from holdfast.model.session import Message, Session
+from holdfast.model.value import replace
 from holdfast.stores.sqlite import guard_book, ledger, lineage, moves
 from holdfast.stores.sqlite.content import dump_extra, load_extra
 from holdfast.stores.sqlite.sessions import SqliteSessionStore

@@ -7,7 +7,6 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from holdfast.model.session import (
 )
 from holdfast.model.stats import Share, StoreStats
 from holdfast.model.usage import UsageEntry, UsageTotals
+from holdfast.model.value import replace
 from holdfast.policy.prices import Prices
 from holdfast.stores.sqlite import (
     content,

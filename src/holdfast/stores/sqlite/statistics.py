@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.model.stats import Share, StoreStats
+from holdfast.model.value import dataclass
 from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE

@@ -8,12 +8,12 @@ from __future__ import annotations
 import functools
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.stats import Share
+from holdfast.model.value import dataclass, replace
 from holdfast.policy.lifecycle import SessionLife
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.leases import Held, LifeSigns, of_all

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.errors import QueryError
 from holdfast.model.search import Search
 from holdfast.model.session import Json
+from holdfast.model.value import dataclass, field
 from holdfast.stores.sqlite.query import Query, Term, parse, parse_part
 from holdfast.stores.sqlite.search import match_places
 from holdfast.stores.sqlite.search_index import SmallIndex, folded, rarity, words_of

@@ -10,12 +10,12 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError
 from holdfast.homes.hermes.repository.layout import HermesLayout, opened, tips_of
 from holdfast.homes.hermes.repository.locks import GitLock
+from holdfast.model.value import dataclass, field
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
 from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.git.commits import parse_commit, with_parent

@@ -19,10 +19,10 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import DamageError
+from holdfast.model.value import dataclass
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import read_file, storage_errors, sync_dir
 from holdfast.stores.git.objects import Objects

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import GitFailedError, UnknownCheckpointError
@@ -19,6 +18,7 @@ from holdfast.homes.hermes.repository.layout import (
 )
 from holdfast.homes.hermes.repository.notes import Notes, all_notes
 from holdfast.model.checkpoint import Checkpoint, Project, ProjectState
+from holdfast.model.value import replace
 from holdfast.stores.checkpoints.older_layout import LegacyRepository, LegacyShelf
 from holdfast.stores.checkpoints.projects import ProjectRecord, state_of
 from holdfast.stores.git.program import Git

@@ -12,10 +12,10 @@ import contextlib
 import os
 import re
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from holdfast.model.value import dataclass
 from holdfast.stores.files import PRIVATE_DIR, entries_of, read_file, storage_errors
 from holdfast.stores.git.object_files import Loose, ObjectFiles
 from holdfast.stores.git.program import Git

@@ -12,7 +12,6 @@ import contextlib
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from holdfast.errors import DamageError, GitFailedError
 from holdfast.homes.hermes.repository.chains import forget_graph
@@ -31,6 +30,7 @@ from holdfast.homes.hermes.repository.quarantine import (
     pack_files,
 )
 from holdfast.homes.hermes.repository.rebuild import cut_off_what_is_gone
+from holdfast.model.value import dataclass
 from holdfast.stores.checkpoints.reclaim import Reclaimed
 from holdfast.stores.files import allocated_below, storage_errors
 from holdfast.stores.git.commits import parse_commit

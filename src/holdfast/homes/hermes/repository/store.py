@@ -9,7 +9,6 @@ the restore can be undone exactly. Hermes's chain, which Hermes itself moves, is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import DamageError, UnknownCheckpointError, UsageError
@@ -24,6 +23,7 @@ from holdfast.model.checkpoint import (
     Project,
 )
 from holdfast.model.places import StrPath, real
+from holdfast.model.value import replace
 from holdfast.stores.checkpoints.adoption import OLDER
 from holdfast.stores.checkpoints.content import ModeRecord
 from holdfast.stores.checkpoints.finder import check_prefix

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from holdfast.errors import DamageError, UsageError
@@ -19,6 +18,7 @@ from holdfast.homes.hermes.state_db.engine import HermesEngine
 from holdfast.homes.hermes.state_db.rows import dicts, quoted
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.session import Json, Message, Session, SessionFilter
+from holdfast.model.value import replace
 from holdfast.services.exchange.json_lines import ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import ReadSession, read_session
 from holdfast.stores.archive.beside import Beside

@@ -15,13 +15,13 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from holdfast.homes.hermes.state_db.openers import others_have_open, strangers_have_open
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.units import format_duration
+from holdfast.model.value import dataclass
 from holdfast.policy.lifecycle import NOT_ENDED, SessionLife
 from holdfast.stores import processes
 

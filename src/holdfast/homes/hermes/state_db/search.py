@@ -10,7 +10,6 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from holdfast.errors import QueryError
@@ -19,6 +18,7 @@ from holdfast.homes.hermes.state_db.rows import dicts, sessions_table, taken_bac
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.search import Search
 from holdfast.model.session import Hit, Session
+from holdfast.model.value import dataclass
 from holdfast.stores.sqlite.query import Either, Every, Query, Term, parse
 from holdfast.stores.sqlite.search_text import has_unspaced, snippet
 from holdfast.stores.sqlite.text_search import TextSearch, WordSearch, searched_text, text_search
