@@ -1,4 +1,4 @@
-"""`holdfast.model.value.dataclass` does what the standard one does, and compiles nothing early."""
+"""`holdfast.value.dataclass` does what the standard one does, and compiles nothing early."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast.model import value
+from holdfast import value
 from holdfast.model.session import Tokens
 
 

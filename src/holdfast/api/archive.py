@@ -24,13 +24,13 @@ from holdfast.model.inventory import Problem
 from holdfast.model.operation import LogView, Operation, TrashEntry
 from holdfast.model.search import Search
 from holdfast.model.session import Message, SessionFilter, SessionOrder
-from holdfast.model.value import dataclass, replace
 from holdfast.policy.rules import DAY, Policy
 from holdfast.ports import Progress
 from holdfast.services.plans import plan_prune_archive
 from holdfast.services.restore import chosen as archived
 from holdfast.services.restore import restore
 from holdfast.spine.trash import plan_empty
+from holdfast.value import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

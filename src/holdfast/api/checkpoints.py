@@ -26,13 +26,13 @@ from holdfast.model.checkpoint import (
 )
 from holdfast.model.given import text
 from holdfast.model.places import StrPath
-from holdfast.model.value import dataclass, replace
 from holdfast.model.verification import Verification
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointStore, Progress
 from holdfast.services.checkpoint_status import CheckpointStatus, checkpoint_status
 from holdfast.services.plans import plan_clear_legacy, plan_drop, plan_prune_checkpoints
 from holdfast.services.rollback import rollback
+from holdfast.value import dataclass, replace
 
 _CLOSE = 0.7
 #: A checkpoint, by its id, by the start of one, or as it was listed.

@@ -51,8 +51,6 @@ from holdfast.model.operation import Operation, Removal
 from holdfast.model.places import StrPath, named_place
 from holdfast.model.repair import Repair
 from holdfast.model.session import Session, SessionFilter
-from holdfast.model.value import dataclass
-from holdfast.model.value import replace as changed_copy
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.costs import costs
 from holdfast.policy.lifecycle import SessionOptions
@@ -77,6 +75,8 @@ from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import Foreseen
 from holdfast.stores.files import PRIVATE_FILE, open_regular, storage_errors
 from holdfast.stores.sqlite.session_import import SqliteImport
+from holdfast.value import dataclass
+from holdfast.value import replace as changed_copy
 
 _FORMS = {"jsonl": session_line, "markdown": export_markdown}
 

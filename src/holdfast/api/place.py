@@ -30,9 +30,9 @@ from holdfast.homes.registry import (
 )
 from holdfast.model.finding import Finding, Severity
 from holdfast.model.places import StrPath, named_place
-from holdfast.model.value import replace
 from holdfast.ports import Clock, Home
 from holdfast.stores.files import storage_errors
+from holdfast.value import replace
 
 
 def system_clock() -> float:

@@ -18,11 +18,11 @@ from holdfast.model.plan import Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report
 from holdfast.model.session import SessionFilter
 from holdfast.model.units import format_bytes, format_count
-from holdfast.model.value import dataclass, field
 from holdfast.ports import Home, Progress
 from holdfast.spine import undo as undoing
 from holdfast.spine.apply import apply
 from holdfast.stores.plan_file import load, save
+from holdfast.value import dataclass, field
 
 _Self = TypeVar("_Self")
 _Given = ParamSpec("_Given")

@@ -19,7 +19,6 @@ from holdfast.model.alert import Alert
 from holdfast.model.given import instance
 from holdfast.model.places import StrPath, named_place
 from holdfast.model.session import Json, Session
-from holdfast.model.value import dataclass
 from holdfast.policy.budgets import Budgets, GuardOptions
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices
@@ -27,6 +26,7 @@ from holdfast.ports import Clock, GuardBook, Processes, SessionFiles, SessionSto
 from holdfast.services.sessions import Sessions
 from holdfast.stores import processes
 from holdfast.stores.sqlite.guard_book import SqliteGuardBook
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ import click
 from holdfast.cli.changing import is_told_to_change
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.streams import outlive_reader
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 _LARGEST = 2**63 - 1
 

@@ -13,7 +13,7 @@ from holdfast.cli.errors import print_error
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.removal import confirmed
 from holdfast.errors import DeclinedError
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 #: A daily timer is never exact: without this it would come a moment too soon every other day.
 EARLY = "2h"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import NotAHomeError, UsageError
-from holdfast.model.value import dataclass, field
+from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
     from holdfast.api.checkpoints import Checkpoints

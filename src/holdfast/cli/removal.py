@@ -18,7 +18,7 @@ from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageErro
 from holdfast.model.plan import Plan
 from holdfast.model.printable import one_line
 from holdfast.model.report import Report, Result
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.api.plan import HomePlan

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from holdfast.config.kinds import dotted
 from holdfast.model.printable import one_line
-from holdfast.model.value import dataclass, field
+from holdfast.value import dataclass, field
 
 LARGEST = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"

@@ -6,7 +6,6 @@ from typing import Any
 
 from holdfast.config.key import Key, key
 from holdfast.config.kinds import Number, Percents, Steps
-from holdfast.model.value import dataclass
 from holdfast.policy.budgets import (
     MINUTE,
     MOST_COST,
@@ -15,6 +14,7 @@ from holdfast.policy.budgets import (
     GuardOptions,
     Thresholds,
 )
+from holdfast.value import dataclass
 
 _TOKENS = Number(0, MOST_TOKENS)
 _COST = Number(0, int(MOST_COST), whole=False)

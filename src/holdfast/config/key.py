@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.config.kinds import Kind, Value
-from holdfast.model.value import dataclass, field, fields
+from holdfast.value import dataclass, field, fields
 
 VARIABLE_PREFIX = "HOLDFAST_"
 MEGABYTE = 1_000_000

@@ -18,11 +18,11 @@ from holdfast.config.storage import (
     NotifySettings,
 )
 from holdfast.errors import UsageError
-from holdfast.model.value import dataclass, field, replace
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.lifecycle import DEFAULT_SOURCE, OnReset, SessionOptions, Transcript
 from holdfast.policy.prices import Price, Prices
 from holdfast.policy.rules import DAY, HOUR, CheckpointPolicy, GcRules, Policy
+from holdfast.value import dataclass, field, replace
 
 TOP = ""
 SESSIONS = "sessions"

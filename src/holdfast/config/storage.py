@@ -16,8 +16,8 @@ from holdfast.config.kinds import (
 )
 from holdfast.config.sessions import keep
 from holdfast.model.units import parse_duration
-from holdfast.model.value import dataclass
 from holdfast.policy.rules import DAY, HOUR, Caps, CheckpointPolicy, Limits, Rules
+from holdfast.value import dataclass
 
 ZSTD = "zstd"
 GZIP = "gzip"

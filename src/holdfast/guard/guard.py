@@ -18,7 +18,6 @@ from holdfast.model.guard import Advice, Reservation, Standing
 from holdfast.model.guarded import Estimate
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
-from holdfast.model.value import dataclass, replace
 from holdfast.policy import spending
 from holdfast.policy.advice import Run, breaker_advice, errors_after, fingerprint, fixation_advice
 from holdfast.policy.budgets import MINUTE, Budgets, GuardOptions, checked_cost, checked_tokens
@@ -26,6 +25,7 @@ from holdfast.policy.prices import Prices
 from holdfast.policy.spending import Measure, warnings
 from holdfast.policy.work import ticked
 from holdfast.ports import Clock, GuardBook, Processes
+from holdfast.value import dataclass, replace
 
 #: Longer than any call. Only for processes on another machine or in another container, where we
 #: cannot tell whether they are alive.

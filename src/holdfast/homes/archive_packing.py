@@ -9,7 +9,6 @@ from holdfast.errors import StorageError, UsageError
 from holdfast.model.archived import ArchivedSession, Holds
 from holdfast.model.operation import Removal
 from holdfast.model.session import Message, Session
-from holdfast.model.value import dataclass
 from holdfast.ports import Clock
 from holdfast.services.exchange.json_lines import LONGEST, ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import read_session
@@ -19,6 +18,7 @@ from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.beside import Beside, PackedFile
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.codec import Codec
+from holdfast.value import dataclass
 
 
 class Packer:

@@ -17,13 +17,13 @@ from holdfast.model.inventory import Problem
 from holdfast.model.item import Item
 from holdfast.model.search import Search
 from holdfast.model.session import Message, Session, SessionFilter, SessionOrder
-from holdfast.model.value import replace
 from holdfast.policy.prices import Prices
 from holdfast.policy.session_match import matches
 from holdfast.services.exchange.json_lines import raw_lines
 from holdfast.services.exchange.line_reader import read_messages
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
+from holdfast.value import replace
 
 _LEFT = (
     "left by an earlier version; maintenance takes it into the archive, "

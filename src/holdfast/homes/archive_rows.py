@@ -11,7 +11,6 @@ from holdfast.model.operation import Removal
 from holdfast.model.report import Result
 from holdfast.model.session import AWAITED_PARENT, Message, Session, SessionFilter
 from holdfast.model.stored import Found
-from holdfast.model.value import replace
 from holdfast.ports import Clock, SessionEngine
 from holdfast.services.exchange.json_lines import ByteLines
 from holdfast.services.exchange.session_import import import_sessions
@@ -19,6 +18,7 @@ from holdfast.stores.archive.beside import Beside
 from holdfast.stores.sqlite.moves import SqliteEngine, key_stays
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.value import replace
 
 #: How a session ended, and why.
 Ended = tuple[Result, str]

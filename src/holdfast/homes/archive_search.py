@@ -13,9 +13,9 @@ from holdfast.model.archived import ArchivedSession, ArchiveHits
 from holdfast.model.inventory import Problem
 from holdfast.model.search import Search
 from holdfast.model.session import Hit, Message
-from holdfast.model.value import dataclass
 from holdfast.stores.sqlite.search_text import snippet
 from holdfast.stores.sqlite.text_search import TextSearch, searched_text, text_search
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)

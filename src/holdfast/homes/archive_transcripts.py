@@ -9,10 +9,10 @@ from typing import IO
 
 from holdfast.errors import UsageError
 from holdfast.model.session import Message
-from holdfast.model.value import replace
 from holdfast.services.exchange.line_reader import read_message
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.codec import Codec
+from holdfast.value import replace
 
 _TRANSCRIPT = ".jsonl"
 #: A line beyond this is no message of a transcript.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 # Ids that agents generate: 20260325_112518_6995d1, cron_backup_20260325_112518.
 _STAMPED = r"\d{8}_\d{6}_[0-9a-f]{4,32}"

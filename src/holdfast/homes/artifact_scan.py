@@ -13,11 +13,11 @@ from holdfast.homes.folder_bytes import bytes_below
 from holdfast.model.inventory import Problem
 from holdfast.model.item import REQUEST_DUMP, UNKNOWN_SOURCE, Item
 from holdfast.model.units import format_duration
-from holdfast.model.value import dataclass, field, replace
 from holdfast.ports import Progress
 from holdfast.stores.files import allocated_bytes, open_dir, storage_errors, version_of
 from holdfast.stores.liveness import open_elsewhere
 from holdfast.stores.sqlite.survey import Owner
+from holdfast.value import dataclass, field, replace
 
 FOLDER = "sessions"
 _TELL_EVERY = 500

@@ -21,7 +21,6 @@ from holdfast.homes.artifact_names import ArtifactName
 from holdfast.homes.artifact_scan import FOLDER, Life, in_use, signs_of_life
 from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
-from holdfast.model.value import dataclass
 from holdfast.ports import Clock
 from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN, copy_changed
@@ -36,6 +35,7 @@ from holdfast.stores.files import (
 from holdfast.stores.liveness import open_elsewhere
 from holdfast.stores.sqlite.survey import Owner
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass
 
 _FOREIGN_NAME = "not the name of a session file"
 _OTHER_DISK = "on another file system than the trash"

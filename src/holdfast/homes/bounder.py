@@ -27,7 +27,6 @@ from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.options import HomeOptions
 from holdfast.homes.registry import config_file, open_home, state_folder
 from holdfast.model.operation import BY_ITSELF
-from holdfast.model.value import dataclass, replace
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import Clock
 from holdfast.services.bounds import bound_own_checkpoints
@@ -42,6 +41,7 @@ from holdfast.stores.checkpoints.space import (
     read_weighed,
     store_bytes,
 )
+from holdfast.value import dataclass, replace
 
 _LOCK = "bounding.lock"
 #: How long a take that needs room waits for another process that is making room.

@@ -14,13 +14,13 @@ from holdfast.model.checkpoint import RestoreState
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.model.value import replace
 from holdfast.ports import CheckpointStore, Clock
 from holdfast.services.rollback import left_alone, perform
 from holdfast.spine.keeper import in_a_word
 from holdfast.spine.outcomes import ALREADY_GONE, NO_CHECKPOINT_STORE, NOT_REACHED
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import Layout
+from holdfast.value import replace
 
 
 class RollBack:

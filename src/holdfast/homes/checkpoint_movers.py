@@ -16,7 +16,6 @@ from holdfast.errors import GitFailedError, UsageError
 from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
-from holdfast.model.value import dataclass
 from holdfast.spine.keeper import OneStepMover, one_by_one
 from holdfast.spine.outcomes import (
     ALREADY_GONE,
@@ -34,6 +33,7 @@ from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name,
 from holdfast.stores.checkpoints.sizes import CUT_SHORT, in_use, version_of
 from holdfast.stores.files import allocated_below, make_private_dir, sync_dir
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass
 
 #: How often to look when references are changed between the look and the change, before nobody
 #: else may.

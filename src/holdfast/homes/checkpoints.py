@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.model.checkpoint import Capturing
-from holdfast.model.value import dataclass
 from holdfast.ports import Bounding
+from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.stores.checkpoints.store import ShadowGitStore

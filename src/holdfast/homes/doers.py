@@ -29,11 +29,11 @@ from holdfast.model.item import (
     TRASH,
 )
 from holdfast.model.plan import Action
-from holdfast.model.value import dataclass
 from holdfast.ports import CheckpointStore, Clock, Doer, OperationLog, SessionEngines, Space
 from holdfast.spine.doers import EmptyTrash, Reclaim
 from holdfast.spine.keeper import Keeper
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

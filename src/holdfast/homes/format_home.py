@@ -50,7 +50,6 @@ from holdfast.model.part import (
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Relation, SessionFilter
 from holdfast.model.units import format_duration
-from holdfast.model.value import dataclass, replace
 from holdfast.parts import movers
 from holdfast.parts.trees import newest_change
 from holdfast.parts.units import UnitMover, by_container
@@ -68,6 +67,7 @@ from holdfast.spine.keeper import Keeper
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.sqlite.mirror import MirrorStore
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass, replace
 
 STATE = ".holdfast"
 

@@ -25,7 +25,6 @@ from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.item import ARCHIVED_FILES, Item
 from holdfast.model.plan import Action
 from holdfast.model.session import SessionFilter
-from holdfast.model.value import replace
 from holdfast.ports import Archive, CheckpointStore, CheckpointUpkeep, Clock, Doer, Progress
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.processes import is_dead
@@ -34,6 +33,7 @@ from holdfast.stores.sqlite.leases import LifeSigns
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.sqlite.survey import Owner
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import replace
 
 # Loaded on first use: who only lists sessions does without them.
 if TYPE_CHECKING:

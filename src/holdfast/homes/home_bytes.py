@@ -20,8 +20,8 @@ from holdfast.model.item import (
     Item,
 )
 from holdfast.model.operation import TrashEntry
-from holdfast.model.value import dataclass, replace
 from holdfast.stores.files import allocated_bytes
+from holdfast.value import dataclass, replace
 
 _ARCHIVE_TRASH = ".trash"
 

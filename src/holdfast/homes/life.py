@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from holdfast.model.value import dataclass, field
+from holdfast.value import dataclass, field
 
 _PROC = Path("/proc")
 #: The program, an interpreter's script and one more: `node --no-warnings /usr/lib/agent/cli.js`.

@@ -21,12 +21,12 @@ from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError
 from holdfast.model.inventory import Problem
 from holdfast.model.part import FilePart, Unit
 from holdfast.model.session import Relation, Session
-from holdfast.model.value import dataclass, replace
 from holdfast.parts.trees import tree_stamp
 from holdfast.ports import Format
 from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.sqlite.mirror import MirrorStore
+from holdfast.value import dataclass, replace
 
 _FORMAT = 1
 #: Above this the index takes no more messages: sessions are listed, and not searched.

@@ -21,9 +21,9 @@ from holdfast.homes.hermes import signs as hermes
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.model.places import StrPath, named_place
-from holdfast.model.value import dataclass, replace
 from holdfast.ports import Clock, Format, Home
 from holdfast.stores.files import make_private_dir, storage_errors
+from holdfast.value import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,11 +18,11 @@ from typing import Any
 from holdfast.homes.artifact_scan import FOLDER
 from holdfast.homes.holdfast import DATABASE
 from holdfast.homes.sample_sessions import Sampled, memorable, sampled
-from holdfast.model.value import replace
 from holdfast.stores import processes
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.value import replace
 
 _SESSIONS = 728
 _FILE_SHARE = 0.4

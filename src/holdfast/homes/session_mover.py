@@ -23,7 +23,6 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.session import Session
 from holdfast.model.stored import MOST_MESSAGES, Copied, Found, Returned
-from holdfast.model.value import dataclass
 from holdfast.ports import SessionCopies, SessionEngine, SessionEngines
 from holdfast.spine.keeper import in_a_word
 from holdfast.spine.outcomes import (
@@ -35,6 +34,7 @@ from holdfast.spine.outcomes import (
 )
 from holdfast.stores.files import storage_errors
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass
 
 #: Where bundles lie in the trash of an operation.
 FOLDER = "sessions"

@@ -34,7 +34,6 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.read import Reader
 from holdfast.model.report import Outcome, Result
-from holdfast.model.value import dataclass, replace
 from holdfast.parts.trees import below, is_folder, remove_tree
 from holdfast.parts.units import RECORD, UnitMover
 from holdfast.ports import Clock, Doer
@@ -46,6 +45,7 @@ from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.files import make_private_dir, sync_dir, write_all
+from holdfast.value import dataclass, replace
 
 _TREE = "tree.json"
 _TAKEN = "its place is taken; the session stays in the archive"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 
 class AlertKind(StrEnum):

@@ -13,7 +13,7 @@ from holdfast.model.inventory import Problem
 from holdfast.model.item import ARCHIVED, ARCHIVED_FILES, Item
 from holdfast.model.read import Reader
 from holdfast.model.session import Hit, Json, Relation, Session, Tokens
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 
 class Holds(StrEnum):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 #: The shortest beginning of an id that is accepted in its place.
 SHORTEST_PREFIX = 4

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from holdfast.model.checkpoint import Project
 from holdfast.model.inventory import Problem
 from holdfast.model.item import Item
-from holdfast.model.value import dataclass, field
 from holdfast.model.weights import Weights
+from holdfast.value import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

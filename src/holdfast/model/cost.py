@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
-from holdfast.model.value import dataclass, field
+from holdfast.value import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.model.session import Json
-from holdfast.model.value import dataclass, field
+from holdfast.value import dataclass, field
 
 
 class EventKind(StrEnum):

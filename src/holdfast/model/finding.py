@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 
 class Severity(StrEnum):

@@ -8,7 +8,7 @@ from holdfast.model.guarded import Estimate, Guarded
 from holdfast.model.lease import Holder
 from holdfast.model.session import Session
 from holdfast.model.usage import Usage
-from holdfast.model.value import dataclass, field, replace
+from holdfast.value import dataclass, field, replace
 
 
 class Level(IntEnum):

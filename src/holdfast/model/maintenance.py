@@ -11,7 +11,7 @@ from holdfast.model.event import Event
 from holdfast.model.item import SPACE
 from holdfast.model.plan import Shortfall
 from holdfast.model.report import Report, Result
-from holdfast.model.value import dataclass, field
+from holdfast.value import dataclass, field
 
 #: Of so many different settings the marker knows when they were last used.
 _MOST_SETTINGS = 8

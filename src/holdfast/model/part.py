@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from holdfast.errors import DamageError
 from holdfast.model.read import Reader
 from holdfast.model.session import Relation
-from holdfast.model.value import dataclass, field
+from holdfast.value import dataclass, field
 
 DAY = 24 * 3_600.0
 

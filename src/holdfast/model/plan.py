@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.errors import PlanFileError
 from holdfast.model.read import Reader
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 
 class Action(StrEnum):

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.model.item import PROJECT
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 
 class Result(StrEnum):

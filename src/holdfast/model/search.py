@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from holdfast.errors import UsageError
 from holdfast.model.session import Message, SessionFilter, texts_of
-from holdfast.model.value import dataclass, field
+from holdfast.value import dataclass, field
 
 _LARGEST = 2**63 - 1  # that a store can count to
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from holdfast.errors import UsageError
 from holdfast.model import given
 from holdfast.model.places import StrPath
-from holdfast.model.value import KW_ONLY, dataclass, field
+from holdfast.value import KW_ONLY, dataclass, field
 
 if TYPE_CHECKING:  # it is made of tokens, which are made here
     from holdfast.model.guarded import Guarded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.model.plan import PlanItem
-from holdfast.model.value import dataclass, field
+from holdfast.value import dataclass, field
 
 #: Messages in one transaction: some tens of milliseconds, also where each leaves a search index.
 MOST_MESSAGES = 800

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.model.session import Tokens
-from holdfast.model.value import dataclass, field
+from holdfast.value import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

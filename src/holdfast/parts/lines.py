@@ -18,10 +18,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from holdfast import value
 from holdfast.errors import DamageError, StorageError
-from holdfast.model import value
 from holdfast.model.part import LinePart, Sight, Slot, Stamp, digest
-from holdfast.model.value import dataclass
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
 from holdfast.stores.files import (
     make_private_dir,
@@ -32,6 +31,7 @@ from holdfast.stores.files import (
     write_all,
 )
 from holdfast.stores.liveness import open_elsewhere
+from holdfast.value import dataclass
 
 _Style = tuple[int | str | None, str, str, str, bool]
 #: Indent, separators, what follows the document, and whether other letters are escaped.

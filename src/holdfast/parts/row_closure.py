@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.errors import StorageError
 from holdfast.model.part import Rows, RowsPart, Slot, digest
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 REFERRED_TO = "another session refers to its rows"
 

@@ -33,7 +33,6 @@ from holdfast.model.part import (
 )
 from holdfast.model.plan import PlanItem
 from holdfast.model.read import Reader
-from holdfast.model.value import dataclass, replace
 from holdfast.parts.trees import remove_tree
 from holdfast.ports import PartMover
 from holdfast.spine.outcomes import (
@@ -47,6 +46,7 @@ from holdfast.spine.outcomes import (
 from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass, replace
 
 RECORD = "record.json"
 _FOLDER = "units-"

@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping
 
 from holdfast.model.guard import Advice, Level
-from holdfast.model.value import dataclass
 from holdfast.policy.budgets import Thresholds
+from holdfast.value import dataclass
 
 _ERRORS = {
     Level.NUDGE: (

@@ -10,7 +10,7 @@ from enum import StrEnum
 from holdfast.errors import UsageError
 from holdfast.model.given import shown
 from holdfast.model.session import Tokens
-from holdfast.model.value import dataclass, field, fields
+from holdfast.value import dataclass, field, fields
 
 #: A larger figure is a mistake, and sums of such figures would exceed what the store can hold.
 MOST_TOKENS = 10**12

@@ -8,9 +8,9 @@ from holdfast.model.inventory import Inventory
 from holdfast.model.item import LEFTOVER, Item
 from holdfast.model.plan import Plan, PlanItem, Shortfall
 from holdfast.model.units import format_bytes, format_count
-from holdfast.model.value import dataclass, replace
 from holdfast.policy.caps import MAX_BYTES, MAX_COUNT
 from holdfast.policy.rules import Caps, Policy
+from holdfast.value import dataclass, replace
 
 WAITS = "waiting for the archive"
 _REST = "what fits the cap"

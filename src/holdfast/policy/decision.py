@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from holdfast.model.item import SESSION, Item
 from holdfast.model.plan import Action, PlanItem
-from holdfast.model.value import dataclass, field
+from holdfast.value import dataclass, field
 
 PINNED = "pinned"
 IN_USE = "in use"

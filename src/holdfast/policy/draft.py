@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.item import ARCHIVED_KINDS, SESSION, Item
 from holdfast.model.plan import Action, Outlook, Plan, PlanItem, Shortfall
-from holdfast.model.value import dataclass, replace
 from holdfast.policy.decision import IN_USE, PINNED, Decision, in_use_because, plan_item
 from holdfast.policy.rules import Files
 from holdfast.policy.shared_bytes import SharedBytes
+from holdfast.value import dataclass, replace
 
 FILES_STAY = "files stay"
 ROW_STAYS = "its row stays as history"

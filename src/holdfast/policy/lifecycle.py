@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from holdfast.model.session import Session
 from holdfast.model.units import format_duration
-from holdfast.model.value import dataclass, field
 from holdfast.policy.limits import SessionLimits
+from holdfast.value import dataclass, field
 
 DEFAULT_SOURCE = "default"
 HELD = "a process holds it"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from holdfast.model.alert import Alert, AlertKind
 from holdfast.model.session import Session, SessionFilter
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

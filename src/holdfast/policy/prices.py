@@ -13,7 +13,7 @@ from holdfast.errors import UsageError
 from holdfast.model.given import number
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
-from holdfast.model.value import dataclass, field
+from holdfast.value import dataclass, field
 
 #: At the end of a name: every model whose name begins with the rest.
 ANY = "*"

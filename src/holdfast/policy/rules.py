@@ -11,7 +11,7 @@ from functools import lru_cache
 from holdfast.errors import UsageError
 from holdfast.model.given import number
 from holdfast.model.item import Item
-from holdfast.model.value import dataclass, field, replace
+from holdfast.value import dataclass, field, replace
 
 HOUR = 3_600.0
 DAY = 24 * HOUR

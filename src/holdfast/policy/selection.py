@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from holdfast.model.item import SESSION, SPACE, TRASH, Item
 from holdfast.model.session import SessionFilter
-from holdfast.model.value import dataclass, field, replace
+from holdfast.value import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,11 @@ from holdfast.model.guarded import Estimate
 from holdfast.model.nearness import Near, Nearness
 from holdfast.model.session import Session
 from holdfast.model.usage import UsageEntry
-from holdfast.model.value import dataclass
 from holdfast.policy.budgets import Budget, Budgets, GuardOptions
 from holdfast.policy.limits import SessionLimits
 from holdfast.policy.prices import Prices
 from holdfast.policy.work import in_last_minute
+from holdfast.value import dataclass
 
 #: The relative rounding error to allow in a sum of costs: three times 0.1 is more than 0.3.
 _ROUNDING = 1e-9

@@ -14,10 +14,10 @@ from operator import attrgetter
 from holdfast.model.item import Item
 from holdfast.model.plan import Action
 from holdfast.model.units import format_duration
-from holdfast.model.value import dataclass, field
 from holdfast.policy.decision import PINNED, REASONS, Decision, kept_because
 from holdfast.policy.keep import kept_by_rules
 from holdfast.policy.rules import Rules
+from holdfast.value import dataclass, field
 
 Hold = Callable[[Item], Decision | None]
 

@@ -12,8 +12,8 @@ import math
 from collections.abc import Sequence
 
 from holdfast.model.guard import Sample, Work
-from holdfast.model.value import replace
 from holdfast.policy.budgets import MINUTE
+from holdfast.value import replace
 
 #: Samples closer than this add nothing, so there are never many more than sixty.
 _APART = 1.0

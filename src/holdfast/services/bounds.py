@@ -12,12 +12,12 @@ from typing import Protocol, TypeVar
 
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
-from holdfast.model.value import dataclass
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointUpkeep, Clock, Home, Progress
 from holdfast.services.plans import is_over, plan_prune_checkpoints
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
+from holdfast.value import dataclass
 
 #: How many plans are made at most.
 ROUNDS = 3

@@ -6,8 +6,8 @@ from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.model.inventory import Inventory, Problem
-from holdfast.model.value import dataclass
 from holdfast.ports import Home
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

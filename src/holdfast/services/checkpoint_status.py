@@ -14,8 +14,8 @@ from holdfast.model.checkpoint_inventory import (
 )
 from holdfast.model.inventory import Problem
 from holdfast.model.item import Item
-from holdfast.model.value import dataclass, replace
 from holdfast.ports import CheckpointUpkeep
+from holdfast.value import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

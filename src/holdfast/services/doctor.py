@@ -9,9 +9,9 @@ from holdfast.model.finding import Finding, Severity
 from holdfast.model.item import ARCHIVED
 from holdfast.model.repair import Repair
 from holdfast.model.units import format_count
-from holdfast.model.value import dataclass
 from holdfast.ports import Clock, Home, Progress
 from holdfast.spine.settle import settle
+from holdfast.value import dataclass
 
 COMMAND = "doctor --repair"
 

@@ -12,12 +12,12 @@ from holdfast.model.maintenance import StepResult
 from holdfast.model.plan import Shortfall
 from holdfast.model.session import Session
 from holdfast.model.units import format_bytes, format_count
-from holdfast.model.value import replace
 from holdfast.policy.cap_use import CapUse
 from holdfast.policy.caps import MAX_BYTES
 from holdfast.policy.limits import SessionLimits, alerts, near
 from holdfast.ports import SessionStore
 from holdfast.services.large_files import too_large
+from holdfast.value import replace
 
 _MOST = 10
 

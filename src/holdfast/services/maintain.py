@@ -21,7 +21,6 @@ from holdfast.model.maintenance import MaintenanceResult, Marker, Skipped, Step,
 from holdfast.model.plan import Shortfall
 from holdfast.model.session import SessionFilter
 from holdfast.model.units import format_count
-from holdfast.model.value import dataclass, replace
 from holdfast.policy.cap_use import CapUse, cap_uses
 from holdfast.policy.rules import DAY, Policy
 from holdfast.policy.schedule import is_due, next_due
@@ -38,6 +37,7 @@ from holdfast.services.notify import fresh, remember, tell
 from holdfast.services.upkeep import COMMAND, StepPlan, checkpoint_policy, plan_step, steps_of
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.settle import settle_if_needed
+from holdfast.value import dataclass, replace
 
 _INTERNAL = "internal"
 _log = logging.getLogger("holdfast")

@@ -10,9 +10,9 @@ from holdfast.errors import HoldfastError
 from holdfast.model.event import Event
 from holdfast.model.maintenance import Told
 from holdfast.model.plan import Shortfall
-from holdfast.model.value import replace
 from holdfast.ports import MaintenanceGate, Notifier
 from holdfast.services.events import shortfall_events
+from holdfast.value import replace
 
 _log = logging.getLogger("holdfast")
 

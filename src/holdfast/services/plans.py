@@ -14,7 +14,6 @@ from holdfast.model.inventory import Inventory
 from holdfast.model.item import ARCHIVED, ARCHIVED_KINDS, SESSION, Item
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
-from holdfast.model.value import replace
 from holdfast.policy.decision import Along
 from holdfast.policy.gc import plan_gc
 from holdfast.policy.named import plan_all, plan_endings, plan_named, plan_named_checkpoints
@@ -22,6 +21,7 @@ from holdfast.policy.planner import plan, plan_checkpoints
 from holdfast.policy.rules import TRIVIAL_MAX, CheckpointPolicy, Files, GcRules, Policy
 from holdfast.policy.selection import Selection
 from holdfast.ports import Archive, CheckpointUpkeep, Home, Progress, SessionStore
+from holdfast.value import replace
 
 # --- Sessions and files, by a policy --------------------------------------------------------------
 

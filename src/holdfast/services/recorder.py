@@ -14,9 +14,9 @@ from pathlib import Path
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import TakeOutcome, Taking
 from holdfast.model.places import StrPath, expanded, real
-from holdfast.model.value import dataclass, field
 from holdfast.policy.project_root import project_root
 from holdfast.ports import CheckpointStore, Clock
+from holdfast.value import dataclass, field
 
 _log = logging.getLogger("holdfast")
 

@@ -10,10 +10,10 @@ from holdfast.model.item import PROJECT, UNKNOWN_SOURCE
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.model.value import replace
 from holdfast.ports import CheckpointStore, Clock, Doer, Home, Progress
 from holdfast.spine.carry_out import Silent, carry_out
 from holdfast.spine.settle import settle
+from holdfast.value import replace
 
 _SHORT = 8
 _NAMED = 5

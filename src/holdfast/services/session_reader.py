@@ -24,8 +24,8 @@ from holdfast.model.session import (
     SessionRef,
     id_of,
 )
-from holdfast.model.value import replace
 from holdfast.ports import SessionStore
+from holdfast.value import replace
 
 
 class SessionFilters(TypedDict, total=False):

@@ -37,12 +37,12 @@ from holdfast.model.session import (
     Unchanged,
     id_of,
 )
-from holdfast.model.value import dataclass, fields, replace
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript, is_idle
 from holdfast.policy.limits import alerts, is_over
 from holdfast.ports import Clock, Processes, SessionFiles, SessionStore
 from holdfast.services.session_reader import SessionReader, check_known
 from holdfast.services.transcript_lines import transcript_line
+from holdfast.value import dataclass, fields, replace
 
 _log = logging.getLogger("holdfast")
 _HEARTBEAT_SECONDS = 60.0

@@ -16,7 +16,6 @@ from holdfast.model.item import Item
 from holdfast.model.session import Session, SessionFilter, SessionOrder
 from holdfast.model.session_file import SessionFile
 from holdfast.model.stats import Share, StoreStats
-from holdfast.model.value import dataclass
 from holdfast.policy.costs import costs
 from holdfast.policy.prices import Prices
 from holdfast.policy.rules import GcRules, Policy
@@ -24,6 +23,7 @@ from holdfast.ports import Home, Progress, SessionStore
 from holdfast.services.checkpoint_count import CheckpointCount, count_checkpoints
 from holdfast.services.large_files import largest_files
 from holdfast.services.status import AGES
+from holdfast.value import dataclass
 
 _LARGEST = 5
 _NO_SESSIONS = SessionFilter(ids=())

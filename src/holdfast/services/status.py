@@ -14,7 +14,6 @@ from holdfast.model.plan import Outlook
 from holdfast.model.session import Session, SessionFilter
 from holdfast.model.session_file import SessionFile
 from holdfast.model.stats import Share, StoreStats
-from holdfast.model.value import dataclass, field
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.limits import SessionLimits, near
 from holdfast.policy.planner import outlook
@@ -24,6 +23,7 @@ from holdfast.policy.spending import nearness
 from holdfast.ports import Home, Progress, SessionStore
 from holdfast.services.checkpoint_count import CheckpointCount, count_checkpoints
 from holdfast.services.large_files import too_large
+from holdfast.value import dataclass, field
 
 _MOST = 10
 #: So many open sessions are held against their budgets, those that were active last.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from holdfast.model.session import Json, Message, Session
-from holdfast.model.value import replace
 from holdfast.services.exchange.session_line import message_fields
+from holdfast.value import replace
 
 
 def transcript_line(session: Session, message: Message, now: float) -> dict[str, Json]:

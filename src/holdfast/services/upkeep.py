@@ -11,7 +11,6 @@ from holdfast.model.inventory import Inventory
 from holdfast.model.maintenance import Step
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
-from holdfast.model.value import dataclass, field, replace
 from holdfast.policy.cap_use import cap_uses, with_waiting
 from holdfast.policy.planner import plan, plan_upkeep
 from holdfast.policy.rules import CheckpointPolicy, Files, Policy
@@ -22,6 +21,7 @@ from holdfast.services.plans import (
     plan_home_gc,
     plan_prune_checkpoints,
 )
+from holdfast.value import dataclass, field, replace
 
 COMMAND = "maintain"
 

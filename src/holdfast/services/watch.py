@@ -14,9 +14,9 @@ from typing import Protocol
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import TakeOutcome, Taking
 from holdfast.model.printable import one_line
-from holdfast.model.value import dataclass, replace
 from holdfast.model.watched import ChangedPaths, Watched
 from holdfast.ports import CheckpointTaker, Clock
+from holdfast.value import dataclass, replace
 
 _NAMED = 3
 #: How often to see whether somebody wants it to stop.

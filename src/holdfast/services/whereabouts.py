@@ -5,8 +5,8 @@ from __future__ import annotations
 from holdfast.errors import HoldfastError, UnknownSessionError
 from holdfast.model.archived import Holds
 from holdfast.model.item import ARCHIVED, SESSION
-from holdfast.model.value import dataclass
 from holdfast.ports import Home, SessionStore
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

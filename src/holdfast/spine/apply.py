@@ -13,10 +13,10 @@ from holdfast.model.given import instance
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Outcome, Report, Result
-from holdfast.model.value import dataclass, field
 from holdfast.ports import Clock, Doer, Home, Progress
 from holdfast.spine.carry_out import Silent, carry_out
 from holdfast.spine.settle import settle, settle_if_needed
+from holdfast.value import dataclass, field
 
 
 def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = None) -> Report:

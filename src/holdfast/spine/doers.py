@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
-from holdfast.model.value import replace
 from holdfast.ports import Space
 from holdfast.spine.keeper import Keeper
 from holdfast.spine.outcomes import ALREADY_GONE, NOT_REACHED
+from holdfast.value import replace
 
 NOTHING_TO_RETURN = "there is nothing to bring back"
 EMPTIED = "emptied from the trash for good"

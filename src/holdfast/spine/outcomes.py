@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from holdfast.model.move import Presence
 from holdfast.model.report import Result
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 ALREADY_GONE = "already gone"
 CHANGED = "changed since the plan was made"

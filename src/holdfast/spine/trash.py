@@ -7,9 +7,9 @@ from collections.abc import Collection
 from holdfast.errors import UsageError
 from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, SPACE, UNKNOWN_SOURCE
 from holdfast.model.plan import Action, Plan, PlanItem
-from holdfast.model.value import replace
 from holdfast.policy.named import plan_all
 from holdfast.ports import Home
+from holdfast.value import replace
 
 
 def plan_empty(

@@ -17,10 +17,10 @@ from holdfast.model.operation import (
 )
 from holdfast.model.plan import Action
 from holdfast.model.report import Report
-from holdfast.model.value import dataclass
 from holdfast.ports import Clock, Home, Progress
 from holdfast.spine.carry_out import Silent, batches, carry_out, doer_of
 from holdfast.spine.settle import settle
+from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Preview

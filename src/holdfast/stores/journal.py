@@ -26,7 +26,6 @@ from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.read import Reader
 from holdfast.model.report import Outcome, Result
-from holdfast.model.value import dataclass, field
 from holdfast.stores.files import (
     PRIVATE_FILE,
     open_regular,
@@ -34,6 +33,7 @@ from holdfast.stores.files import (
     sync_dir,
     write_all,
 )
+from holdfast.value import dataclass, field
 
 FORMAT = 1
 

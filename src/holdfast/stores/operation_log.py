@@ -11,11 +11,11 @@ from pathlib import Path
 from holdfast.errors import DamageError, StorageError
 from holdfast.model.inventory import Problem
 from holdfast.model.operation import LogView, OperationAction, Removal
-from holdfast.model.value import dataclass
 from holdfast.stores import journal
 from holdfast.stores.files import make_private_dir, open_regular, storage_errors, sync_dir
 from holdfast.stores.lock import exclusive
 from holdfast.stores.log_view import view_of
+from holdfast.value import dataclass
 
 #: How long a command waits for another command before it reports that the home is busy.
 LOCK_WAIT = 5.0

@@ -10,7 +10,7 @@ import click
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.removal import RemovalFlags, removal_options, remove
-from holdfast.model.value import replace
+from holdfast.value import replace
 
 if TYPE_CHECKING:
     from holdfast.model.item import Item

@@ -19,7 +19,7 @@ import click
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.streams import colour_wanted
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 _MOST_LINES = 6
 _LEFT_OUT = "…"

@@ -20,12 +20,12 @@ from holdfast.model.checkpoint import Capturing
 from holdfast.model.item import CHECKPOINT, LEGACY
 from holdfast.model.operation import LogView
 from holdfast.model.plan import PlanItem
-from holdfast.model.value import replace
 from holdfast.ports import CheckpointStore, CheckpointUpkeep, Clock, Space
 from holdfast.spine.keeper import Keeper
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, Layout
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import replace
 
 _NOTES = "hermes"
 _IN_USE = "it may write into repositories of the older layout"

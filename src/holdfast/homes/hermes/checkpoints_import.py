@@ -19,12 +19,12 @@ from holdfast.homes.hermes.repository.adoption import bring_in, size_limit
 from holdfast.homes.hermes.repository.chains import Chains
 from holdfast.homes.hermes.repository.layout import FOLDER, HermesLayout
 from holdfast.model.checkpoint import Checkpoint, Sight, origin_parts
-from holdfast.model.value import dataclass, field, replace
 from holdfast.ports import Progress
 from holdfast.stores.checkpoints import projects
 from holdfast.stores.checkpoints.older_layout import repositories
 from holdfast.stores.checkpoints.repository import project_lock, project_of, used
 from holdfast.stores.checkpoints.store import ShadowGitStore
+from holdfast.value import dataclass, field, replace
 
 _TICK, _DIGITS = 0.001, 3
 

@@ -20,11 +20,11 @@ from holdfast.homes.hermes.repository.rebuild import Wanted, moves_tip, rebuild,
 from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
-from holdfast.model.value import dataclass, field, replace
 from holdfast.ports import Mover
 from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, TRASH_TAKEN
 from holdfast.stores.checkpoints.checkpoint_commit import Ref
+from holdfast.value import dataclass, field, replace
 
 _HOLDER = "checkpoints prune"
 _NO_STORE = "there is no checkpoint store of Hermes in this home"

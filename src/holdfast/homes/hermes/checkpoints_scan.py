@@ -28,7 +28,6 @@ from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.inventory import Problem
 from holdfast.model.item import CHECKPOINT_SPACE, SPACE, Item
 from holdfast.model.operation import LogView
-from holdfast.model.value import dataclass, replace
 from holdfast.model.verification import Verification
 from holdfast.ports import Clock
 from holdfast.stores.checkpoints import older_layout
@@ -36,6 +35,7 @@ from holdfast.stores.checkpoints.projects import whereabouts
 from holdfast.stores.checkpoints.sizes import Measured, measure
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.files import allocated_below
+from holdfast.value import dataclass, replace
 
 _HOLDER = "checkpoints prune"
 _OURS = "Holdfast"

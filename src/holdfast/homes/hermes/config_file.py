@@ -18,7 +18,7 @@ from typing import TypeAlias
 import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
 
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 #: Hermes's files have about ten kilobytes; for this much the parser already takes seconds.
 LONGEST = 256_000

@@ -13,7 +13,7 @@ import re
 from holdfast.homes import artifact_names
 from holdfast.homes.artifact_names import ArtifactName
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 _LONGEST = 96
 _DIGITS = 12

@@ -23,7 +23,7 @@ from typing import IO, NoReturn, Protocol, cast
 from holdfast.errors import UsageError
 from holdfast.model.session import Json
 from holdfast.model.units import format_bytes
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 
 class LineError(UsageError):

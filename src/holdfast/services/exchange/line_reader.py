@@ -11,7 +11,6 @@ from holdfast.model.guarded import guarded_from_json
 from holdfast.model.ids import check_foreign_id, check_id
 from holdfast.model.read import Reader
 from holdfast.model.session import EndReason, Json, Message, Relation, Session, Tokens
-from holdfast.model.value import dataclass, replace
 from holdfast.services.exchange.json_lines import LineError, LineText
 from holdfast.services.exchange.session_line import (
     GUARDED,
@@ -19,6 +18,7 @@ from holdfast.services.exchange.session_line import (
     message_extra_from_line,
     session_extra_from_line,
 )
+from holdfast.value import dataclass, replace
 
 #: More than any model counts or costs, and small enough that a session's total is exact.
 _LARGEST_COUNT = 10**12

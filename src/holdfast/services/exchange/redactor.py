@@ -15,8 +15,8 @@ from functools import partial
 from typing import cast
 
 from holdfast.model.session import Json, Message, Session
-from holdfast.model.value import replace
 from holdfast.services.exchange.secret_rules import NAMINGS, SHAPES, Rule, secret_group
+from holdfast.value import replace
 
 _RULES = (*SHAPES, *(naming.rule for naming in NAMINGS))
 _DEEPEST_TEXT = 4

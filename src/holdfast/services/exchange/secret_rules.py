@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

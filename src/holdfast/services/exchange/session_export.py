@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 from holdfast.errors import BusyError, UnknownSessionError
 from holdfast.model.session import Message, Session, SessionFilter
-from holdfast.model.value import dataclass, field
 from holdfast.ports import Progress, SessionStore
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.services.exchange.session_line import session_line
+from holdfast.value import dataclass, field
 
 #: How a session is written, such as `session_line` and `export_markdown`.
 Form = Callable[[Session, Iterable[Message]], Iterator[str]]

@@ -21,13 +21,13 @@ from holdfast.model.ids import check_foreign_id, file_stem
 from holdfast.model.inventory import Problem
 from holdfast.model.operation import Removal
 from holdfast.model.units import format_count
-from holdfast.model.value import dataclass
 from holdfast.ports import Blobs
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside
 from holdfast.stores.archive.catalogue import Catalogue
 from holdfast.stores.archive.codec import Codec, codec_of
 from holdfast.stores.files import storage_errors
+from holdfast.value import dataclass
 
 TRASH = ".trash"
 

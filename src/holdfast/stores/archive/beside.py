@@ -14,7 +14,7 @@ from holdfast.model.archived import Holds, session_from_json
 from holdfast.model.ids import check_foreign_id
 from holdfast.model.read import TOO_LARGE, Reader
 from holdfast.model.session import Session
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 FORMAT = 2
 #: The format that versions before bundles of files can read.

@@ -22,9 +22,9 @@ from typing import IO, Protocol
 
 from holdfast.errors import UNREADABLE, DamageError, StorageError, in_words
 from holdfast.model.archived import Holds
-from holdfast.model.value import dataclass
 from holdfast.stores.archive.beside import Beside, PackedFile
 from holdfast.stores.archive.codec import CORRUPT, Codec
+from holdfast.value import dataclass
 
 BESIDE = "beside.json"
 LINE = "session.jsonl"

@@ -19,9 +19,9 @@ from holdfast.errors import DamageError, HoldfastError
 from holdfast.model.archived import ArchivedSession
 from holdfast.model.inventory import Problem
 from holdfast.model.read import Reader
-from holdfast.model.value import dataclass, field
 from holdfast.stores.archive.codec import codec_of
 from holdfast.stores.line_file import LineFile, Stamp
+from holdfast.value import dataclass, field
 
 NAME = "catalogue.jsonl"
 

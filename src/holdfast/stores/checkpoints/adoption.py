@@ -14,7 +14,6 @@ from pathlib import Path
 from holdfast.errors import UnknownCheckpointError, UsageError
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
 from holdfast.model.places import StrPath, expanded
-from holdfast.model.value import dataclass, field, replace
 from holdfast.stores.checkpoints.checkpoint_commit import Details, parse, ref_name, write_commit
 from holdfast.stores.checkpoints.content import (
     FILES,
@@ -42,6 +41,7 @@ from holdfast.stores.git.pack_writer import Pack
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.refs import NewReference
 from holdfast.stores.git.trees import FILE, LINK, PROGRAM, TREE, Node, Trees, is_program, path_text
+from holdfast.value import dataclass, field, replace
 
 _MILLISECONDS = 1000
 _KNOWN = (FILE, PROGRAM, LINK)

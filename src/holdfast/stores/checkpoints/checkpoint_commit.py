@@ -16,7 +16,6 @@ from typing import Any
 
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint import Checkpoint, NotCaptured
-from holdfast.model.value import dataclass
 from holdfast.stores.checkpoints.repository import REFS, TRASH_REFS, Layout
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.git.object import Kind
@@ -32,6 +31,7 @@ from holdfast.stores.git.refs import (
     update_refs,
 )
 from holdfast.stores.git.trees import Trees
+from holdfast.value import dataclass
 
 _FORMAT = 1
 _ID_DIGITS = 8

@@ -15,7 +15,6 @@ from typing import Any
 
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint import Entry
-from holdfast.model.value import dataclass, field
 from holdfast.stores.checkpoints.checkpoint_commit import ref_names
 from holdfast.stores.checkpoints.look import Looked
 from holdfast.stores.checkpoints.repository import Layout
@@ -35,6 +34,7 @@ from holdfast.stores.git.trees import (
     path_bytes,
     path_text,
 )
+from holdfast.value import dataclass, field
 
 _FORMAT = 1
 _LINK_MODE = stat.S_IFLNK | 0o777

@@ -6,8 +6,8 @@ import os
 import stat
 
 from holdfast.model.units import format_bytes
-from holdfast.model.value import dataclass
 from holdfast.stores.git.trees import FILE, LINK, PROGRAM, is_program
+from holdfast.value import dataclass
 
 RACED = "changed while it was read"
 UNFIT_NAME = "git cannot hold a file of this name"

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.errors import DamageError, GitFailedError, UnknownCheckpointError
 from holdfast.model.checkpoint import SHORTEST_PREFIX, Checkpoint, Project
-from holdfast.model.value import replace
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse, shown_refs
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, recorded, state_of
 from holdfast.stores.checkpoints.repository import REFS, Layout, opened
 from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.refs import each_ref
 from holdfast.stores.git.trees import Trees
+from holdfast.value import replace
 
 _ID_DIGITS = 40
 _ID = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},{_ID_DIGITS}}}", re.ASCII)

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from typing import Protocol
 
 from holdfast.errors import StorageError
-from holdfast.model.value import dataclass, field
 from holdfast.stores.checkpoints.file_content import (
     NO_SIGNATURE,
     TICK,
@@ -42,6 +41,7 @@ from holdfast.stores.checkpoints.worktrees import is_worktree
 from holdfast.stores.git.index_file import status_bytes
 from holdfast.stores.git.object import Kind, object_id
 from holdfast.stores.git.trees import LINK, TREE, Node, Trees
+from holdfast.value import dataclass, field
 
 #: git compares whole seconds, and some file systems have no finer ones than two.
 _YOUNG = 2_000_000_000

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError, UnknownCheckpointError
 from holdfast.model.checkpoint import Captured, Checkpoint
-from holdfast.model.value import dataclass
 from holdfast.stores.checkpoints.content import ModeRecord
 from holdfast.stores.checkpoints.finder import check_prefix
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, OLDER_REPOSITORY, Layout
@@ -34,6 +33,7 @@ from holdfast.stores.git.object import Kind
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.refs import is_id, read_reference
 from holdfast.stores.git.trees import Trees, path_text
+from holdfast.value import dataclass
 
 WORKDIR = "HERMES_WORKDIR"
 _SIGNS = ("HEAD", "objects", WORKDIR)

@@ -16,8 +16,8 @@ import stat
 from collections.abc import Callable, Iterator
 
 from holdfast.model.checkpoint import Entry
-from holdfast.model.value import dataclass
 from holdfast.stores.files import PRIVATE_FILE, write_all
+from holdfast.value import dataclass
 
 # Without O_NONBLOCK, opening a fifo that has just taken a file's place would block forever.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

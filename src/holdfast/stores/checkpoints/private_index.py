@@ -19,13 +19,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError
-from holdfast.model.value import dataclass
 from holdfast.stores.checkpoints.look_state import read_state
 from holdfast.stores.checkpoints.walk import ATTRIBUTES, is_special
 from holdfast.stores.files import read_file, replace, storage_errors
 from holdfast.stores.git.index_file import Entry, index_bytes, index_entries, read_index
 from holdfast.stores.git.program import Git, Said
 from holdfast.stores.git.trees import Node, Trees
+from holdfast.value import dataclass
 
 _NO_OBJECT = "0" * 40
 

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from holdfast import value
 from holdfast.errors import UsageError
-from holdfast.model import value
 from holdfast.model.checkpoint import Checkpoint, ProjectState
-from holdfast.model.value import dataclass, field
 from holdfast.stores.checkpoints.repository import Layout, project_lock, used
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
+from holdfast.value import dataclass, field
 
 _FORMAT = 1
 _FSTAB = Path("/etc/fstab")

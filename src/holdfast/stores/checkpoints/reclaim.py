@@ -20,7 +20,6 @@ from pathlib import Path
 from holdfast.errors import BusyError, GitFailedError, StorageError
 from holdfast.model.checkpoint_inventory import index_root
 from holdfast.model.units import format_bytes
-from holdfast.model.value import dataclass
 from holdfast.stores import lock
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.private_index import lay_to_rest
@@ -45,6 +44,7 @@ from holdfast.stores.files import allocated_below, read_file, replace, storage_e
 from holdfast.stores.git.object_files import note_well_packed, object_files
 from holdfast.stores.git.program import PACKING_CONFIG
 from holdfast.stores.git.trees import Trees
+from holdfast.value import dataclass
 
 #: A pack of everything is worth making for so much garbage, so many single objects or packs.
 _LEAST_GARBAGE = 64 * 1024

@@ -11,11 +11,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from holdfast.errors import SchemaError, StorageError
-from holdfast.model.value import dataclass
 from holdfast.stores import lock
 from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, read_file, storage_errors
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.program import Git
+from holdfast.value import dataclass
 
 FORMAT = 1
 REFS = "refs/holdfast/"

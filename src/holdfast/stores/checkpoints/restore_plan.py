@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from holdfast.model.checkpoint import Captured, Change, ChangeKind, Entry, NotCaptured
-from holdfast.model.value import dataclass, field, replace
+from holdfast.value import dataclass, field, replace
 
 #: Without these its owner cannot change what is in a directory.
 _ENTER_AND_WRITE = 0o300

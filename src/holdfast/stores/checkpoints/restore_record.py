@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.model.value import dataclass, field, replace
 from holdfast.stores import files
 from holdfast.stores.files import read_file, storage_errors, sync_dir
+from holdfast.value import dataclass, field, replace
 
 _UNDER_WAY = "restore.json"
 _LATEST = "restored.json"

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Captured, Checkpoint, Entry
-from holdfast.model.value import dataclass
 from holdfast.stores.checkpoints.comparison import changes
 from holdfast.stores.checkpoints.content import Content
 from holdfast.stores.checkpoints.ignore_rules import TEMPORARY, Ignoring
@@ -19,6 +18,7 @@ from holdfast.stores.checkpoints.restore_plan import PROJECT, Spared, above
 from holdfast.stores.files import PRIVATE_DIR, storage_errors
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.trees import LINK, TREE, Trees, path_bytes, path_text
+from holdfast.value import dataclass
 
 _RULES = ".gitignore"
 _NOT_THEN = "the checkpoint did not capture it: {}"

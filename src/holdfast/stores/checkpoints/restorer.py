@@ -34,7 +34,6 @@ from holdfast.model.checkpoint import (
     Sight,
 )
 from holdfast.model.units import format_count
-from holdfast.model.value import replace
 from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import parse
 from holdfast.stores.checkpoints.comparison import captured
@@ -52,6 +51,7 @@ from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.program import EXCLUDES
 from holdfast.stores.git.trees import Trees, path_bytes, path_text
+from holdfast.value import replace
 
 _WORKTREES = ".worktrees"
 _DIGEST = re.compile(r"[0-9a-f]{16}")

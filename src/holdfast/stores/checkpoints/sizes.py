@@ -16,7 +16,6 @@ from holdfast.errors import DamageError
 from holdfast.model.checkpoint import ProjectState
 from holdfast.model.checkpoint_inventory import index_root, root_of, rotated_root, trash_root
 from holdfast.model.item import CHECKPOINT, Item
-from holdfast.model.value import dataclass, field
 from holdfast.model.weights import Weights
 from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse
@@ -30,6 +29,7 @@ from holdfast.stores.git.object_files import ObjectFiles, object_files
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.pack import index_oids
 from holdfast.stores.git.trees import TREE_ENTRY, Trees
+from holdfast.value import dataclass, field
 
 #: What a pack's index takes for each object: its id, its place, a checksum.
 _INDEX_ENTRY = 28

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError
-from holdfast.model.value import dataclass, replace
 from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name
 from holdfast.stores.files import PRIVATE_FILE, allocated_below, read_file, storage_errors
 from holdfast.stores.git.pack_writer import join
 from holdfast.stores.git.program import PACKING_CONFIG
+from holdfast.value import dataclass, replace
 
 _WEIGHED = "weighed"
 _ROOM_LOCK = "room.lock"

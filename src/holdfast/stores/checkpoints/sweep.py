@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from holdfast.model.value import dataclass
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.repository import Layout, alone, opened, used
 from holdfast.stores.checkpoints.sizes import held_objects
@@ -31,6 +30,7 @@ from holdfast.stores.git.object_files import note_also_well_packed, object_files
 from holdfast.stores.git.pack import index_oids
 from holdfast.stores.git.pack_writer import remove_pack
 from holdfast.stores.git.program import PACKING_CONFIG
+from holdfast.value import dataclass
 
 #: Less than this in a pack is not worth a copy of the rest.
 _LEAST_GARBAGE = 4_096

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from holdfast.errors import DamageError, GitFailedError, StorageError
 from holdfast.model.checkpoint import Capturing, Lines, NotCaptured, Sight, TakeOutcome, Taking
-from holdfast.model.value import dataclass, replace
 from holdfast.stores.checkpoints import look_state as states
 from holdfast.stores.checkpoints.checkpoint_commit import (
     Details,
@@ -47,6 +46,7 @@ from holdfast.stores.git.pack_writer import Limited, Pack
 from holdfast.stores.git.program import EXCLUDES, Git
 from holdfast.stores.git.refs import NewReference
 from holdfast.stores.git.trees import EMPTY, TREE, Node, Trees, path_text
+from holdfast.value import dataclass, replace
 
 #: The index is brought up to date when the next look would have to read more than this again.
 _BEHIND_FILES = 32

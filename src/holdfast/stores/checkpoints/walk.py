@@ -12,13 +12,13 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.model.checkpoint import Excluded
-from holdfast.model.value import dataclass, field
 from holdfast.stores.checkpoints.file_content import UNFIT_NAME, Content, read, special
 from holdfast.stores.checkpoints.ignore_rules import Ignoring, digest_of
 from holdfast.stores.checkpoints.look_state import FolderDigests, Listing
 from holdfast.stores.checkpoints.worktrees import WORKTREE, is_worktree
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.trees import LINK, TREE, Node, Trees, path_text
+from holdfast.value import dataclass, field
 
 GIT = b".git"
 RULES = b".gitignore"

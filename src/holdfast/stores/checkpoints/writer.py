@@ -14,7 +14,6 @@ from holdfast.errors import StorageError, UsageError
 from holdfast.model.checkpoint import Capturing, Sight, TakeOutcome, Taking
 from holdfast.model.places import StrPath, real
 from holdfast.model.units import format_bytes
-from holdfast.model.value import replace
 from holdfast.ports import Bounding
 from holdfast.stores.checkpoints import projects, restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import rotate
@@ -34,6 +33,7 @@ from holdfast.stores.checkpoints.space import (
 )
 from holdfast.stores.checkpoints.take import Order, Taker
 from holdfast.stores.git.pack_writer import Limited
+from holdfast.value import replace
 
 USUAL = Capturing()
 #: How far a project's record may lag behind a take that found nothing new.

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from holdfast.errors import DamageError
-from holdfast.model.value import dataclass
 from holdfast.stores.files import read_file
+from holdfast.value import dataclass
 
 _HEADER = struct.Struct(">4sII")
 _EXTENSION = struct.Struct(">4sI")

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from enum import IntEnum
 from pathlib import Path
 
-from holdfast.model.value import dataclass
 from holdfast.stores.files import read_file, storage_errors, write_all
 from holdfast.stores.git.flush import flush_folders
+from holdfast.value import dataclass
 
 OID_BYTES = 20
 

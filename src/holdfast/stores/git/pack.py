@@ -17,9 +17,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from holdfast.model.value import dataclass
 from holdfast.stores.files import open_regular, read_file
 from holdfast.stores.git.object import OID_BYTES, Kind, NotWholeError, inflated
+from holdfast.value import dataclass
 
 HEADER = struct.Struct(">4sII")
 

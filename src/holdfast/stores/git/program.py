@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.errors import GitFailedError, StorageError
-from holdfast.model.value import dataclass
 from holdfast.stores import lock
 from holdfast.stores.files import check_regular
+from holdfast.value import dataclass
 
 #: The first version with `GIT_CONFIG_GLOBAL`; an older git would read the user's configuration.
 OLDEST = (2, 32)

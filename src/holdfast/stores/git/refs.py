@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.errors import DamageError
-from holdfast.model.value import dataclass
 from holdfast.stores.files import (
     PRIVATE_DIR,
     PRIVATE_FILE,
@@ -29,6 +28,7 @@ from holdfast.stores.files import (
 )
 from holdfast.stores.git.flush import flush, flush_folders
 from holdfast.stores.git.program import Git
+from holdfast.value import dataclass
 
 #: git may remove the empty folder again each time, though hardly ever twice.
 _TRIES = 50

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from holdfast.errors import DamageError
-from holdfast.model.value import dataclass, field
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.objects import Objects
+from holdfast.value import dataclass, field
 
 TREE = 0o040000
 FILE = 0o100644

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from holdfast.errors import DamageError, UsageError
 from holdfast.model.session import Json, Message, Tokens
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 BODY_IS_JSON = 1
 BODY_IS_PACKED = 2

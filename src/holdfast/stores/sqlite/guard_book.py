@@ -17,9 +17,9 @@ from holdfast.model.guarded import Estimate, Guarded
 from holdfast.model.lease import Holder
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
-from holdfast.model.value import replace
 from holdfast.stores.sqlite import guard_rows, ledger
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.value import replace
 
 #: The fact that holds which warnings of a day's budgets were told, and of which day.
 WARNED_TODAY = "warned_today"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from holdfast.errors import QueryError
-from holdfast.model.value import dataclass
 from holdfast.stores.sqlite.search_index import folded
 from holdfast.stores.sqlite.search_text import clean, is_searchable, spaced
+from holdfast.value import dataclass
 
 LONGEST_QUERY = 4_000
 MOST_TERMS = 100

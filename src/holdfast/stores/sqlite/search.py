@@ -16,7 +16,6 @@ from typing import Any
 from holdfast.errors import QueryError
 from holdfast.model.search import Search
 from holdfast.model.session import Hit, SessionFilter
-from holdfast.model.value import dataclass
 from holdfast.stores.sqlite import content, session_rows
 from holdfast.stores.sqlite.content import Stored
 from holdfast.stores.sqlite.database import Database
@@ -32,6 +31,7 @@ from holdfast.stores.sqlite.search_index import (
     words_of,
 )
 from holdfast.stores.sqlite.search_text import clean, marked, message_text, snippet, spaced
+from holdfast.value import dataclass
 
 #: So many of the newest messages are read for a part of a word before the index is asked: what is
 #: frequent is found there, and going through all words of the index takes longer.

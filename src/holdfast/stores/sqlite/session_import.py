@@ -11,10 +11,10 @@ from typing import Self
 
 from holdfast.model.guarded import Guarded
 from holdfast.model.session import Message, Session
-from holdfast.model.value import replace
 from holdfast.stores.sqlite import guard_book, ledger, lineage, moves
 from holdfast.stores.sqlite.content import dump_extra, load_extra
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.value import replace
 
 _APPEND = 500
 #: No id looks like this, so nobody can ask for a session that is on its way out.

@@ -36,7 +36,6 @@ from holdfast.model.session import (
 )
 from holdfast.model.stats import Share, StoreStats
 from holdfast.model.usage import UsageEntry, UsageTotals
-from holdfast.model.value import replace
 from holdfast.policy.prices import Prices
 from holdfast.stores.sqlite import (
     content,
@@ -61,6 +60,7 @@ from holdfast.stores.sqlite.session_rows import (
     where,
     within_64_bits,
 )
+from holdfast.value import replace
 
 _ONE = f"SELECT s.number, {COLUMNS} FROM {TABLES} WHERE s.id = ?"  # noqa: S608 - our own names
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast.model.stats import Share, StoreStats
-from holdfast.model.value import dataclass
 from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE
+from holdfast.value import dataclass
 
 #: Names of classes, each with its bound; the bounds rise.
 Classes = Sequence[tuple[str, float]]

@@ -13,11 +13,11 @@ from typing import Any
 from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.stats import Share
-from holdfast.model.value import dataclass, replace
 from holdfast.policy.lifecycle import SessionLife
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.leases import Held, LifeSigns, of_all
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE, TABLES, tables, where
+from holdfast.value import dataclass, replace
 
 #: What a session takes beside its messages: its row, its places in indexes.
 _ROW_WEIGHT = 512

@@ -14,11 +14,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from holdfast.errors import QueryError
 from holdfast.model.search import Search
 from holdfast.model.session import Json
-from holdfast.model.value import dataclass, field
 from holdfast.stores.sqlite.query import Query, Term, parse, parse_part
 from holdfast.stores.sqlite.search import match_places
 from holdfast.stores.sqlite.search_index import SmallIndex, folded, rarity, words_of
 from holdfast.stores.sqlite.search_text import clean, marked, plain_text, spaced
+from holdfast.value import dataclass, field
 
 #: Texts that are weighed together, and their length.
 _WINDOW = 500

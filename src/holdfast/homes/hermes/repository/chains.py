@@ -15,13 +15,13 @@ from pathlib import Path
 from holdfast.errors import BusyError, DamageError
 from holdfast.homes.hermes.repository.layout import HermesLayout, opened, tips_of
 from holdfast.homes.hermes.repository.locks import GitLock
-from holdfast.model.value import dataclass, field
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
 from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.git.commits import parse_commit, with_parent
 from holdfast.stores.git.object import Kind, LooseObjects
 from holdfast.stores.git.refs import is_id
 from holdfast.stores.git.trees import Trees
+from holdfast.value import dataclass, field
 
 _CUTS = "shallow"
 _PAUSE = 0.05

@@ -22,12 +22,12 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from holdfast.errors import DamageError
-from holdfast.model.value import dataclass
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import read_file, storage_errors, sync_dir
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.refs import each_ref
+from holdfast.value import dataclass
 
 FOLDER = "checkpoints"
 REFS = "refs/hermes/"

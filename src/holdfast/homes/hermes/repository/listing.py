@@ -18,10 +18,10 @@ from holdfast.homes.hermes.repository.layout import (
 )
 from holdfast.homes.hermes.repository.notes import Notes, all_notes
 from holdfast.model.checkpoint import Checkpoint, Project, ProjectState
-from holdfast.model.value import replace
 from holdfast.stores.checkpoints.older_layout import LegacyRepository, LegacyShelf
 from holdfast.stores.checkpoints.projects import ProjectRecord, state_of
 from holdfast.stores.git.program import Git
+from holdfast.value import replace
 
 _STATISTICS = re.compile(r"(\d+) (file|insertion|deletion)")
 _UNKNOWN = "(directory not known)"

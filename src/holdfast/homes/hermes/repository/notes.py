@@ -26,10 +26,10 @@ from holdfast.homes.hermes.repository.locks import changing
 from holdfast.model.checkpoint import Checkpoint
 from holdfast.model.checkpoint_inventory import root_of
 from holdfast.model.item import CHECKPOINT, Item
-from holdfast.model.value import dataclass, field, replace
 from holdfast.model.weights import Weights
 from holdfast.stores.files import make_private_dir, read_file, storage_errors
 from holdfast.stores.files import replace as replace_file
+from holdfast.value import dataclass, field, replace
 
 _FORMAT = 1
 

@@ -22,9 +22,9 @@ from holdfast.homes.hermes.repository.layout import (
     remove_record,
 )
 from holdfast.homes.hermes.repository.notes import read_notes, write_notes
-from holdfast.model.value import dataclass
 from holdfast.stores.checkpoints.checkpoint_commit import Move, Ref, move
 from holdfast.stores.git.refs import RefUpdate, update_refs
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

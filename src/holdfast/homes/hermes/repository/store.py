@@ -23,7 +23,6 @@ from holdfast.model.checkpoint import (
     Project,
 )
 from holdfast.model.places import StrPath, real
-from holdfast.model.value import replace
 from holdfast.stores.checkpoints.adoption import OLDER
 from holdfast.stores.checkpoints.content import ModeRecord
 from holdfast.stores.checkpoints.finder import check_prefix
@@ -32,6 +31,7 @@ from holdfast.stores.checkpoints.repository import project_of
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.trees import FILE, LINK, PROGRAM, Trees, path_text
+from holdfast.value import replace
 
 _OLDER_PREFIX = "older-"
 _KNOWN = (FILE, PROGRAM, LINK)

@@ -18,10 +18,10 @@ from holdfast.homes.hermes.state_db.engine import HermesEngine
 from holdfast.homes.hermes.state_db.rows import dicts, quoted
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.session import Json, Message, Session, SessionFilter
-from holdfast.model.value import replace
 from holdfast.services.exchange.json_lines import ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import ReadSession, read_session
 from holdfast.stores.archive.beside import Beside
+from holdfast.value import replace
 
 #: Extra fields of a line: rows of other tables, and which columns the tables had.
 _TABLES = "hermes_tables"

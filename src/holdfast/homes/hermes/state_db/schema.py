@@ -20,7 +20,7 @@ import re
 import sqlite3
 from pathlib import Path
 
-from holdfast.model.value import dataclass
+from holdfast.value import dataclass
 
 #: Numbers of schemas, and the first and last release that made them.
 RELEASES = {

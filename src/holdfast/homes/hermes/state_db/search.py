@@ -18,10 +18,10 @@ from holdfast.homes.hermes.state_db.rows import dicts, sessions_table, taken_bac
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.search import Search
 from holdfast.model.session import Hit, Session
-from holdfast.model.value import dataclass
 from holdfast.stores.sqlite.query import Either, Every, Query, Term, parse
 from holdfast.stores.sqlite.search_text import has_unspaced, snippet
 from holdfast.stores.sqlite.text_search import TextSearch, WordSearch, searched_text, text_search
+from holdfast.value import dataclass
 
 #: Number, session, score and snippet of a message.
 Row: TypeAlias = tuple[int, str, float, str]
