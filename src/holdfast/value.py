@@ -69,19 +69,21 @@ def _field(*, default: Any = _MISSING, default_factory: Any = _MISSING, **more: 
 
 
 def _dataclass(
+    cls: type | None = None,
+    /,
     *,
     frozen: bool = False,
     slots: bool = False,
     kw_only: bool = False,
     eq: bool = True,
     order: bool = False,
-) -> Callable[[type], type]:
+) -> Any:
     def wrap(cls: type) -> type:
         own = _own_fields(cls, kw_only=kw_only)
         methods = _methods(cls, own, frozen=frozen, eq=eq, order=order)
         return _with_slots(cls, own, methods) if slots else _without_slots(cls, own, methods)
 
-    return wrap
+    return wrap if cls is None else wrap(cls)
 
 
 def _replace(value: Any, /, **changes: Any) -> Any:

@@ -65,7 +65,7 @@ def classes(made_by: Any) -> SimpleNamespace:
     class Identity:
         one: int
 
-    @dataclass()
+    @dataclass
     class Plain:
         one: int = 1
 
