@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as changed_copy
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -78,6 +76,8 @@ from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import Foreseen
 from holdfast.stores.files import PRIVATE_FILE, open_regular, storage_errors
 from holdfast.stores.sqlite.session_import import SqliteImport
+from holdfast.value import dataclass
+from holdfast.value import replace as changed_copy
 
 _FORMS = {"jsonl": session_line, "markdown": export_markdown}
 

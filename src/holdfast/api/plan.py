@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -24,6 +23,7 @@ from holdfast.ports import Home, Progress
 from holdfast.spine import undo as undoing
 from holdfast.spine.apply import apply
 from holdfast.stores.plan_file import load, save
+from holdfast.value import dataclass, field
 
 _Self = TypeVar("_Self")
 _Given = ParamSpec("_Given")
