@@ -169,7 +169,7 @@ def test_the_archive_has_a_cap_of_its_own(root: Path) -> None:
 def test_what_a_dead_process_left_open_is_ended(root: Path, config: str) -> None:
     a_home(root, config)
     code = (
-        "import os, sys, time, holdfast\n"
+        "import os, sys, time\nfrom holdfast.api.sessions import open_sessions\n"
         "store = open_sessions(sys.argv[1], clock=lambda: time.time() - 2 * 86400)\n"
         "store.create(source='cli', id='left')\n"
         "os._exit(0)\n"
@@ -187,7 +187,7 @@ def test_a_process_that_closed_its_store_and_lives_protects_its_sessions(root: P
     """Its death can be proved later, because its leases stay on record."""
     a_home(root)
     code = (
-        "import sys, time, holdfast\n"
+        "import sys, time\nfrom holdfast.api.sessions import open_sessions\n"
         "clock = lambda: time.time() - 2 * 86400\n"
         "with open_sessions(sys.argv[1], clock=clock) as store:\n"
         "    store.create(source='cli', id='left')\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from holdfast.api.arguments import (
     Duration,
@@ -31,6 +30,7 @@ from holdfast.services.plans import plan_prune_archive
 from holdfast.services.restore import chosen as archived
 from holdfast.services.restore import restore
 from holdfast.spine.trash import plan_empty
+from holdfast.value import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from math import isfinite
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from holdfast.errors import UsageError
 from holdfast.model.given import instance, shown
+from holdfast.model.places import expanded
 from holdfast.model.session import Session, SessionFilter
 from holdfast.model.units import parse_duration, parse_moment, parse_size
 from holdfast.policy.rules import Caps, Rules
@@ -87,6 +90,15 @@ def amount(value: object, what: str) -> float:
     if not (isfinite(value) and value >= 0):
         raise UsageError(f"{what} must be 0 or more, not {shown(value)}.")
     return value
+
+
+def file_path(value: object, what: str) -> Path:
+    """The path of a file. A name that only begins with `~` and is no user's stays as it is."""
+    if not isinstance(value, str | os.PathLike) or not isinstance(text := os.fspath(value), str):
+        raise UsageError(f"{what} must be the path of a file, not {shown(value)}.")
+    if not text or "\0" in text:
+        raise UsageError(f"{what} must be the path of a file, not {text!r}.")
+    return expanded(text)
 
 
 def names(given: Any, what: str) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
@@ -33,6 +32,7 @@ from holdfast.ports import CheckpointStore, Progress
 from holdfast.services.checkpoint_status import CheckpointStatus, checkpoint_status
 from holdfast.services.plans import plan_clear_legacy, plan_drop, plan_prune_checkpoints
 from holdfast.services.rollback import rollback
+from holdfast.value import dataclass, replace
 
 _CLOSE = 0.7
 #: A checkpoint, by its id, by the start of one, or as it was listed.

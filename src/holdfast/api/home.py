@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as changed_copy
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +22,7 @@ from holdfast.api.arguments import (
     Size,
     amount,
     count,
+    file_path,
     names,
     own_caps,
     own_rules,
@@ -50,7 +49,7 @@ from holdfast.model.given import instance, text
 from holdfast.model.inventory import Inventory
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.operation import Operation, Removal
-from holdfast.model.places import StrPath, named_place
+from holdfast.model.places import StrPath
 from holdfast.model.repair import Repair
 from holdfast.model.session import Session, SessionFilter
 from holdfast.policy.budgets import GuardOptions
@@ -77,6 +76,8 @@ from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import Foreseen
 from holdfast.stores.files import PRIVATE_FILE, open_regular, storage_errors
 from holdfast.stores.sqlite.session_import import SqliteImport
+from holdfast.value import dataclass
+from holdfast.value import replace as changed_copy
 
 _FORMS = {"jsonl": session_line, "markdown": export_markdown}
 
@@ -670,7 +671,7 @@ def _sink(output: StrPath | BinaryIO) -> Iterator[_Sink]:
     if not isinstance(output, str | os.PathLike):
         yield _Sink(output)
         return
-    path = named_place(output)
+    path = file_path(output, "output")
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is no file.")
     target = path.resolve()  # a link stays one
@@ -695,7 +696,7 @@ def import_source(source: StrPath | BinaryIO) -> Iterator[BinaryIO]:
     if not isinstance(source, str | os.PathLike):
         yield source
         return
-    path = named_place(source)
+    path = file_path(source, "source")
     with storage_errors(f"read {path}"):
         # A shell hands over a pipe for `<(zcat …)`: somebody writes to it already.
         ours = str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))

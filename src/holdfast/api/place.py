@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from holdfast.model.finding import Finding, Severity
 from holdfast.model.places import StrPath, named_place
 from holdfast.ports import Clock, Home
 from holdfast.stores.files import storage_errors
+from holdfast.value import replace
 
 
 def system_clock() -> float:

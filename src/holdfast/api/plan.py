@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from holdfast.api.arguments import file_path
 from holdfast.api.place import Place
 from holdfast.errors import PlanFileError
 from holdfast.homes.maintenance import tell_unreached
 from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.operation import Operation
-from holdfast.model.places import StrPath, named_place
+from holdfast.model.places import StrPath
 from holdfast.model.plan import Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report
 from holdfast.model.session import SessionFilter
@@ -23,6 +23,7 @@ from holdfast.ports import Home, Progress
 from holdfast.spine import undo as undoing
 from holdfast.spine.apply import apply
 from holdfast.stores.plan_file import load, save
+from holdfast.value import dataclass, field
 
 _Self = TypeVar("_Self")
 _Given = ParamSpec("_Given")
@@ -80,7 +81,7 @@ class HomePlan:
 
     def save(self, path: StrPath) -> None:
         """Write the plan to a file, for `Home.load_plan` and for `holdfast apply`."""
-        save(self.plan, named_place(path))
+        save(self.plan, file_path(path, "A plan file"))
 
     def to_json(self) -> dict[str, Any]:
         return self.plan.to_json()
@@ -178,7 +179,7 @@ def unknown_sources(
 
 def load_plan(place: Place, path: StrPath) -> HomePlan:
     """A plan that `HomePlan.save` wrote, for the home that it was made for."""
-    file = named_place(path)
+    file = file_path(path, "A plan file")
     plan = load(file)
     if plan.home != str(place.home.root):
         raise PlanFileError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,6 +26,7 @@ from holdfast.ports import Clock, GuardBook, Processes, SessionFiles, SessionSto
 from holdfast.services.sessions import Sessions
 from holdfast.stores import processes
 from holdfast.stores.sqlite.guard_book import SqliteGuardBook
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

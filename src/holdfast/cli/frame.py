@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import click
 from holdfast.cli.changing import is_told_to_change
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.streams import outlive_reader
+from holdfast.value import dataclass
 
 _LARGEST = 2**63 - 1
 

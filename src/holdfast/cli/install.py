@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +13,7 @@ from holdfast.cli.errors import print_error
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.removal import confirmed
 from holdfast.errors import DeclinedError
+from holdfast.value import dataclass
 
 #: A daily timer is never exact: without this it would come a moment too soon every other day.
 EARLY = "2h"

@@ -6,13 +6,13 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import NotAHomeError, UsageError
+from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
     from holdfast.api.checkpoints import Checkpoints

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageErro
 from holdfast.model.plan import Plan
 from holdfast.model.printable import one_line
 from holdfast.model.report import Report, Result
+from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.api.plan import HomePlan

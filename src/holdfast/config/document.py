@@ -12,11 +12,11 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.config.kinds import dotted
 from holdfast.model.printable import one_line
+from holdfast.value import dataclass, field
 
 LARGEST = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.config.key import Key, key
@@ -15,6 +14,7 @@ from holdfast.policy.budgets import (
     GuardOptions,
     Thresholds,
 )
+from holdfast.value import dataclass
 
 _TOKENS = Number(0, MOST_TOKENS)
 _COST = Number(0, int(MOST_COST), whole=False)

@@ -8,11 +8,11 @@ docs/configuration.md all come from that declaration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
 from holdfast.config.kinds import Kind, Value
+from holdfast.value import dataclass, field, fields
 
 VARIABLE_PREFIX = "HOLDFAST_"
 MEGABYTE = 1_000_000

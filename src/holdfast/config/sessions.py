@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.config.key import MEGABYTE, key
@@ -11,6 +10,7 @@ from holdfast.model.units import parse_duration
 from holdfast.policy.lifecycle import OnReset, Transcript
 from holdfast.policy.limits import SessionLimits
 from holdfast.policy.rules import DAY, HOUR, TRIVIAL_MAX, Caps, GcRules, Limits, Rules
+from holdfast.value import dataclass
 
 REMOVE = "remove"
 TRANSCRIPT = Choice(*Transcript)

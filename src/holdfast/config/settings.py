@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -23,6 +22,7 @@ from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.lifecycle import DEFAULT_SOURCE, OnReset, SessionOptions, Transcript
 from holdfast.policy.prices import Price, Prices
 from holdfast.policy.rules import DAY, HOUR, CheckpointPolicy, GcRules, Policy
+from holdfast.value import dataclass, field, replace
 
 TOP = ""
 SESSIONS = "sessions"

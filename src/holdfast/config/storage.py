@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 
 from holdfast.config.key import MEGABYTE, key
 from holdfast.config.kinds import (
@@ -18,6 +17,7 @@ from holdfast.config.kinds import (
 from holdfast.config.sessions import keep
 from holdfast.model.units import parse_duration
 from holdfast.policy.rules import DAY, HOUR, Caps, CheckpointPolicy, Limits, Rules
+from holdfast.value import dataclass
 
 ZSTD = "zstd"
 GZIP = "gzip"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.guard import refusals
@@ -26,6 +25,7 @@ from holdfast.policy.prices import Prices
 from holdfast.policy.spending import Measure, warnings
 from holdfast.policy.work import ticked
 from holdfast.ports import Clock, GuardBook, Processes
+from holdfast.value import dataclass, replace
 
 #: Longer than any call. Only for processes on another machine or in another container, where we
 #: cannot tell whether they are alive.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import IO
 
 from holdfast.errors import StorageError, UsageError
@@ -19,6 +18,7 @@ from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.beside import Beside, PackedFile
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.codec import Codec
+from holdfast.value import dataclass
 
 
 class Packer:

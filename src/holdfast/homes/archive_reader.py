@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import DamageError, UnknownSessionError, UsageError
@@ -24,6 +23,7 @@ from holdfast.services.exchange.json_lines import raw_lines
 from holdfast.services.exchange.line_reader import read_messages
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
+from holdfast.value import replace
 
 _LEFT = (
     "left by an earlier version; maintenance takes it into the archive, "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from holdfast.errors import DamageError, HoldfastError, UsageError
@@ -19,6 +18,7 @@ from holdfast.stores.archive.beside import Beside
 from holdfast.stores.sqlite.moves import SqliteEngine, key_stays
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.value import replace
 
 #: How a session ended, and why.
 Ended = tuple[Result, str]

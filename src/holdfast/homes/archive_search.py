@@ -7,7 +7,6 @@ match is its place and its weight, and only what is shown is read a second time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from holdfast.errors import DamageError
 from holdfast.model.archived import ArchivedSession, ArchiveHits
@@ -16,6 +15,7 @@ from holdfast.model.search import Search
 from holdfast.model.session import Hit, Message
 from holdfast.stores.sqlite.search_text import snippet
 from holdfast.stores.sqlite.text_search import TextSearch, searched_text, text_search
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from typing import IO
 
 from holdfast.errors import UsageError
@@ -13,6 +12,7 @@ from holdfast.model.session import Message
 from holdfast.services.exchange.line_reader import read_message
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.codec import Codec
+from holdfast.value import replace
 
 _TRANSCRIPT = ".jsonl"
 #: A line beyond this is no message of a transcript.

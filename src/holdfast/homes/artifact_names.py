@@ -9,9 +9,9 @@ Everything else (`sessions.json`, indexes, notes) is somebody's state and is nev
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT
+from holdfast.value import dataclass
 
 # Ids that agents generate: 20260325_112518_6995d1, cron_backup_20260325_112518.
 _STAMPED = r"\d{8}_\d{6}_[0-9a-f]{4,32}"

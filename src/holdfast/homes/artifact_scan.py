@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.homes import artifact_names
@@ -18,6 +17,7 @@ from holdfast.ports import Progress
 from holdfast.stores.files import allocated_bytes, open_dir, storage_errors, version_of
 from holdfast.stores.liveness import open_elsewhere
 from holdfast.stores.sqlite.survey import Owner
+from holdfast.value import dataclass, field, replace
 
 FOLDER = "sessions"
 _TELL_EVERY = 500

@@ -14,7 +14,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,6 +35,7 @@ from holdfast.stores.files import (
 from holdfast.stores.liveness import open_elsewhere
 from holdfast.stores.sqlite.survey import Owner
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass
 
 _FOREIGN_NAME = "not the name of a session file"
 _OTHER_DISK = "on another file system than the trash"

@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast import config
@@ -42,6 +41,7 @@ from holdfast.stores.checkpoints.space import (
     read_weighed,
     store_bytes,
 )
+from holdfast.value import dataclass, replace
 
 _LOCK = "bounding.lock"
 #: How long a take that needs room waits for another process that is making room.

@@ -8,7 +8,6 @@ as the other, so it stays, and is named.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from holdfast.errors import BusyError, HoldfastError, UnknownCheckpointError
 from holdfast.model.checkpoint import RestoreState
@@ -21,6 +20,7 @@ from holdfast.spine.keeper import in_a_word
 from holdfast.spine.outcomes import ALREADY_GONE, NO_CHECKPOINT_STORE, NOT_REACHED
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import Layout
+from holdfast.value import replace
 
 
 class RollBack:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import GitFailedError, UsageError
@@ -34,6 +33,7 @@ from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name,
 from holdfast.stores.checkpoints.sizes import CUT_SHORT, in_use, version_of
 from holdfast.stores.files import allocated_below, make_private_dir, sync_dir
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass
 
 #: How often to look when references are changed between the look and the change, before nobody
 #: else may.

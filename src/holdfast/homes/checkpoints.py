@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.model.checkpoint import Capturing
 from holdfast.ports import Bounding
+from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.stores.checkpoints.store import ShadowGitStore

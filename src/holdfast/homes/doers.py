@@ -6,7 +6,6 @@ A home loads this module on first use: looking at a home takes half of what this
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import UsageError
@@ -34,6 +33,7 @@ from holdfast.ports import CheckpointStore, Clock, Doer, OperationLog, SessionEn
 from holdfast.spine.doers import EmptyTrash, Reclaim
 from holdfast.spine.keeper import Keeper
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

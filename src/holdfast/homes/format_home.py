@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from holdfast.homes.checkpoint_doers import RollBack
 from holdfast.homes.checkpoints import FOLDER, checkpoint_store
 from holdfast.homes.folder_bytes import bytes_below
 from holdfast.homes.home_bytes import trash_of
-from holdfast.homes.mirror import Indexed, Mirror, MirrorStore
+from holdfast.homes.mirror import Indexed, Mirror
 from holdfast.homes.options import USUAL, HomeOptions, archive_folder
 from holdfast.homes.unit_archive import UnitArchive
 from holdfast.model.checkpoint import Capturing
@@ -66,7 +65,9 @@ from holdfast.ports import (
 from holdfast.spine.doers import EmptyTrash, Reclaim
 from holdfast.spine.keeper import Keeper
 from holdfast.stores.operation_log import FileOperationLog
+from holdfast.stores.sqlite.mirror import MirrorStore
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass, replace
 
 STATE = ".holdfast"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +33,7 @@ from holdfast.stores.sqlite.leases import LifeSigns
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.stores.sqlite.survey import Owner
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import replace
 
 # Loaded on first use: who only lists sessions does without them.
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ says. Links are not followed, and what a folder itself takes is not counted.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.homes.folder_bytes import bytes_below
@@ -22,6 +21,7 @@ from holdfast.model.item import (
 )
 from holdfast.model.operation import TrashEntry
 from holdfast.stores.files import allocated_bytes
+from holdfast.value import dataclass, replace
 
 _ARCHIVE_TRASH = ".trash"
 

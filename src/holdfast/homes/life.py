@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from holdfast.value import dataclass, field
 
 _PROC = Path("/proc")
 #: The program, an interpreter's script and one more: `node --no-warnings /usr/lib/agent/cli.js`.

@@ -13,31 +13,24 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError, UsageError
+from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError
 from holdfast.model.inventory import Problem
-from holdfast.model.lease import Holder
 from holdfast.model.part import FilePart, Unit
-from holdfast.model.session import Addition, Message, Relation, Session, SessionChange
+from holdfast.model.session import Relation, Session
 from holdfast.parts.trees import tree_stamp
 from holdfast.ports import Format
 from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
-from holdfast.stores.sqlite import moves
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.mirror import MirrorStore
+from holdfast.value import dataclass, replace
 
 _FORMAT = 1
-#: Messages that are stored in one go.
-_PORTION = 500
 #: Above this the index takes no more messages: sessions are listed, and not searched.
 _MOST_BYTES = 2 * 1024**3
-#: How a session of another agent ends: nobody used it for long enough.
-IDLE = "idle"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,76 +42,6 @@ class Indexed:
     alive: bool
 
 
-class MirrorStore(SqliteSessionStore):
-    """The index to be read. What an agent does with its sessions, it does itself."""
-
-    def __init__(self, path: Path, agent: str) -> None:
-        super().__init__(path)
-        self._agent = agent
-
-    def feed(self, new: Session, messages: Iterator[Message], *, ended: bool) -> None:
-        """Store a session as it is now, in place of what was here before."""
-        with self.transaction():
-            self.forget(new.id)
-            super().create(new)
-            while portion := list(islice(messages, _PORTION)):
-                super().append(new.id, portion, now=new.last_active_at, book=False)
-            if ended:
-                super().end(new.id, IDLE, at=new.last_active_at)
-
-    def forget(self, session_id: str) -> None:
-        """Drop what the index holds of a session. The agent has the session itself, or has not."""
-        with self.database.write() as db:
-            numbers = db.execute("SELECT number FROM sessions WHERE id = ?", (session_id,))
-            moves.delete(db, [number for (number,) in numbers.fetchall()])
-
-    def create(self, new: Session) -> Session:
-        self._refuse(f"create {new.id}")
-
-    def append(
-        self, session_id: str, messages: Sequence[Message], *, now: float, book: bool = True
-    ) -> Addition:
-        self._refuse(f"append to {session_id}")
-
-    def replace(
-        self, session_id: str, messages: Sequence[Message], *, after: int, mark: str, now: float
-    ) -> Addition:
-        self._refuse(f"replace messages of {session_id}")
-
-    def update(self, session_id: str, change: SessionChange) -> Session:
-        self._refuse(f"change {session_id}")
-
-    def end(self, session_id: str, reason: str, *, at: float) -> Session:
-        self._refuse(f"end {session_id}")
-
-    def reopen(self, session_id: str, *, at: float) -> Session:
-        self._refuse(f"reopen {session_id}")
-
-    def rename(self, session_id: str, title: str | None) -> Session:
-        self._refuse(f"rename {session_id}")
-
-    def pin(self, session_id: str, pinned: bool) -> Session:
-        raise UsageError(
-            f"Cannot pin {session_id}: {self._agent} has no pins.",
-            hint="Keep it with `pins` in the configuration: `holdfast config path` says where.",
-        )
-
-    def route(self, key: str, session_id: str) -> None:
-        self._refuse(f"route to {session_id}")
-
-    def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
-        self._refuse(f"hold {session_id}")
-
-    def delete(self, session_id: str) -> None:
-        self._refuse(f"delete {session_id}")
-
-    def _refuse(self, what: str) -> NoReturn:
-        raise UsageError(
-            f"Cannot {what}: these are the sessions of {self._agent}, which writes them itself.",
-            hint="Sessions of your own belong into a Holdfast home.",
-        )
-
-
 class Mirror:
     """Keeps the index of one home in step with it."""
 
@@ -128,25 +51,18 @@ class Mirror:
         self._root = root
         self._store: MirrorStore | None = None
         self._notes: dict[str, _Note] | None = None
+        self._by_path: dict[str, _Note] = {}
 
     def known(self, path: Path) -> Unit | None:
         """What the last look made from a file, if the file is still the same."""
-        found = self._by_path.get(str(path))
-        if found is None:
+        self._read_notes()
+        note = self._by_path.get(str(path))
+        if note is None:
             return None
-        note, stamp = found
         try:
-            return note.unit if tree_stamp(path) == stamp else None
+            return note.unit if tree_stamp(path) == note.stamps[str(path)] else None
         except OSError:
             return None
-
-    @property
-    def _by_path(self) -> Mapping[str, tuple[_Note, str]]:
-        return {
-            path: (note, stamp)
-            for note in self._read_notes().values()
-            for path, stamp in note.stamps.items()
-        }
 
     def refresh(self, seen: Sequence[Indexed]) -> Sequence[Problem]:
         """Read what changed. Raises `StorageError` when there is no place for an index."""
@@ -199,7 +115,7 @@ class Mirror:
         return None
 
     def _has_room(self, store: MirrorStore) -> bool:
-        return store.database.path.stat().st_size < _MOST_BYTES
+        return store.size() < _MOST_BYTES
 
     def store(self) -> MirrorStore:
         """The index, made anew when it is damaged or from another version."""
@@ -210,7 +126,7 @@ class Mirror:
                 self._store = MirrorStore(path, self._format.facts.agent)
             except (DamageError, SchemaError):
                 shutil.rmtree(self._folder)
-                self._notes = {}
+                self._keep({})
                 make_private_dir(self._folder)
                 self._store = MirrorStore(path, self._format.facts.agent)
         return self._store
@@ -226,11 +142,15 @@ class Mirror:
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
                 said = json.loads(files.read_file(self._folder / "units.json"))
                 if said["format"] == _FORMAT:
-                    self._notes = {each["id"]: _Note.from_json(each) for each in said["units"]}
+                    self._keep({each["id"]: _Note.from_json(each) for each in said["units"]})
         return self._notes
 
-    def _write_notes(self, notes: dict[str, _Note]) -> None:
+    def _keep(self, notes: dict[str, _Note]) -> None:
         self._notes = notes
+        self._by_path = {path: note for note in notes.values() for path in note.stamps}
+
+    def _write_notes(self, notes: dict[str, _Note]) -> None:
+        self._keep(notes)
         said = {"format": _FORMAT, "units": [each.to_json() for each in notes.values()]}
         files.replace(self._folder / "units.json", json.dumps(said).encode("ascii"))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.config import Settings
 from holdfast.config.storage import ZSTD
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.stores.archive import USUAL_FOLDER
+from holdfast.value import dataclass, field, replace
 
 _HOUR = 3_600.0
 _DAY = 24 * _HOUR

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.model.places import StrPath, named_place
 from holdfast.ports import Clock, Format, Home
 from holdfast.stores.files import make_private_dir, storage_errors
+from holdfast.value import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

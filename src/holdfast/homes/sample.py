@@ -11,7 +11,6 @@ import json
 import os
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from holdfast.stores import processes
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.value import replace
 
 _SESSIONS = 728
 _FILE_SHARE = 0.4

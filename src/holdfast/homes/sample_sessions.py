@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from holdfast.model.session import EndReason, Message, Relation, Session, Tokens
 from holdfast.policy.rules import DAY, TRIVIAL_MAX
+from holdfast.value import dataclass
 
 _CRON_SHARE = 0.79  # of those without a parent: 0.735 of all
 _TRIVIAL_SHARE = 0.69  # of those that ended: 0.673 of all

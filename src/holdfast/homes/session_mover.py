@@ -13,7 +13,6 @@ import itertools
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,6 +34,7 @@ from holdfast.spine.outcomes import (
 )
 from holdfast.stores.files import storage_errors
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass
 
 #: Where bundles lie in the trash of an operation.
 FOLDER = "sessions"

@@ -15,7 +15,6 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -46,6 +45,7 @@ from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.bundle import SourceFile
 from holdfast.stores.archive.codec import Codec
 from holdfast.stores.files import make_private_dir, sync_dir, write_all
+from holdfast.value import dataclass, replace
 
 _TREE = "tree.json"
 _TAKEN = "its place is taken; the session stays in the archive"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
@@ -14,6 +13,7 @@ from holdfast.model.inventory import Problem
 from holdfast.model.item import ARCHIVED, ARCHIVED_FILES, Item
 from holdfast.model.read import Reader
 from holdfast.model.session import Hit, Json, Relation, Session, Tokens
+from holdfast.value import dataclass
 
 
 class Holds(StrEnum):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from holdfast.value import dataclass
 
 #: The shortest beginning of an id that is accepted in its place.
 SHORTEST_PREFIX = 4

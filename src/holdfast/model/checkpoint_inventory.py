@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from holdfast.model.checkpoint import Project
 from holdfast.model.inventory import Problem
 from holdfast.model.item import Item
 from holdfast.model.weights import Weights
+from holdfast.value import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
+from holdfast.value import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

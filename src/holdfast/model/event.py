@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from holdfast.model.session import Json
+from holdfast.value import dataclass, field
 
 
 class EventKind(StrEnum):

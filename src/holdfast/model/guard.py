@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from holdfast.model.guarded import Estimate, Guarded
 from holdfast.model.lease import Holder
 from holdfast.model.session import Session
 from holdfast.model.usage import Usage
+from holdfast.value import dataclass, field, replace
 
 
 class Level(IntEnum):

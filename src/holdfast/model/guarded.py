@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
@@ -10,6 +9,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.read import Reader
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
+from holdfast.value import dataclass, field
 
 #: More than any session lasts, calls or costs; sums of it stay exact.
 _LARGEST = 10**12

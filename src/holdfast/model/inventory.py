@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from holdfast.model.item import Item
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -12,6 +11,7 @@ from holdfast.model.event import Event
 from holdfast.model.item import SPACE
 from holdfast.model.plan import Shortfall
 from holdfast.model.report import Report, Result
+from holdfast.value import dataclass, field
 
 #: Of so many different settings the marker knows when they were last used.
 _MOST_SETTINGS = 8

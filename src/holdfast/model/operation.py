@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -10,6 +9,7 @@ from holdfast.model.inventory import Problem
 from holdfast.model.item import TRASH, Item
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
+from holdfast.value import dataclass
 
 #: What the log calls operations of an agent or its host that no person asked for.
 BY_ITSELF = "checkpoints take (its bounds)"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,6 +16,7 @@ from typing import Any, TypeAlias
 from holdfast.errors import DamageError
 from holdfast.model.read import Reader
 from holdfast.model.session import Relation
+from holdfast.value import dataclass, field
 
 DAY = 24 * 3_600.0
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from holdfast.errors import PlanFileError
 from holdfast.model.read import Reader
+from holdfast.value import dataclass
 
 
 class Action(StrEnum):

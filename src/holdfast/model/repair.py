@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.model.units import format_count
+from holdfast.value import dataclass
 
 _MOST_RANGES = 3
 

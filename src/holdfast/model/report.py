@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from holdfast.model.item import PROJECT
+from holdfast.value import dataclass
 
 
 class Result(StrEnum):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 
 from holdfast.errors import UsageError
 from holdfast.model.session import Message, SessionFilter, texts_of
+from holdfast.value import dataclass, field
 
 _LARGEST = 2**63 - 1  # that a store can count to
 

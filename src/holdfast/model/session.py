@@ -7,13 +7,13 @@ import os
 import struct
 import zlib
 from collections.abc import Collection, Mapping
-from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.errors import UsageError
 from holdfast.model import given
 from holdfast.model.places import StrPath
+from holdfast.value import KW_ONLY, dataclass, field
 
 if TYPE_CHECKING:  # it is made of tokens, which are made here
     from holdfast.model.guarded import Guarded

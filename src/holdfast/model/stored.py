@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from holdfast.model.plan import PlanItem
+from holdfast.value import dataclass, field
 
 #: Messages in one transaction: some tens of milliseconds, also where each leaves a search index.
 MOST_MESSAGES = 800

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.model.session import Tokens
+from holdfast.value import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,18 +8,17 @@ somebody appends while the file is rewritten are carried over.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
 import stat
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from holdfast import value
 from holdfast.errors import DamageError, StorageError
 from holdfast.model.part import LinePart, Sight, Slot, Stamp, digest
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
@@ -32,6 +31,7 @@ from holdfast.stores.files import (
     write_all,
 )
 from holdfast.stores.liveness import open_elsewhere
+from holdfast.value import dataclass
 
 _Style = tuple[int | str | None, str, str, str, bool]
 #: Indent, separators, what follows the document, and whether other letters are escaped.
@@ -126,7 +126,7 @@ class LineMover:
             notes.path.unlink()
             sync_dir(notes.path.parent)
             return before
-        replace(notes.path, dataclasses.replace(notes, slots=left).to_bytes())
+        replace(notes.path, value.replace(notes, slots=left).to_bytes())
         return max(0, before - notes.path.stat().st_size)
 
 

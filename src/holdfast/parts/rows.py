@@ -15,12 +15,12 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from holdfast.errors import BusyError, StorageError
-from holdfast.model.part import Rows, RowsPart, Sight, Slot, digest
+from holdfast.model.part import Sight, Slot, digest
+from holdfast.parts.row_closure import Closure, Schema, Table, make_copies, part_of, q
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
 from holdfast.stores.files import check_regular, sync_dir
 
@@ -29,7 +29,6 @@ _WAIT = 5.0
 _ROUNDS = 4
 _OWN_TRIGGER = "a trigger of its database brings its rows back"
 _OTHER_ROWS = "a trigger of its database removes rows that no copy holds"
-_REFERRED_TO = "another session refers to its rows"
 
 
 class RowsMover:
@@ -42,7 +41,7 @@ class RowsMover:
             stamps: Mapping[str, tuple[str, int]] = {}
             if _store(batch[0]).exists():
                 with _reading(_store(batch[0])) as db:
-                    stamps = _Closure(db, batch).stamps()
+                    stamps = Closure(db, batch).stamps()
         except (sqlite3.Error, StorageError, OSError):
             return [Sight(here=None) for _ in batch]
         return [
@@ -64,7 +63,7 @@ class RowsMover:
         with _database_errors(copies.path), _reading(_store(batch[0])) as db:
             db.execute("ATTACH ? AS b", (_uri(copies.path, "rwc"),))
             with _transaction(db, "BEGIN"):
-                _Closure(db, new).copy()
+                Closure(db, new).copy()
         sync_dir(copies.path.parent)
 
     def drop(self, batch: Sequence[Slot]) -> Sequence[str | None]:
@@ -97,13 +96,7 @@ class _RefusedError(Exception):
 
 
 def _store(slot: Slot) -> Path:
-    return _part(slot).store
-
-
-def _part(slot: Slot) -> RowsPart:
-    if not isinstance(slot.part, RowsPart):
-        raise TypeError(slot.part)
-    return slot.part
+    return part_of(slot).store
 
 
 def _uri(path: Path, mode: str) -> str:
@@ -133,7 +126,7 @@ def _writing(slot: Slot) -> Iterator[sqlite3.Connection]:
     with _opened(_store(slot), "rw") as db:
         db.execute("ATTACH ? AS b", (_uri(copies.path, "ro") if has_copies else ":memory:",))
         if not has_copies:
-            _make_copies(db)
+            make_copies(db)
         yield db
 
 
@@ -161,288 +154,7 @@ def _database_errors(path: Path) -> Iterator[None]:
         raise StorageError(f"{path}: {error}") from error
 
 
-def _q(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Table:
-    """A table of the agent. `keys` find a row: its rowid, or the primary key where there is none.
-    `columns` leave out generated ones."""
-
-    name: str
-    keys: tuple[str, ...]
-    columns: tuple[str, ...]
-
-    @property
-    def has_rowid(self) -> bool:
-        return self.keys[0] not in self.columns and len(self.keys) == 1
-
-    @property
-    def found(self) -> str:
-        return f"temp.{_q('found ' + self.name)}"
-
-    @property
-    def copies(self) -> str:
-        return f"b.{_q('rows ' + self.name)}"
-
-    def is_row(self, table: str, found: str) -> str:
-        """SQL: a row of the table is the one that was found or copied."""
-        return " AND ".join(
-            f"{table}.{_q(key) if not self.has_rowid else key} = {found}.k{place}"
-            for place, key in enumerate(self.keys)
-        )
-
-    def key_list(self, table: str) -> str:
-        return ", ".join(f"{table}.{_q(key) if not self.has_rowid else key}" for key in self.keys)
-
-    def same(self, table: str, copy: str) -> str:
-        """SQL: all columns are equal, NULLs too."""
-        return " AND ".join(
-            f"{table}.{_q(column)} IS {copy}.c{place}" for place, column in enumerate(self.columns)
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ForeignKey:
-    child: str
-    columns: tuple[str, ...]
-    parent: str
-    targets: tuple[str, ...]
-    detaches: bool
-
-
-class _Schema:
-    """The tables of a database and how they refer to each other."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        listed = db.execute(
-            "SELECT name, type FROM pragma_table_list "
-            "WHERE schema = 'main' AND type IN ('table', 'virtual') "
-            "AND substr(name, 1, 7) <> 'sqlite_'"
-        ).fetchall()
-        self.tables = {name: _table(db, name) for name, _ in listed}
-        self.ordinary = [name for name, kind in listed if kind == "table"]
-        self.foreign_keys = [key for name in self.ordinary for key in self._keys_of(db, name)]
-        self.has_triggers = bool(
-            db.execute("SELECT 1 FROM main.sqlite_schema WHERE type = 'trigger'").fetchone()
-        )
-
-    def table(self, name: str) -> _Table | None:
-        """SQLite does not look at the case of a name."""
-        return next(
-            (each for each in self.tables.values() if each.name.lower() == name.lower()), None
-        )
-
-    def _keys_of(self, db: sqlite3.Connection, child: str) -> Iterator[_ForeignKey]:
-        grouped: dict[int, list[tuple[str, str, str | None, str]]] = defaultdict(list)
-        for number, _, parent, column, target, _, on_delete, _ in db.execute(
-            f"PRAGMA main.foreign_key_list({_q(child)})"
-        ):
-            grouped[number].append((parent, column, target, on_delete))
-        for rows in grouped.values():
-            parent = self.table(rows[0][0])
-            if parent is not None:
-                targets = tuple(target for _, _, target, _ in rows if target is not None)
-                yield _ForeignKey(
-                    child=child,
-                    columns=tuple(column for _, column, _, _ in rows),
-                    parent=parent.name,
-                    targets=targets or _primary_key(db, parent.name) or parent.keys,
-                    detaches=rows[0][3].upper() in ("SET NULL", "SET DEFAULT"),
-                )
-
-
-def _table(db: sqlite3.Connection, name: str) -> _Table:
-    rows = db.execute(f"PRAGMA main.table_xinfo({_q(name)})").fetchall()
-    columns = tuple(column for _, column, _, _, _, _, hidden in rows if hidden == 0)
-    [without_rowid] = db.execute(
-        "SELECT wr FROM pragma_table_list(?) WHERE schema = 'main'", (name,)
-    ).fetchone()
-    if without_rowid:
-        return _Table(name=name, keys=_primary_key(db, name), columns=columns)
-    taken = {column.lower() for column in columns}
-    rowid = next((each for each in ("rowid", "_rowid_", "oid") if each not in taken), None)
-    if rowid is None:
-        raise StorageError(f"The rows of table {name} cannot be told apart.")
-    return _Table(name=name, keys=(rowid,), columns=columns)
-
-
-def _primary_key(db: sqlite3.Connection, table: str) -> tuple[str, ...]:
-    rows = db.execute(f"PRAGMA main.table_info({_q(table)})").fetchall()
-    return tuple(
-        name for _, name in sorted((place, name) for _, name, _, _, _, place in rows if place)
-    )
-
-
-# --- Which rows belong to a part ------------------------------------------------------------------
-
-
-class _Closure:
-    """The rows of some slots, in temporary tables: `found <table>(slot, k0, …)`."""
-
-    def __init__(self, db: sqlite3.Connection, slots: Sequence[Slot]) -> None:
-        self._db = db
-        self._slots = slots
-        self.schema = _Schema(db)
-        self._wanted: dict[tuple[str, str, str], list[tuple[str, str | int]]] = defaultdict(list)
-        for slot in slots:
-            for rows in _part(slot).rows:
-                table = self._named(rows)
-                if table is not None:
-                    key = (table.name, rows.column, rows.stamp)
-                    self._wanted[key].append((slot.name, rows.value))
-        self._anchors = {table for table, _, _ in self._wanted}
-
-    def _named(self, rows: Rows) -> _Table | None:
-        """The table of some rows; None when this release of the agent has none of that name."""
-        table = self.schema.table(rows.table)
-        if table is not None and rows.column.lower() not in map(str.lower, table.columns):
-            # In quotes, SQLite would take the name of a missing column for a text.
-            raise StorageError(f"Table {table.name} has no column {rows.column}.")
-        return table
-
-    def stamps(self) -> Mapping[str, tuple[str, int]]:
-        """Stamp and size of those slots that have rows: one query for each table and column."""
-        said: dict[str, list[str]] = defaultdict(list)
-        sizes: dict[str, int] = defaultdict(int)
-        for (name, column, stamp), wanted in sorted(self._wanted.items()):
-            table = self.schema.tables[name]
-            size = " + ".join(f"coalesce(length({_q(each)}), 0)" for each in table.columns) or "0"
-            latest = f"max({table.keys[0]})" if table.has_rowid else "''"
-            usual = f"count(*) || ':' || coalesce({latest}, '') || ':' || total({size})"
-            names = defaultdict(list)
-            for slot, value in wanted:
-                names[str(value)].append(slot)
-            rows = self._db.execute(
-                f"SELECT {_q(column)}, {stamp or usual}, total({size}) FROM main.{_q(name)} "
-                f"WHERE {_q(column)} IN (SELECT value FROM json_each(?)) GROUP BY 1",
-                (json.dumps([value for _, value in wanted]),),
-            )
-            for value, found, bytes_ in rows:
-                for slot in names[str(value)]:
-                    said[slot].append(f"{name}.{column}={found}")
-                    sizes[slot] += int(bytes_)
-        return {slot: (digest(each), sizes[slot]) for slot, each in said.items()}
-
-    def find(self) -> Mapping[str, str]:
-        """Fill the temporary tables; why slots may not go, by name."""
-        self._begin()
-        for (name, column, _), wanted in self._wanted.items():
-            table = self.schema.tables[name]
-            self._db.execute("DELETE FROM temp.wanted")
-            self._db.executemany("INSERT INTO temp.wanted VALUES (?, ?)", wanted)
-            self._db.execute(
-                f"INSERT OR IGNORE INTO {table.found} SELECT w.slot, {table.key_list('m')} "
-                f"FROM temp.wanted w CROSS JOIN main.{_q(name)} m ON m.{_q(column)} = w.value"
-            )
-        while any(self._follow(key) for key in self.schema.foreign_keys):
-            pass
-        return {
-            slot: _REFERRED_TO
-            for key in self.schema.foreign_keys
-            if key.child in self._anchors and not key.detaches
-            for slot in self._strangers(key)
-        }
-
-    def _begin(self) -> None:
-        self._db.execute("CREATE TEMP TABLE IF NOT EXISTS wanted (slot, value)")
-        for table in self.schema.tables.values():
-            self._db.execute(f"DROP TABLE IF EXISTS {table.found}")
-            keys = ", ".join(f"k{place}" for place, _ in enumerate(table.keys))
-            self._db.execute(
-                f"CREATE TABLE {table.found} (slot, {keys}, PRIMARY KEY (slot, {keys}))"
-            )
-
-    def _referring(self, key: _ForeignKey) -> str:
-        """SQL: rows `c` of a child table that refer to rows `p` that were found, as `f`."""
-        child, parent = self.schema.tables[key.child], self.schema.tables[key.parent]
-        joined = " AND ".join(
-            f"c.{_q(column)} = p.{_q(target) if target in parent.columns else target}"
-            for column, target in zip(key.columns, key.targets, strict=True)
-        )
-        return (
-            f"FROM {parent.found} f "
-            f"CROSS JOIN main.{_q(parent.name)} p ON {parent.is_row('p', 'f')} "
-            f"CROSS JOIN main.{_q(child.name)} c ON {joined}"
-        )
-
-    def _follow(self, key: _ForeignKey) -> bool:
-        if key.detaches or key.child in self._anchors:
-            return False
-        child = self.schema.tables[key.child]
-        done = self._db.execute(
-            f"INSERT OR IGNORE INTO {child.found} SELECT f.slot, {child.key_list('c')} "
-            f"{self._referring(key)}"
-        )
-        return done.rowcount > 0
-
-    def _strangers(self, key: _ForeignKey) -> list[str]:
-        """Slots whose rows a row of another session refers to, which stays."""
-        child = self.schema.tables[key.child]
-        rows = self._db.execute(
-            f"SELECT DISTINCT f.slot {self._referring(key)} WHERE NOT EXISTS "
-            f"(SELECT 1 FROM {child.found} o WHERE {child.is_row('c', 'o')})"
-        )
-        return [slot for (slot,) in rows]
-
-    def detached(self) -> list[tuple[str, str, str, str, object]]:
-        """Rows that stay and lose what they refer to: slot, table, keys, column, value."""
-        found = []
-        for key in self.schema.foreign_keys:
-            if not key.detaches:
-                continue
-            child = self.schema.tables[key.child]
-            if len(key.columns) > 1:
-                raise StorageError(f"Table {child.name} refers by several columns.")
-            keys = f"json_array({child.key_list('c')})"
-            found += self._db.execute(
-                f"SELECT f.slot, ?, {keys}, ?, c.{_q(key.columns[0])} {self._referring(key)} "
-                f"WHERE NOT EXISTS (SELECT 1 FROM {child.found} o WHERE {child.is_row('c', 'o')}) "
-                "ORDER BY 1, 3",
-                (child.name, key.columns[0]),
-            ).fetchall()
-        return found
-
-    def copy(self) -> None:
-        """Write the rows of all slots into the copies, which are attached as `b`."""
-        self.find()
-        _make_copies(self._db)
-        self._db.executemany(
-            "INSERT INTO b.slots VALUES (?)", [(each.name,) for each in self._slots]
-        )
-        self._db.executemany("INSERT INTO b.detached VALUES (?, ?, ?, ?, ?)", self.detached())
-        for table in self.reached():
-            keys = "".join(f", k{place}" for place, _ in enumerate(table.keys))
-            values = "".join(f", c{place}" for place, _ in enumerate(table.columns))
-            self._db.execute(f"CREATE TABLE IF NOT EXISTS {table.copies} (slot{keys}{values})")
-            self._db.execute(
-                "INSERT OR IGNORE INTO b.tables VALUES (?, ?)",
-                (table.name, json.dumps(table.columns)),
-            )
-            columns = "".join(f", m.{_q(column)}" for column in table.columns)
-            self._db.execute(
-                f"INSERT INTO {table.copies} SELECT f.slot, {table.key_list('m')}{columns} "
-                f"FROM {table.found} f "
-                f"CROSS JOIN main.{_q(table.name)} m ON {table.is_row('m', 'f')} "
-                "ORDER BY 2"
-            )
-
-    def reached(self) -> list[_Table]:
-        return [
-            table
-            for table in self.schema.tables.values()
-            if self._db.execute(f"SELECT 1 FROM {table.found}").fetchone()
-        ]
-
-
 # --- The copies -----------------------------------------------------------------------------------
-
-
-def _make_copies(db: sqlite3.Connection) -> None:
-    db.execute("CREATE TABLE IF NOT EXISTS b.slots (slot PRIMARY KEY)")
-    db.execute("CREATE TABLE IF NOT EXISTS b.tables (name PRIMARY KEY, columns)")
-    db.execute("CREATE TABLE IF NOT EXISTS b.detached (slot, name, keys, col, value)")
 
 
 class _Copies:
@@ -476,7 +188,7 @@ class _Copies:
             with _transaction(db, "BEGIN"):
                 for table in tables:
                     db.execute(
-                        f"DELETE FROM {_q(table)} WHERE slot IN (SELECT value FROM json_each(?))",
+                        f"DELETE FROM {q(table)} WHERE slot IN (SELECT value FROM json_each(?))",
                         (json.dumps(slots),),
                     )
             is_empty = not tables or not db.execute("SELECT 1 FROM slots").fetchone()
@@ -500,7 +212,7 @@ class _Removal:
         self._batch = batch
 
     def run(self) -> Mapping[str, str | None]:
-        stamps = _Closure(self._db, self._batch).stamps()
+        stamps = Closure(self._db, self._batch).stamps()
         copied = {slot for (slot,) in self._db.execute("SELECT slot FROM b.slots")}
         why: dict[str, str | None] = {}
         going = []
@@ -514,7 +226,7 @@ class _Removal:
             else:
                 going.append(slot)
         while going:
-            closure = _Closure(self._db, going)
+            closure = Closure(self._db, going)
             refused = dict(closure.find())
             refused |= dict.fromkeys(self._changed(closure, going), CHANGED)
             if not refused:
@@ -524,7 +236,7 @@ class _Removal:
             going = [slot for slot in going if slot.name not in refused]
         return why
 
-    def _changed(self, closure: _Closure, going: Sequence[Slot]) -> set[str]:
+    def _changed(self, closure: Closure, going: Sequence[Slot]) -> set[str]:
         """Slots whose rows are not exactly those in the copies: a stamp does not see everything."""
         changed: set[str] = set()
         copied = dict(self._db.execute("SELECT name, columns FROM b.tables"))
@@ -535,7 +247,7 @@ class _Removal:
                 kept = self._counts(f"SELECT slot, count(*) FROM {table.copies} GROUP BY 1")
                 same = self._counts(
                     f"SELECT f.slot, count(*) FROM {table.found} f "
-                    f"JOIN main.{_q(table.name)} m ON {table.is_row('m', 'f')} "
+                    f"JOIN main.{q(table.name)} m ON {table.is_row('m', 'f')} "
                     f"JOIN {table.copies} r ON r.slot = f.slot AND {table.is_row('m', 'r')} "
                     f"WHERE {table.same('m', 'r')} GROUP BY 1"
                 )
@@ -556,12 +268,12 @@ class _Removal:
     def _counts(self, sql: str) -> dict[str, int]:
         return dict(self._db.execute(sql))
 
-    def _delete(self, closure: _Closure, going: Sequence[Slot]) -> None:
+    def _delete(self, closure: Closure, going: Sequence[Slot]) -> None:
         schema = closure.schema
         before = self._totals(schema)
         gone = {
             table.name: self._db.execute(
-                f"SELECT count(*) FROM main.{_q(table.name)} m "
+                f"SELECT count(*) FROM main.{q(table.name)} m "
                 f"WHERE EXISTS (SELECT 1 FROM {table.found} f WHERE {table.is_row('m', 'f')})"
             ).fetchone()[0]
             for table in closure.reached()
@@ -579,37 +291,37 @@ class _Removal:
         if any(count - gone.get(name, 0) > now for name, count, now in self._now(schema, before)):
             raise _RefusedError(_OTHER_ROWS)
 
-    def _delete_found(self, table: _Table) -> None:
-        keys = table.key_list(_q(table.name))
+    def _delete_found(self, table: Table) -> None:
+        keys = table.key_list(q(table.name))
         found = ", ".join(f"k{place}" for place, _ in enumerate(table.keys))
         self._db.execute(
-            f"DELETE FROM main.{_q(table.name)} "
+            f"DELETE FROM main.{q(table.name)} "
             f"WHERE ({keys}) IN (SELECT {found} FROM {table.found})"
         )
 
-    def _totals(self, schema: _Schema) -> Mapping[str, int]:
+    def _totals(self, schema: Schema) -> Mapping[str, int]:
         """How many rows each table has. Only a trigger can change what nobody asked for."""
         if not schema.has_triggers:
             return {}
         return {name: _count(self._db, name) for name in schema.ordinary}
 
-    def _now(self, schema: _Schema, before: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:
+    def _now(self, schema: Schema, before: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:
         for name, count in before.items():
             yield name, count, _count(self._db, name)
 
 
 def _count(db: sqlite3.Connection, table: str) -> int:
-    [count] = db.execute(f"SELECT count(*) FROM main.{_q(table)}").fetchone()
+    [count] = db.execute(f"SELECT count(*) FROM main.{q(table)}").fetchone()
     return int(count)
 
 
 def _point(
-    db: sqlite3.Connection, table: _Table, keys: str, column: str, value: object, was: object
+    db: sqlite3.Connection, table: Table, keys: str, column: str, value: object, was: object
 ) -> None:
     """Let a row that stays refer to something else, if it still refers to what it did."""
-    found = " AND ".join(f"{_q(key) if not table.has_rowid else key} = ?" for key in table.keys)
+    found = " AND ".join(f"{q(key) if not table.has_rowid else key} = ?" for key in table.keys)
     db.execute(
-        f"UPDATE main.{_q(table.name)} SET {_q(column)} = ? WHERE {found} AND {_q(column)} IS ?",
+        f"UPDATE main.{q(table.name)} SET {q(column)} = ? WHERE {found} AND {q(column)} IS ?",
         (value, *json.loads(keys), was),
     )
 
@@ -620,7 +332,7 @@ def _point(
 def _put_back(db: sqlite3.Connection, slot: Slot, *, is_copied: bool) -> str | None:
     """Insert the rows of one slot as they were, or nothing of them."""
     if not is_copied:
-        there = slot.name in _Closure(db, [slot]).stamps()
+        there = slot.name in Closure(db, [slot]).stamps()
         return None if there else COPY_MISSING
     db.execute("SAVEPOINT one")
     try:
@@ -637,7 +349,7 @@ class _Return:
     def __init__(self, db: sqlite3.Connection, slot: Slot) -> None:
         self._db = db
         self._slot = slot
-        self._closure = _Closure(db, [slot])
+        self._closure = Closure(db, [slot])
         self._tables = [self._table(name, columns) for name, columns in self._copied()]
 
     def _copied(self) -> list[tuple[str, str]]:
@@ -646,17 +358,17 @@ class _Return:
             (name, columns)
             for name, columns in names
             if self._db.execute(
-                f"SELECT 1 FROM b.{_q('rows ' + name)} WHERE slot = ?", (self._slot.name,)
+                f"SELECT 1 FROM b.{q('rows ' + name)} WHERE slot = ?", (self._slot.name,)
             ).fetchone()
         ]
 
-    def _table(self, name: str, columns: str) -> _Table:
+    def _table(self, name: str, columns: str) -> Table:
         """The table as it was copied; the agent may have given it more columns since."""
         now = self._closure.schema.tables.get(name)
         kept = tuple(json.loads(columns))
         if now is None or not set(kept) <= set(now.columns):
             raise _RefusedError(f"table {name} is not what it was")
-        return _Table(name=name, keys=now.keys, columns=kept)
+        return Table(name=name, keys=now.keys, columns=kept)
 
     def run(self) -> None:
         self._closure.find()
@@ -686,12 +398,12 @@ class _Return:
         """Whether all rows are there exactly as they were: a killed undo had come this far."""
         return all(self._is_same(table) for table in self._tables)
 
-    def _expected(self, table: _Table) -> int:
+    def _expected(self, table: Table) -> int:
         """How many rows are to be inserted. A key that another row has by now is refused; the same
         row may be there, brought back by another session that it belongs to as well."""
         rows = self._db.execute(
             f"SELECT count(*), coalesce(sum({table.same('m', 'r')}), 0) FROM {table.copies} r "
-            f"JOIN main.{_q(table.name)} m ON {table.is_row('m', 'r')} WHERE r.slot = ?",
+            f"JOIN main.{q(table.name)} m ON {table.is_row('m', 'r')} WHERE r.slot = ?",
             (self._slot.name,),
         )
         there, same = rows.fetchone()
@@ -699,25 +411,25 @@ class _Return:
             raise _RefusedError(f"a key of {table.name} was given to another row")
         return self._copies(table) - int(there)
 
-    def _copies(self, table: _Table) -> int:
+    def _copies(self, table: Table) -> int:
         [count] = self._db.execute(
             f"SELECT count(*) FROM {table.copies} WHERE slot = ?", (self._slot.name,)
         ).fetchone()
         return int(count)
 
-    def _insert(self, table: _Table) -> None:
+    def _insert(self, table: Table) -> None:
         keys = [f"{table.keys[0]}"] if table.has_rowid else []
-        into = ", ".join([*keys, *map(_q, table.columns)])
+        into = ", ".join([*keys, *map(q, table.columns)])
         values = ["k0"] * len(keys) + [f"c{place}" for place, _ in enumerate(table.columns)]
         self._db.execute(
-            f"INSERT OR REPLACE INTO main.{_q(table.name)} ({into}) "
+            f"INSERT OR REPLACE INTO main.{q(table.name)} ({into}) "
             f"SELECT {', '.join(values)} FROM {table.copies} WHERE slot = ? ORDER BY k0",
             (self._slot.name,),
         )
 
-    def _is_same(self, table: _Table) -> bool:
+    def _is_same(self, table: Table) -> bool:
         [same] = self._db.execute(
-            f"SELECT count(*) FROM {table.copies} r JOIN main.{_q(table.name)} m "
+            f"SELECT count(*) FROM {table.copies} r JOIN main.{q(table.name)} m "
             f"ON {table.is_row('m', 'r')} WHERE r.slot = ? AND {table.same('m', 'r')}",
             (self._slot.name,),
         ).fetchone()

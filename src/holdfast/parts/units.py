@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -47,6 +46,7 @@ from holdfast.spine.outcomes import (
 from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass, replace
 
 RECORD = "record.json"
 _FOLDER = "units-"

@@ -6,10 +6,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from holdfast.model.guard import Advice, Level
 from holdfast.policy.budgets import Thresholds
+from holdfast.value import dataclass
 
 _ERRORS = {
     Level.NUDGE: (

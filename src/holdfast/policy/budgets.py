@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from holdfast.errors import UsageError
 from holdfast.model.given import shown
 from holdfast.model.session import Tokens
+from holdfast.value import dataclass, field, fields
 
 #: A larger figure is a mistake, and sums of such figures would exceed what the store can hold.
 MOST_TOKENS = 10**12

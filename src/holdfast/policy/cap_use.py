@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from holdfast.model.inventory import Inventory
 from holdfast.model.item import LEFTOVER, Item
@@ -11,6 +10,7 @@ from holdfast.model.plan import Plan, PlanItem, Shortfall
 from holdfast.model.units import format_bytes, format_count
 from holdfast.policy.caps import MAX_BYTES, MAX_COUNT
 from holdfast.policy.rules import Caps, Policy
+from holdfast.value import dataclass, replace
 
 WAITS = "waiting for the archive"
 _REST = "what fits the cap"

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 from holdfast.model.item import SESSION, Item
 from holdfast.model.plan import Action, PlanItem
+from holdfast.value import dataclass, field
 
 PINNED = "pinned"
 IN_USE = "in use"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.item import ARCHIVED_KINDS, SESSION, Item
@@ -15,6 +14,7 @@ from holdfast.model.plan import Action, Outlook, Plan, PlanItem, Shortfall
 from holdfast.policy.decision import IN_USE, PINNED, Decision, in_use_because, plan_item
 from holdfast.policy.rules import Files
 from holdfast.policy.shared_bytes import SharedBytes
+from holdfast.value import dataclass, replace
 
 FILES_STAY = "files stay"
 ROW_STAYS = "its row stays as history"

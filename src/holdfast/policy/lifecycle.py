@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.model.session import Session
 from holdfast.model.units import format_duration
 from holdfast.policy.limits import SessionLimits
+from holdfast.value import dataclass, field
 
 DEFAULT_SOURCE = "default"
 HELD = "a process holds it"

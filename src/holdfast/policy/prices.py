@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from holdfast.errors import UsageError
 from holdfast.model.given import number
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
+from holdfast.value import dataclass, field
 
 #: At the end of a name: every model whose name begins with the rest.
 ANY = "*"

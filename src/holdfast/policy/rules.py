@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import translate
 from functools import lru_cache
@@ -12,6 +11,7 @@ from functools import lru_cache
 from holdfast.errors import UsageError
 from holdfast.model.given import number
 from holdfast.model.item import Item
+from holdfast.value import dataclass, field, replace
 
 HOUR = 3_600.0
 DAY = 24 * HOUR

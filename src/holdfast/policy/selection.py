@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 
 from holdfast.model.item import SESSION, SPACE, TRASH, Item
 from holdfast.model.session import SessionFilter
+from holdfast.value import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ and what is near its limit. What was used comes in as values."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from holdfast.model.alert import Alert, AlertKind
 from holdfast.model.guard import DayShare, Standing, Work
@@ -16,6 +15,7 @@ from holdfast.policy.budgets import Budget, Budgets, GuardOptions
 from holdfast.policy.limits import SessionLimits
 from holdfast.policy.prices import Prices
 from holdfast.policy.work import in_last_minute
+from holdfast.value import dataclass
 
 #: The relative rounding error to allow in a sum of costs: three times 0.1 is more than 0.3.
 _ROUNDING = 1e-9

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
 
@@ -18,6 +17,7 @@ from holdfast.model.units import format_duration
 from holdfast.policy.decision import PINNED, REASONS, Decision, kept_because
 from holdfast.policy.keep import kept_by_rules
 from holdfast.policy.rules import Rules
+from holdfast.value import dataclass, field
 
 Hold = Callable[[Item], Decision | None]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from holdfast.model.guard import Sample, Work
 from holdfast.policy.budgets import MINUTE
+from holdfast.value import replace
 
 #: Samples closer than this add nothing, so there are never many more than sixty.
 _APART = 1.0

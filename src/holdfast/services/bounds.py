@@ -8,7 +8,6 @@ room than before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from holdfast.model.plan import Plan
@@ -18,6 +17,7 @@ from holdfast.ports import CheckpointUpkeep, Clock, Home, Progress
 from holdfast.services.plans import is_over, plan_prune_checkpoints
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
+from holdfast.value import dataclass
 
 #: How many plans are made at most.
 ROUNDS = 3

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.model.inventory import Inventory, Problem
 from holdfast.ports import Home
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from holdfast.model.checkpoint import Project, ProjectState
 from holdfast.model.checkpoint_inventory import (
@@ -16,6 +15,7 @@ from holdfast.model.checkpoint_inventory import (
 from holdfast.model.inventory import Problem
 from holdfast.model.item import Item
 from holdfast.ports import CheckpointUpkeep
+from holdfast.value import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from holdfast.model.finding import Finding, Severity
@@ -12,6 +11,7 @@ from holdfast.model.repair import Repair
 from holdfast.model.units import format_count
 from holdfast.ports import Clock, Home, Progress
 from holdfast.spine.settle import settle
+from holdfast.value import dataclass
 
 COMMAND = "doctor --repair"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from holdfast.errors import BusyError
 from holdfast.model.alert import Alert, AlertKind
@@ -18,6 +17,7 @@ from holdfast.policy.caps import MAX_BYTES
 from holdfast.policy.limits import SessionLimits, alerts, near
 from holdfast.ports import SessionStore
 from holdfast.services.large_files import too_large
+from holdfast.value import replace
 
 _MOST = 10
 

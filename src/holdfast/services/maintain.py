@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -38,6 +37,7 @@ from holdfast.services.notify import fresh, remember, tell
 from holdfast.services.upkeep import COMMAND, StepPlan, checkpoint_policy, plan_step, steps_of
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.settle import settle_if_needed
+from holdfast.value import dataclass, replace
 
 _INTERNAL = "internal"
 _log = logging.getLogger("holdfast")

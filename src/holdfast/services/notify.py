@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.model.event import Event
@@ -13,6 +12,7 @@ from holdfast.model.maintenance import Told
 from holdfast.model.plan import Shortfall
 from holdfast.ports import MaintenanceGate, Notifier
 from holdfast.services.events import shortfall_events
+from holdfast.value import replace
 
 _log = logging.getLogger("holdfast")
 

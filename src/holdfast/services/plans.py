@@ -7,7 +7,6 @@ returns everything that its scan saw.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 from holdfast.errors import StorageError, UnknownSessionError, UsageError
 from holdfast.model.checkpoint_inventory import CheckpointInventory
@@ -22,6 +21,7 @@ from holdfast.policy.planner import plan, plan_checkpoints
 from holdfast.policy.rules import TRIVIAL_MAX, CheckpointPolicy, Files, GcRules, Policy
 from holdfast.policy.selection import Selection
 from holdfast.ports import Archive, CheckpointUpkeep, Home, Progress, SessionStore
+from holdfast.value import replace
 
 # --- Sessions and files, by a policy --------------------------------------------------------------
 

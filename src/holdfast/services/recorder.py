@@ -9,7 +9,6 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
@@ -17,6 +16,7 @@ from holdfast.model.checkpoint import TakeOutcome, Taking
 from holdfast.model.places import StrPath, expanded, real
 from holdfast.policy.project_root import project_root
 from holdfast.ports import CheckpointStore, Clock
+from holdfast.value import dataclass, field
 
 _log = logging.getLogger("holdfast")
 

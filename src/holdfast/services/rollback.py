@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Preview, RestoreState, Rollback
@@ -14,6 +13,7 @@ from holdfast.model.report import Outcome, Result
 from holdfast.ports import CheckpointStore, Clock, Doer, Home, Progress
 from holdfast.spine.carry_out import Silent, carry_out
 from holdfast.spine.settle import settle
+from holdfast.value import replace
 
 _SHORT = 8
 _NAMED = 5

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import TypedDict, Unpack
 
@@ -26,6 +25,7 @@ from holdfast.model.session import (
     id_of,
 )
 from holdfast.ports import SessionStore
+from holdfast.value import replace
 
 
 class SessionFilters(TypedDict, total=False):

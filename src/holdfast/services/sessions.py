@@ -10,7 +10,6 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -43,6 +42,7 @@ from holdfast.policy.limits import alerts, is_over
 from holdfast.ports import Clock, Processes, SessionFiles, SessionStore
 from holdfast.services.session_reader import SessionReader, check_known
 from holdfast.services.transcript_lines import transcript_line
+from holdfast.value import dataclass, fields, replace
 
 _log = logging.getLogger("holdfast")
 _HEARTBEAT_SECONDS = 60.0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.model.cost import CostTotals
@@ -24,6 +23,7 @@ from holdfast.ports import Home, Progress, SessionStore
 from holdfast.services.checkpoint_count import CheckpointCount, count_checkpoints
 from holdfast.services.large_files import largest_files
 from holdfast.services.status import AGES
+from holdfast.value import dataclass
 
 _LARGEST = 5
 _NO_SESSIONS = SessionFilter(ids=())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import EmptyPolicyError
@@ -24,6 +23,7 @@ from holdfast.policy.spending import nearness
 from holdfast.ports import Home, Progress, SessionStore
 from holdfast.services.checkpoint_count import CheckpointCount, count_checkpoints
 from holdfast.services.large_files import too_large
+from holdfast.value import dataclass, field
 
 _MOST = 10
 #: So many open sessions are held against their budgets, those that were active last.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from holdfast.model.session import Json, Message, Session
 from holdfast.services.exchange.session_line import message_fields
+from holdfast.value import replace
 
 
 def transcript_line(session: Session, message: Message, now: float) -> dict[str, Json]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 
 from holdfast.config import Settings
@@ -22,6 +21,7 @@ from holdfast.services.plans import (
     plan_home_gc,
     plan_prune_checkpoints,
 )
+from holdfast.value import dataclass, field, replace
 
 COMMAND = "maintain"
 

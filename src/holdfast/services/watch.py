@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +16,7 @@ from holdfast.model.checkpoint import TakeOutcome, Taking
 from holdfast.model.printable import one_line
 from holdfast.model.watched import ChangedPaths, Watched
 from holdfast.ports import CheckpointTaker, Clock
+from holdfast.value import dataclass, replace
 
 _NAMED = 3
 #: How often to see whether somebody wants it to stop.

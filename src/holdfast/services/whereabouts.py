@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from holdfast.errors import HoldfastError, UnknownSessionError
 from holdfast.model.archived import Holds
 from holdfast.model.item import ARCHIVED, SESSION
 from holdfast.ports import Home, SessionStore
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

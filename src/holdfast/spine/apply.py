@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from holdfast.errors import PlanFileError, UsageError
 from holdfast.model.given import instance
@@ -17,6 +16,7 @@ from holdfast.model.report import Outcome, Report, Result
 from holdfast.ports import Clock, Doer, Home, Progress
 from holdfast.spine.carry_out import Silent, carry_out
 from holdfast.spine.settle import settle, settle_if_needed
+from holdfast.value import dataclass, field
 
 
 def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = None) -> Report:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import PlanItem
@@ -12,6 +11,7 @@ from holdfast.model.report import Outcome, Result
 from holdfast.ports import Space
 from holdfast.spine.keeper import Keeper
 from holdfast.spine.outcomes import ALREADY_GONE, NOT_REACHED
+from holdfast.value import replace
 
 NOTHING_TO_RETURN = "there is nothing to bring back"
 EMPTIED = "emptied from the trash for good"

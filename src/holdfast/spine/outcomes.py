@@ -7,11 +7,11 @@ once. The functions are pure: a mover looks, this table decides, the mover acts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from holdfast.model.move import Presence
 from holdfast.model.report import Result
+from holdfast.value import dataclass
 
 ALREADY_GONE = "already gone"
 CHANGED = "changed since the plan was made"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from holdfast.errors import UsageError
 from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, SPACE, UNKNOWN_SOURCE
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy.named import plan_all
 from holdfast.ports import Home
+from holdfast.value import replace
 
 
 def plan_empty(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from holdfast.model.report import Report
 from holdfast.ports import Clock, Home, Progress
 from holdfast.spine.carry_out import Silent, batches, carry_out, doer_of
 from holdfast.spine.settle import settle
+from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Preview

@@ -18,7 +18,6 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from holdfast.stores.files import (
     sync_dir,
     write_all,
 )
+from holdfast.value import dataclass, field
 
 FORMAT = 1
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError
@@ -16,6 +15,7 @@ from holdfast.stores import journal
 from holdfast.stores.files import make_private_dir, open_regular, storage_errors, sync_dir
 from holdfast.stores.lock import exclusive
 from holdfast.stores.log_view import view_of
+from holdfast.value import dataclass
 
 #: How long a command waits for another command before it reports that the home is busy.
 LOCK_WAIT = 5.0

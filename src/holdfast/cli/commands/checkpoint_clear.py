@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +10,7 @@ import click
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.removal import RemovalFlags, removal_options, remove
+from holdfast.value import replace
 
 if TYPE_CHECKING:
     from holdfast.model.item import Item

@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import click
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.streams import colour_wanted
+from holdfast.value import dataclass
 
 _MOST_LINES = 6
 _LEFT_OUT = "…"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +11,7 @@ from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.model.session import SessionFilter, SessionOrder
+from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.model.archived import ArchivedSession
@@ -128,9 +128,8 @@ def _places(home: Home, found: Sequence[ArchivedSession]) -> dict[str, str]:
 
 def _as_listed(archived: ArchivedSession, places: Mapping[str, str]) -> Session:
     """Of archived files the size that they take, and a title that says what they are."""
-    from dataclasses import replace
-
     from holdfast.model.archived import Holds
+    from holdfast.value import replace
 
     if archived.holds is Holds.SESSION:
         return archived.session

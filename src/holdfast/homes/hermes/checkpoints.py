@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from holdfast.spine.keeper import Keeper
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, Layout
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import replace
 
 _NOTES = "hermes"
 _IN_USE = "it may write into repositories of the older layout"

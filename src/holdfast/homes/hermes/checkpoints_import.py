@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from holdfast.stores.checkpoints import projects
 from holdfast.stores.checkpoints.older_layout import repositories
 from holdfast.stores.checkpoints.repository import project_lock, project_of, used
 from holdfast.stores.checkpoints.store import ShadowGitStore
+from holdfast.value import dataclass, field, replace
 
 _TICK, _DIGITS = 0.001, 3
 

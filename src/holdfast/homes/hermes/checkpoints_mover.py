@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from holdfast.errors import DamageError, GitFailedError
@@ -25,6 +24,7 @@ from holdfast.ports import Mover
 from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, TRASH_TAKEN
 from holdfast.stores.checkpoints.checkpoint_commit import Ref
+from holdfast.value import dataclass, field, replace
 
 _HOLDER = "checkpoints prune"
 _NO_STORE = "there is no checkpoint store of Hermes in this home"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.homes.checkpoint_scan import CheckpointFolder, legacy_items, older_projects
@@ -36,6 +35,7 @@ from holdfast.stores.checkpoints.projects import whereabouts
 from holdfast.stores.checkpoints.sizes import Measured, measure
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.files import allocated_below
+from holdfast.value import dataclass, replace
 
 _HOLDER = "checkpoints prune"
 _OURS = "Holdfast"

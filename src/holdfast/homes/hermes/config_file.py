@@ -12,12 +12,13 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
+
+from holdfast.value import dataclass
 
 #: Hermes's files have about ten kilobytes; for this much the parser already takes seconds.
 LONGEST = 256_000

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 
 from holdfast.homes import artifact_names
 from holdfast.homes.artifact_names import ArtifactName
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT
+from holdfast.value import dataclass
 
 _LONGEST = 96
 _DIGITS = 12

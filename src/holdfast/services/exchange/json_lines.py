@@ -16,7 +16,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import count
 from tempfile import TemporaryFile
 from typing import IO, NoReturn, Protocol, cast
@@ -24,6 +23,7 @@ from typing import IO, NoReturn, Protocol, cast
 from holdfast.errors import UsageError
 from holdfast.model.session import Json
 from holdfast.model.units import format_bytes
+from holdfast.value import dataclass
 
 
 class LineError(UsageError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import cast
 
 from holdfast.model.guarded import guarded_from_json
@@ -19,6 +18,7 @@ from holdfast.services.exchange.session_line import (
     message_extra_from_line,
     session_extra_from_line,
 )
+from holdfast.value import dataclass, replace
 
 #: More than any model counts or costs, and small enough that a session's total is exact.
 _LARGEST_COUNT = 10**12

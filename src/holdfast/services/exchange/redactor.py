@@ -11,12 +11,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import cast
 
 from holdfast.model.session import Json, Message, Session
 from holdfast.services.exchange.secret_rules import NAMINGS, SHAPES, Rule, secret_group
+from holdfast.value import replace
 
 _RULES = (*SHAPES, *(naming.rule for naming in NAMINGS))
 _DEEPEST_TEXT = 4

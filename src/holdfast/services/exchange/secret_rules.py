@@ -17,7 +17,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from holdfast.errors import BusyError, UnknownSessionError
@@ -11,6 +10,7 @@ from holdfast.model.session import Message, Session, SessionFilter
 from holdfast.ports import Progress, SessionStore
 from holdfast.services.exchange.redactor import Redactor
 from holdfast.services.exchange.session_line import session_line
+from holdfast.value import dataclass, field
 
 #: How a session is written, such as `session_line` and `export_markdown`.
 Form = Callable[[Session, Iterable[Message]], Iterator[str]]

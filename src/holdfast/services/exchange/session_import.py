@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from holdfast.errors import UsageError
@@ -18,6 +17,7 @@ from holdfast.model.session import AWAITED_PARENT, Message, Session
 from holdfast.ports import Progress
 from holdfast.services.exchange.json_lines import SHORT, ByteLines, RawLine, raw_lines
 from holdfast.services.exchange.line_reader import ReadSession, read_messages, read_session
+from holdfast.value import dataclass, field, replace
 
 
 class ImportStore(Protocol):

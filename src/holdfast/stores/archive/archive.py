@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import count
 from typing import IO
 
@@ -28,6 +27,7 @@ from holdfast.stores.archive.beside import Beside
 from holdfast.stores.archive.catalogue import Catalogue
 from holdfast.stores.archive.codec import Codec, codec_of
 from holdfast.stores.files import storage_errors
+from holdfast.value import dataclass
 
 TRASH = ".trash"
 

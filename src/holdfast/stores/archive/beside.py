@@ -7,7 +7,6 @@ catalogue can be rebuilt from the bundles alone.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import DamageError, UsageError
@@ -15,6 +14,7 @@ from holdfast.model.archived import Holds, session_from_json
 from holdfast.model.ids import check_foreign_id
 from holdfast.model.read import TOO_LARGE, Reader
 from holdfast.model.session import Session
+from holdfast.value import dataclass
 
 FORMAT = 2
 #: The format that versions before bundles of files can read.

@@ -18,13 +18,13 @@ import io
 import stat
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import IO, Protocol
 
 from holdfast.errors import UNREADABLE, DamageError, StorageError, in_words
 from holdfast.model.archived import Holds
 from holdfast.stores.archive.beside import Beside, PackedFile
 from holdfast.stores.archive.codec import CORRUPT, Codec
+from holdfast.value import dataclass
 
 BESIDE = "beside.json"
 LINE = "session.jsonl"

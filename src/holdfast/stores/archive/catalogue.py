@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import DamageError, HoldfastError
@@ -22,6 +21,7 @@ from holdfast.model.inventory import Problem
 from holdfast.model.read import Reader
 from holdfast.stores.archive.codec import codec_of
 from holdfast.stores.line_file import LineFile, Stamp
+from holdfast.value import dataclass, field
 
 NAME = "catalogue.jsonl"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.errors import UnknownCheckpointError, UsageError
@@ -42,6 +41,7 @@ from holdfast.stores.git.pack_writer import Pack
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.refs import NewReference
 from holdfast.stores.git.trees import FILE, LINK, PROGRAM, TREE, Node, Trees, is_program, path_text
+from holdfast.value import dataclass, field, replace
 
 _MILLISECONDS = 1000
 _KNOWN = (FILE, PROGRAM, LINK)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import DamageError
@@ -32,6 +31,7 @@ from holdfast.stores.git.refs import (
     update_refs,
 )
 from holdfast.stores.git.trees import Trees
+from holdfast.value import dataclass
 
 _FORMAT = 1
 _ID_DIGITS = 8

@@ -11,7 +11,6 @@ import json
 import stat
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import DamageError
@@ -35,6 +34,7 @@ from holdfast.stores.git.trees import (
     path_bytes,
     path_text,
 )
+from holdfast.value import dataclass, field
 
 _FORMAT = 1
 _LINK_MODE = stat.S_IFLNK | 0o777

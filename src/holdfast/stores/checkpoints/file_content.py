@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 
 from holdfast.model.units import format_bytes
 from holdfast.stores.git.trees import FILE, LINK, PROGRAM, is_program
+from holdfast.value import dataclass
 
 RACED = "changed while it was read"
 UNFIT_NAME = "git cannot hold a file of this name"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from holdfast.errors import DamageError, GitFailedError, UnknownCheckpointError
 from holdfast.model.checkpoint import SHORTEST_PREFIX, Checkpoint, Project
@@ -15,6 +14,7 @@ from holdfast.stores.checkpoints.repository import REFS, Layout, opened
 from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.refs import each_ref
 from holdfast.stores.git.trees import Trees
+from holdfast.value import replace
 
 _ID_DIGITS = 40
 _ID = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},{_ID_DIGITS}}}", re.ASCII)

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.errors import StorageError
@@ -42,6 +41,7 @@ from holdfast.stores.checkpoints.worktrees import is_worktree
 from holdfast.stores.git.index_file import status_bytes
 from holdfast.stores.git.object import Kind, object_id
 from holdfast.stores.git.trees import LINK, TREE, Node, Trees
+from holdfast.value import dataclass, field
 
 #: git compares whole seconds, and some file systems have no finer ones than two.
 _YOUNG = 2_000_000_000

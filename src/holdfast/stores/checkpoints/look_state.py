@@ -14,12 +14,12 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.stores.checkpoints.file_content import Signature, signature_at
 from holdfast.stores.files import PRIVATE_FILE, open_regular, read_file, storage_errors, write_all
 from holdfast.stores.git.trees import path_bytes, path_text
+from holdfast.value import dataclass, field
 
 #: Of a directory: a digest of its names, and one of the ignore rules that hold in it.
 FolderDigests = tuple[str, str]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,6 +33,7 @@ from holdfast.stores.git.object import Kind
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.refs import is_id, read_reference
 from holdfast.stores.git.trees import Trees, path_text
+from holdfast.value import dataclass
 
 WORKDIR = "HERMES_WORKDIR"
 _SIGNS = ("HEAD", "objects", WORKDIR)

@@ -14,10 +14,10 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from holdfast.model.checkpoint import Entry
 from holdfast.stores.files import PRIVATE_FILE, write_all
+from holdfast.value import dataclass
 
 # Without O_NONBLOCK, opening a fifo that has just taken a file's place would block forever.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

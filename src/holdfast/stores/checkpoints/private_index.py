@@ -16,7 +16,6 @@ import struct
 import subprocess
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError
@@ -26,6 +25,7 @@ from holdfast.stores.files import read_file, replace, storage_errors
 from holdfast.stores.git.index_file import Entry, index_bytes, index_entries, read_index
 from holdfast.stores.git.program import Git, Said
 from holdfast.stores.git.trees import Node, Trees
+from holdfast.value import dataclass
 
 _NO_OBJECT = "0" * 40
 

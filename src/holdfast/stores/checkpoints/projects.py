@@ -7,19 +7,19 @@ Whoever writes a record holds the project's lock.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from holdfast import value
 from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Checkpoint, ProjectState
 from holdfast.stores.checkpoints.repository import Layout, project_lock, used
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
+from holdfast.value import dataclass, field
 
 _FORMAT = 1
 _FSTAB = Path("/etc/fstab")
@@ -197,10 +197,10 @@ def pin(layout: Layout, checkpoint: Checkpoint, pinned: bool) -> Checkpoint:
 
     def change(record: ProjectRecord) -> ProjectRecord:
         pins = record.pins | {checkpoint.id} if pinned else record.pins - {checkpoint.id}
-        return dataclasses.replace(record, pins=pins)
+        return value.replace(record, pins=pins)
 
     _change(layout, checkpoint, change)
-    return dataclasses.replace(checkpoint, pinned=pinned)
+    return value.replace(checkpoint, pinned=pinned)
 
 
 def rename(layout: Layout, checkpoint: Checkpoint, name: str | None) -> Checkpoint:
@@ -208,10 +208,10 @@ def rename(layout: Layout, checkpoint: Checkpoint, name: str | None) -> Checkpoi
 
     def change(record: ProjectRecord) -> ProjectRecord:
         others = {key: value for key, value in record.names.items() if key != checkpoint.id}
-        return dataclasses.replace(record, names=others | ({checkpoint.id: name} if name else {}))
+        return value.replace(record, names=others | ({checkpoint.id: name} if name else {}))
 
     _change(layout, checkpoint, change)
-    return dataclasses.replace(checkpoint, name=name)
+    return value.replace(checkpoint, name=name)
 
 
 def _change(

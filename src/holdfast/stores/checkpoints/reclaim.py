@@ -15,7 +15,6 @@ import contextlib
 import shutil
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import BusyError, GitFailedError, StorageError
@@ -45,6 +44,7 @@ from holdfast.stores.files import allocated_below, read_file, replace, storage_e
 from holdfast.stores.git.object_files import note_well_packed, object_files
 from holdfast.stores.git.program import PACKING_CONFIG
 from holdfast.stores.git.trees import Trees
+from holdfast.value import dataclass
 
 #: A pack of everything is worth making for so much garbage, so many single objects or packs.
 _LEAST_GARBAGE = 64 * 1024

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import SchemaError, StorageError
@@ -16,6 +15,7 @@ from holdfast.stores import lock
 from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, read_file, storage_errors
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.program import Git
+from holdfast.value import dataclass
 
 FORMAT = 1
 REFS = "refs/holdfast/"

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 
 from holdfast.model.checkpoint import Captured, Change, ChangeKind, Entry, NotCaptured
+from holdfast.value import dataclass, field, replace
 
 #: Without these its owner cannot change what is in a directory.
 _ENTER_AND_WRITE = 0o300

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from holdfast.stores import files
 from holdfast.stores.files import read_file, storage_errors, sync_dir
+from holdfast.value import dataclass, field, replace
 
 _UNDER_WAY = "restore.json"
 _LATEST = "restored.json"

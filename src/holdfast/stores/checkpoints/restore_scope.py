@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import UsageError
@@ -19,6 +18,7 @@ from holdfast.stores.checkpoints.restore_plan import PROJECT, Spared, above
 from holdfast.stores.files import PRIVATE_DIR, storage_errors
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.trees import LINK, TREE, Trees, path_bytes, path_text
+from holdfast.value import dataclass
 
 _RULES = ".gitignore"
 _NOT_THEN = "the checkpoint did not capture it: {}"

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import (
@@ -52,6 +51,7 @@ from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.program import EXCLUDES
 from holdfast.stores.git.trees import Trees, path_bytes, path_text
+from holdfast.value import replace
 
 _WORKTREES = ".worktrees"
 _DIGEST = re.compile(r"[0-9a-f]{16}")

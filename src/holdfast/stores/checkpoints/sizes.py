@@ -10,7 +10,6 @@ import contextlib
 import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.errors import DamageError
@@ -30,6 +29,7 @@ from holdfast.stores.git.object_files import ObjectFiles, object_files
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.pack import index_oids
 from holdfast.stores.git.trees import TREE_ENTRY, Trees
+from holdfast.value import dataclass, field
 
 #: What a pack's index takes for each object: its id, its place, a checksum.
 _INDEX_ENTRY = 28

@@ -15,7 +15,6 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError
@@ -23,6 +22,7 @@ from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name
 from holdfast.stores.files import PRIVATE_FILE, allocated_below, read_file, storage_errors
 from holdfast.stores.git.pack_writer import join
 from holdfast.stores.git.program import PACKING_CONFIG
+from holdfast.value import dataclass, replace
 
 _WEIGHED = "weighed"
 _ROOM_LOCK = "room.lock"

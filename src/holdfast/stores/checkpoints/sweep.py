@@ -14,7 +14,6 @@ import contextlib
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
@@ -31,6 +30,7 @@ from holdfast.stores.git.object_files import note_also_well_packed, object_files
 from holdfast.stores.git.pack import index_oids
 from holdfast.stores.git.pack_writer import remove_pack
 from holdfast.stores.git.program import PACKING_CONFIG
+from holdfast.value import dataclass
 
 #: Less than this in a pack is not worth a copy of the rest.
 _LEAST_GARBAGE = 4_096

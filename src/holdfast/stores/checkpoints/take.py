@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.errors import DamageError, GitFailedError, StorageError
@@ -47,6 +46,7 @@ from holdfast.stores.git.pack_writer import Limited, Pack
 from holdfast.stores.git.program import EXCLUDES, Git
 from holdfast.stores.git.refs import NewReference
 from holdfast.stores.git.trees import EMPTY, TREE, Node, Trees, path_text
+from holdfast.value import dataclass, replace
 
 #: The index is brought up to date when the next look would have to read more than this again.
 _BEHIND_FILES = 32

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from holdfast.model.checkpoint import Excluded
 from holdfast.stores.checkpoints.file_content import UNFIT_NAME, Content, read, special
@@ -19,6 +18,7 @@ from holdfast.stores.checkpoints.look_state import FolderDigests, Listing
 from holdfast.stores.checkpoints.worktrees import WORKTREE, is_worktree
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.trees import LINK, TREE, Node, Trees, path_text
+from holdfast.value import dataclass, field
 
 GIT = b".git"
 RULES = b".gitignore"

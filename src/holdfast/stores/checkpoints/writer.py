@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import StorageError, UsageError
@@ -34,6 +33,7 @@ from holdfast.stores.checkpoints.space import (
 )
 from holdfast.stores.checkpoints.take import Order, Taker
 from holdfast.stores.git.pack_writer import Limited
+from holdfast.value import replace
 
 USUAL = Capturing()
 #: How far a project's record may lag behind a take that found nothing new.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from holdfast.errors import DamageError
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.trees import Trees
+from holdfast.value import dataclass
 
 _HEAD = re.compile(
     rb"tree (?P<tree>[0-9a-f]{40})\n(?P<parents>(?:parent [0-9a-f]{40}\n)*)"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from holdfast.stores.git.program import Git
+from holdfast.value import dataclass
 
 _ASKED = ("fsck", "--full", "--no-dangling", "--no-progress")
 # An id, but not that in the name of a pack; a pack or its index.

@@ -10,11 +10,11 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import DamageError
 from holdfast.stores.files import read_file
+from holdfast.value import dataclass
 
 _HEADER = struct.Struct(">4sII")
 _EXTENSION = struct.Struct(">4sI")

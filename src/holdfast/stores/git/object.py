@@ -10,12 +10,12 @@ import os
 import tempfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
 from holdfast.stores.files import read_file, storage_errors, write_all
 from holdfast.stores.git.flush import flush_folders
+from holdfast.value import dataclass
 
 OID_BYTES = 20
 

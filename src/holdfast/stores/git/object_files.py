@@ -6,10 +6,10 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.stores.files import allocated_bytes, entries_of, read_file, replace
+from holdfast.value import dataclass
 
 _FAN = re.compile(r"[0-9a-f]{2}")
 _REST = re.compile(r"[0-9a-f]{38}")

@@ -15,11 +15,11 @@ import weakref
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.stores.files import open_regular, read_file
 from holdfast.stores.git.object import OID_BYTES, Kind, NotWholeError, inflated
+from holdfast.value import dataclass
 
 HEADER = struct.Struct(">4sII")
 

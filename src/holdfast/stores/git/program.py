@@ -8,12 +8,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import GitFailedError, StorageError
 from holdfast.stores import lock
 from holdfast.stores.files import check_regular
+from holdfast.value import dataclass
 
 #: The first version with `GIT_CONFIG_GLOBAL`; an older git would read the user's configuration.
 OLDEST = (2, 32)

@@ -13,7 +13,6 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,6 +28,7 @@ from holdfast.stores.files import (
 )
 from holdfast.stores.git.flush import flush, flush_folders
 from holdfast.stores.git.program import Git
+from holdfast.value import dataclass
 
 #: git may remove the empty folder again each time, though hardly ever twice.
 _TRIES = 50

@@ -11,12 +11,12 @@ import re
 import stat
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.errors import DamageError
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.objects import Objects
+from holdfast.value import dataclass, field
 
 TREE = 0o040000
 FILE = 0o100644

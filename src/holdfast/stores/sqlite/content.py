@@ -10,11 +10,11 @@ import json
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from holdfast.errors import DamageError, UsageError
 from holdfast.model.session import Json, Message, Tokens
+from holdfast.value import dataclass
 
 BODY_IS_JSON = 1
 BODY_IS_PACKED = 2

@@ -10,7 +10,6 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 from holdfast.model.guard import DayShare, Reservation, Sample, Standing, Work
@@ -20,6 +19,7 @@ from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
 from holdfast.stores.sqlite import guard_rows, ledger
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.value import replace
 
 #: The fact that holds which warnings of a day's budgets were told, and of which day.
 WARNED_TODAY = "warned_today"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from holdfast.model.lease import Holder, Lease
 from holdfast.policy.lifecycle import LeaseCount, SessionLife, session_life
 from holdfast.stores.sqlite.database import Database
+from holdfast.value import dataclass
 
 #: Who holds or held a session, and whether the lease was given back.
 Held = tuple[Holder, bool]

@@ -7,7 +7,6 @@ import json
 import math
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeGuard, TypeVar
 
 from holdfast.errors import UsageError
@@ -15,6 +14,7 @@ from holdfast.model.given import mapping
 from holdfast.model.session import COMPACTED, TAKEN_BACK, USED_MODEL, Message, Session
 from holdfast.policy.budgets import is_count
 from holdfast.stores.sqlite import content, search_index, totals
+from holdfast.value import dataclass, replace
 
 #: No clock shows more seconds and nothing costs more, and a column of whole numbers holds it.
 _LARGEST = 1e18

@@ -7,12 +7,12 @@ can be typed by accident: `foo_bar`, `a.b(c)` or `me@example.org` become phrases
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from holdfast.errors import QueryError
 from holdfast.stores.sqlite.search_index import folded
 from holdfast.stores.sqlite.search_text import clean, is_searchable, spaced
+from holdfast.value import dataclass
 
 LONGEST_QUERY = 4_000
 MOST_TERMS = 100

@@ -11,7 +11,6 @@ import json
 import operator
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import QueryError
@@ -32,6 +31,7 @@ from holdfast.stores.sqlite.search_index import (
     words_of,
 )
 from holdfast.stores.sqlite.search_text import clean, marked, message_text, snippet, spaced
+from holdfast.value import dataclass
 
 #: So many of the newest messages are read for a part of a word before the index is asked: what is
 #: frequent is found there, and going through all words of the index takes longer.

@@ -6,7 +6,6 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from itertools import islice
 from typing import Self
 
@@ -15,6 +14,7 @@ from holdfast.model.session import Message, Session
 from holdfast.stores.sqlite import guard_book, ledger, lineage, moves
 from holdfast.stores.sqlite.content import dump_extra, load_extra
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.value import replace
 
 _APPEND = 500
 #: No id looks like this, so nobody can ask for a session that is on its way out.

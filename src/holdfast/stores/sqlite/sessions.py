@@ -7,7 +7,6 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -61,6 +60,7 @@ from holdfast.stores.sqlite.session_rows import (
     where,
     within_64_bits,
 )
+from holdfast.value import replace
 
 _ONE = f"SELECT s.number, {COLUMNS} FROM {TABLES} WHERE s.id = ?"  # noqa: S608 - our own names
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.model.stats import Share, StoreStats
 from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE
+from holdfast.value import dataclass
 
 #: Names of classes, each with its bound; the bounds rise.
 Classes = Sequence[tuple[str, float]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.model.item import SESSION, SPACE, Item
@@ -18,6 +17,7 @@ from holdfast.policy.lifecycle import SessionLife
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.leases import Held, LifeSigns, of_all
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE, TABLES, tables, where
+from holdfast.value import dataclass, replace
 
 #: What a session takes beside its messages: its row, its places in indexes.
 _ROW_WEIGHT = 512

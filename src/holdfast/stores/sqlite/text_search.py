@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.errors import QueryError
@@ -19,6 +18,7 @@ from holdfast.stores.sqlite.query import Query, Term, parse, parse_part
 from holdfast.stores.sqlite.search import match_places
 from holdfast.stores.sqlite.search_index import SmallIndex, folded, rarity, words_of
 from holdfast.stores.sqlite.search_text import clean, marked, plain_text, spaced
+from holdfast.value import dataclass, field
 
 #: Texts that are weighed together, and their length.
 _WINDOW = 500

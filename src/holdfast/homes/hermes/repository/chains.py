@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError
@@ -22,6 +21,7 @@ from holdfast.stores.git.commits import parse_commit, with_parent
 from holdfast.stores.git.object import Kind, LooseObjects
 from holdfast.stores.git.refs import is_id
 from holdfast.stores.git.trees import Trees
+from holdfast.value import dataclass, field
 
 _CUTS = "shallow"
 _PAUSE = 0.05

@@ -19,7 +19,6 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import DamageError
@@ -28,6 +27,7 @@ from holdfast.stores.files import read_file, storage_errors, sync_dir
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.refs import each_ref
+from holdfast.value import dataclass
 
 FOLDER = "checkpoints"
 REFS = "refs/hermes/"

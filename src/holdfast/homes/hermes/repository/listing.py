@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import GitFailedError, UnknownCheckpointError
@@ -22,6 +21,7 @@ from holdfast.model.checkpoint import Checkpoint, Project, ProjectState
 from holdfast.stores.checkpoints.older_layout import LegacyRepository, LegacyShelf
 from holdfast.stores.checkpoints.projects import ProjectRecord, state_of
 from holdfast.stores.git.program import Git
+from holdfast.value import replace
 
 _STATISTICS = re.compile(r"(\d+) (file|insertion|deletion)")
 _UNKNOWN = "(directory not known)"

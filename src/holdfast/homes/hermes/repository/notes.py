@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from holdfast.model.item import CHECKPOINT, Item
 from holdfast.model.weights import Weights
 from holdfast.stores.files import make_private_dir, read_file, storage_errors
 from holdfast.stores.files import replace as replace_file
+from holdfast.value import dataclass, field, replace
 
 _FORMAT = 1
 

@@ -12,13 +12,13 @@ import contextlib
 import os
 import re
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from holdfast.stores.files import PRIVATE_DIR, entries_of, read_file, storage_errors
 from holdfast.stores.git.object_files import Loose, ObjectFiles
 from holdfast.stores.git.program import Git
+from holdfast.value import dataclass
 
 _FAN = re.compile(r"[0-9a-f]{2}")
 _TEMPORARY = re.compile(r"\.?tmp[-_].*")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from holdfast.errors import DamageError
 from holdfast.homes.hermes.repository.chains import Chains, Link, read_link, write_after, write_cuts
@@ -25,6 +24,7 @@ from holdfast.homes.hermes.repository.layout import (
 from holdfast.homes.hermes.repository.notes import read_notes, write_notes
 from holdfast.stores.checkpoints.checkpoint_commit import Move, Ref, move
 from holdfast.stores.git.refs import RefUpdate, update_refs
+from holdfast.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ import contextlib
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from holdfast.errors import DamageError, GitFailedError
 from holdfast.homes.hermes.repository.chains import forget_graph
@@ -39,6 +38,7 @@ from holdfast.stores.git.object import Kind
 from holdfast.stores.git.object_files import Loose, object_files
 from holdfast.stores.git.program import PACKING_CONFIG
 from holdfast.stores.git.trees import TREE_ENTRY
+from holdfast.value import dataclass
 
 _GITLINK = b"160000"
 

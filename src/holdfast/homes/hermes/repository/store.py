@@ -9,7 +9,6 @@ the restore can be undone exactly. Hermes's chain, which Hermes itself moves, is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import DamageError, UnknownCheckpointError, UsageError
@@ -32,6 +31,7 @@ from holdfast.stores.checkpoints.repository import project_of
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.trees import FILE, LINK, PROGRAM, Trees, path_text
+from holdfast.value import replace
 
 _OLDER_PREFIX = "older-"
 _KNOWN = (FILE, PROGRAM, LINK)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from holdfast.errors import DamageError, UsageError
@@ -22,6 +21,7 @@ from holdfast.model.session import Json, Message, Session, SessionFilter
 from holdfast.services.exchange.json_lines import ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import ReadSession, read_session
 from holdfast.stores.archive.beside import Beside
+from holdfast.value import replace
 
 #: Extra fields of a line: rows of other tables, and which columns the tables had.
 _TABLES = "hermes_tables"

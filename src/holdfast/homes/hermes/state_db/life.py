@@ -15,7 +15,6 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.units import format_duration
 from holdfast.policy.lifecycle import NOT_ENDED, SessionLife
 from holdfast.stores import processes
+from holdfast.value import dataclass
 
 ACTIVE = Path("runtime", "active_sessions.json")
 GATEWAY = Path("gateway.pid")

@@ -18,8 +18,9 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
-from dataclasses import dataclass
 from pathlib import Path
+
+from holdfast.value import dataclass
 
 #: Numbers of schemas, and the first and last release that made them.
 RELEASES = {

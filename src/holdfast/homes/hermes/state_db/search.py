@@ -10,7 +10,6 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from holdfast.errors import QueryError
@@ -22,6 +21,7 @@ from holdfast.model.session import Hit, Session
 from holdfast.stores.sqlite.query import Either, Every, Query, Term, parse
 from holdfast.stores.sqlite.search_text import has_unspaced, snippet
 from holdfast.stores.sqlite.text_search import TextSearch, WordSearch, searched_text, text_search
+from holdfast.value import dataclass
 
 #: Number, session, score and snippet of a message.
 Row: TypeAlias = tuple[int, str, float, str]
