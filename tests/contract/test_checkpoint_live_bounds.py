@@ -272,7 +272,7 @@ def test_undo_takes_back_what_somebody_did_and_not_what_the_bounds_did(tmp_path:
     own = opened.log.read().operations[-2]
     with pytest.raises(CannotUndoError) as refused:
         undo_latest(opened, clock=time.time)
-    assert f"holdfast undo {own.id}" in (refused.value.hint or "")
+    assert f"home.undo('{own.id}')" in (refused.value.hint or "")
     target, _ = undo(opened, own.id, clock=time.time)
     assert target.command == BY_ITSELF
 
