@@ -228,6 +228,22 @@ def test_a_session_of_a_dead_process_is_ended_after_a_day_and_undo_reopens_it(
     assert sessions.get("left") == before
 
 
+def test_a_session_that_was_reopened_has_a_day_from_there(
+    open_: Open, tmp_path: Path, moment: Time
+) -> None:
+    sessions = open_()
+    leave(tmp_path, "left", a_dead_process())
+    store = SqliteSessionStore(tmp_path / "home/sessions.db")
+    store.end("left", "done", at=START)
+    moment.now += 2 * DAY
+    store.reopen("left", at=moment.now)
+    store.close()
+    moment.now += DAY - 1
+    assert sessions.end_abandoned() == []
+    moment.now += 1
+    assert [each.id for each in sessions.end_abandoned()] == ["left"]
+
+
 def test_0_seconds_turn_it_off_and_other_seconds_hold(
     open_: Open, tmp_path: Path, moment: Time
 ) -> None:

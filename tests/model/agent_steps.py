@@ -113,7 +113,8 @@ def reopen(run: Run, a: int, _b: int, _c: int) -> Step | None:
     answer = run.ask("reopen", session.id)
     step = Step()
     holder = AGENT if run.world.agent else DEAD
-    step.changes[session] = [{"ended_at": None, "end_reason": None, "holder": holder}]
+    change = {"ended_at": None, "end_reason": None, "holder": holder, "reopened_at": run.now}
+    step.changes[session] = [change]
     return sure(run, step, answer)
 
 

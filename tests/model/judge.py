@@ -152,7 +152,7 @@ def _changed(
     if "hermes" in line:  # there a relation is known while the parent is there
         line["relation"] = found.line["relation"]
     for name, value in change.items():
-        if name in ("holder", "key", "ended_by"):
+        if name in ("holder", "key", "ended_by", "reopened_at"):
             continue
         target, source = (row, found.row) if name in row else (line, found.line)
         target[name] = source.get(name) if value is ANY else value
@@ -167,6 +167,7 @@ def _settle(
         if place == STORE:
             change = _change_that_fits(session, step, seen) or {}
             session.holder = change.get("holder", session.holder)
+            session.reopened_at = change.get("reopened_at", session.reopened_at)
             if "key" in change and not (step.faulty and seen.store[session.id].key == session.key):
                 session.key = change["key"]
             if "ended_by" in change:
@@ -278,6 +279,12 @@ def _packed(model: Model, step: Step, before: dict[Thing, str]) -> None:
                 assert step.discards, f"{each} was in {bundle}, which is not there any more"
                 each.place = GONE
     inside = {each for bundle in model.bundles if bundle.place != GONE for each in bundle.files}
+    for each in model.files:
+        # What is in a bundle is out of sight: while the bundle is there, so is the file.
+        packed_with = each.packed_with
+        kept = each in inside or (packed_with is not None and packed_with.place != GONE)
+        if before.get(each) == ARCHIVE and each.place == GONE and kept:
+            each.place = ARCHIVE
     for each in model.files:
         loose = each.place == ARCHIVE and each.packed_with is None and each not in inside
         assert not loose, f"{each} left its place, and is in no bundle"

@@ -43,6 +43,8 @@ class Session:
     removed_at: float = 0.0
     #: Whether an import put another in its place.
     replaced: bool = False
+    #: The store counts a reopening as activity; an export does not say when it was.
+    reopened_at: float = 0.0
     #: Which operation moved it last, and which ones may have given it its end.
     operation: str = ""
     ended_by: tuple[str, ...] = ()
@@ -62,9 +64,10 @@ class Session:
 
     @property
     def last_activity(self) -> float:
-        """The latest of start, last message and end."""
+        """The latest of start, last message, end and reopening."""
         said = [float(each.get("timestamp") or 0.0) for each in self.messages]
-        return max(float(self.line["started_at"]), float(self.line["ended_at"] or 0.0), *said)
+        ended_at = float(self.line["ended_at"] or 0.0)
+        return max(float(self.line["started_at"]), ended_at, self.reopened_at, *said)
 
     def __str__(self) -> str:
         return f"{self.id} ({self.place})"

@@ -14,11 +14,14 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests import tally
+from tests.model import judge, kept, run
+from tests.model.look import Seen, SeenSession
 
 ROOT = Path(__file__).parents[2]
 #: In memory where there is such a place: what a sequence waits for is the disk.
@@ -33,15 +36,48 @@ def go_through(seed: int, seeds: int, steps: int, *flags: str) -> dict[str, int]
     environment = dict(os.environ)
     if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK):
         environment["TMPDIR"] = str(_MEMORY)
-    run = [sys.executable, "-m", "tests.model.sequence", str(seed), str(seeds), str(steps), *flags]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.model.sequence",
+        str(seed),
+        str(seeds),
+        str(steps),
+        *flags,
+    ]
     done = subprocess.run(
-        run, cwd=ROOT, env=environment, check=False, capture_output=True, text=True
+        command, cwd=ROOT, env=environment, check=False, capture_output=True, text=True
     )
-    assert done.returncode == 0, f"{' '.join(run[1:])}\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"{' '.join(command[1:])}\n{done.stdout}{done.stderr}"
     counts: dict[str, int] = json.loads(done.stdout)
     tally.injected(counts.pop("faults", 0))
     tally.verified(sum(counts.values()))
     return counts
+
+
+@pytest.mark.parametrize("still_there", [True, False])
+def test_a_file_is_gone_only_if_its_bundle_is(still_there: bool) -> None:
+    """What is in the archive is out of sight: a command that met a fault may have left it there."""
+    session = run.a_session("old", "cli", 1.0)
+    session.place = kept.STORE
+    file = kept.File(name="old.jsonl", session="old", content=b"", touched=1.0, place=kept.ARCHIVE)
+    bundle = kept.Bundle(id="old", session=session, files=[file], place=kept.ARCHIVE)
+    model = kept.Model(sessions=[session], files=[file], bundles=[bundle])
+    step = judge.Step(faulty=True, discards=True)
+    for thing in (bundle, file):
+        step.move(thing, kept.GONE, must=False)
+    there = SeenSession(line=session.line, row=session.row, parent_id=None, key=None)
+    seen = Seen(
+        store={"old": there},
+        places={"old": Counter([kept.STORE])},
+        files={},
+        trash={},
+        bundles={"old": Counter([kept.ARCHIVE])} if still_there else {},
+        checkpoints={},
+        operations={},
+    )
+    judge.judge(model, step, seen, 2.0)
+    assert file.place == bundle.place == (kept.ARCHIVE if still_there else kept.GONE)
 
 
 def test_sequences_lose_nothing() -> None:
