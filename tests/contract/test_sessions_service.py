@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.api.sessions import open_sessions
-from holdfast.errors import SessionEndedError, SessionExistsError, UsageError
+from holdfast.errors import SessionEndedError, SessionExistsError, StorageError, UsageError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.alert import Alert, AlertKind
 from holdfast.model.lease import Holder
@@ -30,6 +30,7 @@ from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import undo
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from tests.model.faults import SIZE, Fault, suffering
 
 START = 1_800_000_000.0
 
@@ -242,6 +243,20 @@ def test_a_session_that_was_reopened_has_a_day_from_there(
     assert sessions.end_abandoned() == []
     moment.now += 1
     assert [each.id for each in sessions.end_abandoned()] == ["left"]
+
+
+def test_an_end_that_failed_and_is_tried_again_gives_the_lease_back(
+    open_: Open, tmp_path: Path
+) -> None:
+    sessions = open_()
+    session = sessions.create(source="cli")
+    with suffering(Fault(SIZE, 0)), pytest.raises(StorageError):
+        sessions.end(session.id)
+    assert not sessions.get(session.id).ended
+    sessions.end(session.id)
+    store = SqliteSessionStore(tmp_path / "home/sessions.db")
+    assert [each.released for each in store.leases_of(session.id)] == [True]
+    store.close()
 
 
 def test_0_seconds_turn_it_off_and_other_seconds_hold(

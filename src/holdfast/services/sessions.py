@@ -399,9 +399,11 @@ class Sessions(SessionReader):
         self._hold(session_id, now)
 
     def _release(self, session_id: str) -> None:
+        """Give the lease back, if there is one. What is remembered does not decide that: an end
+        that was rolled back has forgotten a lease that is still there."""
         holder = self._processes.this_process()
-        if self._held.pop((session_id, holder), None) is not None:
-            self._store.release(session_id, holder)
+        self._held.pop((session_id, holder), None)
+        self._store.release(session_id, holder)
 
     def _write_transcript(self, session: Session, messages: Sequence[Message], now: float) -> None:
         """After the store has them: the database is the truth, and a transcript follows it."""
