@@ -18,7 +18,7 @@ from holdfast.homes.options import ArchiveOptions
 from holdfast.model.archived import Holds
 from holdfast.model.item import ARCHIVED, ARCHIVED_FILES
 from holdfast.model.plan import Plan
-from holdfast.model.report import Report
+from holdfast.model.report import Report, Result
 from holdfast.model.search import Search
 from holdfast.model.session import Message, SessionFilter
 from holdfast.policy.lifecycle import SessionOptions, Transcript
@@ -42,7 +42,7 @@ from holdfast.stores.archive.catalogue import Catalogue
 from holdfast.stores.archive.codec import codec_of
 from holdfast.stores.line_file import LineFile
 from holdfast.stores.sqlite.session_import import SqliteImport
-from tests.archiving import NOW, clock, opened
+from tests.archiving import NOW, archive, clock, opened
 
 #: Said by the user, sent to the model: nothing else in a home looks like it.
 SAID, SENT = "xylophonesaid", "quagmiresent"
@@ -372,6 +372,37 @@ def test_a_session_that_only_looks_the_same_takes_no_place(root: Path, way: str)
     else:
         undo(home, operation, clock=clock)
     assert str(next(store.messages(old)).content).startswith(SAID)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"end_reason": "other"},
+        {"source": "cron"},
+        {"mine": "fact"},
+        {"tokens": 7},
+        {"cost": 0.5},
+    ],
+)
+def test_undoing_an_archive_drops_the_bundle_only_for_the_very_same_session(
+    root: Path, change: dict[str, object]
+) -> None:
+    """An import has taken its place: with the same words, and with all facts or with others."""
+    old = reset_once(root)
+    home = opened(root)
+    store = home.create_session_store()
+    line = json.loads("".join(session_line(store.get(old), store.messages(old))))
+    report = archive(home, old)
+    changed = line["messages"][0] if change.keys() & {"tokens", "cost"} else line
+    changed.update(change)
+    import_sessions(
+        SqliteImport(store), io.BytesIO(json.dumps(line).encode()), replace=False, now=NOW
+    )
+    _, undone = undo(home, report.operation or "", clock=clock)
+    [outcome] = [each for each in undone.outcomes if each.id == old]
+    assert outcome.result is (Result.FAILED if change else Result.BROUGHT_BACK)
+    assert ((old, Holds.SESSION) in bundles(home)) == bool(change)
 
 
 def test_a_replacement_that_fails_leaves_no_bundle(root: Path) -> None:

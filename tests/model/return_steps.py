@@ -206,6 +206,9 @@ def _bring_back(run: Run, step: Step, operation: str) -> bool:
     blocked = any(each.id in here for each in mine)
     for session in mine:
         step.move(session, STORE, must=session.id not in here)
+        twin = run.model.stored(session.id)
+        if session.place == ARCHIVE and twin is not None and _is_same(session, twin):
+            step.move(session, GONE, must=False)  # what it holds is in the store already
         for each in packed(run, session):
             step.move(each, SESSIONS, must=False)
     for bundle in run.model.bundles:
@@ -220,6 +223,10 @@ def _bring_back(run: Run, step: Step, operation: str) -> bool:
             step.move(thing, SESSIONS, must=thing.name not in names and not blocked)
     _reopen(run, step, operation)
     return bool(step.must)
+
+
+def _is_same(one: Session, other: Session) -> bool:
+    return (one.line, one.row) == (other.line, other.row)
 
 
 def _reopen(run: Run, step: Step, operation: str) -> None:

@@ -7,7 +7,7 @@ from itertools import chain, zip_longest
 
 from holdfast.errors import UNREADABLE, DamageError, HoldfastError, in_words
 from holdfast.homes.archive_files import SessionFolder
-from holdfast.homes.archive_rows import Ended, Rows
+from holdfast.homes.archive_rows import Ended, Rows, has_same_facts
 from holdfast.homes.artifact_scan import FOLDER
 from holdfast.model.archived import Holds
 from holdfast.model.report import Result
@@ -87,9 +87,9 @@ class Returner:
             return Result.BROUGHT_BACK, rows.put_back(beside, line)
 
     def _is_same(self, rows: Rows, there: Session, archived: Session, file: str) -> bool:
-        """Whether a session in the store is the archived one. Times and counts do not tell: an
-        import may have brought the same ones with other words."""
-        if (there.version, there.started_at) != (archived.version, archived.started_at):
+        """Whether a session in the store is the archived one, in all that would go with the bundle.
+        Times and counts do not tell: an import may have brought the same ones with other words."""
+        if not has_same_facts(there, archived):
             return False
         with self._archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
             messages = chain.from_iterable(
@@ -106,10 +106,14 @@ def _said(message: Message) -> tuple[object, ...]:
     return (
         message.role,
         message.content,
+        message.timestamp,
         message.tool_name,
         message.tool_calls,
         message.tool_call_id,
         message.reasoning,
+        message.usage,
+        message.cost,
+        dict(message.extra),
     )
 
 

@@ -48,6 +48,18 @@ class Rows(Protocol):
         could not be as it was, in words, or nothing."""
 
 
+def has_same_facts(one: Session, other: Session) -> bool:
+    """Whether two sessions are the same in all that their messages do not say. Parent and routing
+    key do not count: a parent may be elsewhere, and another may have the key."""
+    return _facts(one) == _facts(other)
+
+
+def _facts(session: Session) -> tuple[object, ...]:
+    extra = {name: value for name, value in session.extra.items() if name != AWAITED_PARENT}
+    own = (session.source, session.end_reason, extra)
+    return session.id, session.version, session.started_at, *own
+
+
 class RowsOut:
     """How rows leave a store for the archive: the same in every store that has an engine."""
 
@@ -108,7 +120,7 @@ class StoreRows(RowsOut):
         first = next(self._store.messages(there.id, limit=1), None)
         if first is None and beside.first_message is None:
             # Without a message nothing but its looks tells it from one that took its place.
-            return there.version == beside.session.version
+            return has_same_facts(there, beside.session)
         return (None if first is None else first.number) == beside.first_message
 
     def put_back(self, beside: Beside, line: ByteLines) -> str:
