@@ -214,6 +214,7 @@ def deliver(run: Run, a: int, _b: int, _c: int) -> Step | None:
     if run.options.remove_delivered and not session.row["pinned"]:
         remove(run, step, session, TRASH)
         session.line = session.line | {"ended_at": run.now, "end_reason": "delivered"}
+        session.holder = session.holder if run.fault else None
     return sure(run, step, run.ask("delivered", session.id))
 
 
