@@ -15,7 +15,7 @@ from tests.stored import opened
 #: Holds a session when no file can be opened, says what came of it, and dies without a word.
 _STARVED = """
 import os, sys
-import holdfast
+from holdfast.api.sessions import open_sessions
 
 sessions = open_sessions(sys.argv[1])
 sessions.find()
