@@ -15,7 +15,8 @@ from tests.stored import opened
 #: Holds a session when no file can be opened, says what came of it, and dies without a word.
 _STARVED = """
 import os, sys
-import holdfast
+from holdfast.api.sessions import open_sessions
+from holdfast.errors import HoldfastError
 
 sessions = open_sessions(sys.argv[1])
 sessions.find()
@@ -28,7 +29,7 @@ except OSError:
 try:
     sessions.create(source="cli", id="starved")
     said = "held"
-except holdfast.HoldfastError as error:
+except HoldfastError as error:
     said = error.message
 for each in full:
     os.close(each)

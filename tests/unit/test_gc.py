@@ -184,7 +184,7 @@ def test_a_rule_that_is_off_says_so() -> None:
 def test_gc_without_a_rule_is_refused(rules: GcRules) -> None:
     with pytest.raises(EmptyPolicyError, match="neither empty nor trivial") as refused:
         collect(rules=rules)
-    assert "--empty-hours 24" in (refused.value.hint or "")
+    assert "empty_hours=24" in (refused.value.hint or "")
 
 
 @pytest.mark.parametrize("name", ["empty_after", "trivial_after", "trivial_max"])

@@ -472,7 +472,7 @@ def test_a_byte_cap_that_cannot_be_reached_says_what_holds_it() -> None:
 def test_an_empty_policy_is_refused(policy: Policy) -> None:
     with pytest.raises(EmptyPolicyError, match="no age, no keep rule and no cap") as refused:
         plan(policy, an_item())
-    assert "--older-than 90d" in (refused.value.hint or "")
+    assert "older_than='90d'" in (refused.value.hint or "")
 
 
 def test_a_plan_names_its_home_command_and_time() -> None:
