@@ -84,7 +84,7 @@ def command(
     size = _asked_size(flags)
     with progress():
         planned = checkpoints.plan_prune(
-            older_than=None if days is None else timedelta(days=days),
+            older_than=None if days is None else _age(days),
             max_total_size=size,
             keep_orphans=keep_orphans,
             legacy=legacy,
@@ -93,6 +93,13 @@ def command(
             **flags,
         )
     return remove(invocation, planned, how)
+
+
+def _age(days: float) -> timedelta:
+    try:
+        return timedelta(days=days)
+    except (OverflowError, ValueError):
+        raise UsageError(f"--retention-days {days:g} is no length of time.") from None
 
 
 def _asked_size(flags: dict[str, Any]) -> int | None:
