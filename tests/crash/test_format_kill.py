@@ -12,7 +12,7 @@ from tests.crash.test_kill_everywhere import harness
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", FORMATS)
 def test_killed_now_and_then(name: str, scenario: str) -> None:
-    counts = harness(name, scenario, "61", module="format_harness")
+    counts = harness(name, scenario, "151", module="format_harness")
     assert counts["kills"] >= 1
     assert counts["states"] == counts["kills"] + 1
 
