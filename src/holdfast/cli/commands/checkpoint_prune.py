@@ -99,7 +99,7 @@ def _age(days: float) -> timedelta:
     try:
         return timedelta(days=days)
     except (OverflowError, ValueError):
-        raise UsageError(f"--retention-days {days:g} is no length of time.") from None
+        raise UsageError(f"--retention-days {days:g} is not a length of time.") from None
 
 
 def _asked_size(flags: dict[str, Any]) -> int | None:
