@@ -1,0 +1,262 @@
+"""Claude Code.
+
+projects/CWD/ID.jsonl     the transcript; CWD is the working directory with dashes for its slashes
+projects/CWD/ID/          subagents, and results of tools that were too long
+file-history/ID/          copies of files before an edit
+session-env/ID/, tasks/ID/, todos/ID-agent-*.json, debug/ID.txt
+history.jsonl             what the user typed, all sessions together
+sessions/PID.json         a running process and its session; a crash leaves it behind
+/tmp/claude-UID/CWD/ID/   output of background tasks
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.homes.life import start_ticks
+from holdfast.homes.records import Record, first_records, last_records, moment, records, text_of
+from holdfast.model.part import (
+    Facts,
+    FilePart,
+    FolderPart,
+    Known,
+    Leftover,
+    LinePart,
+    Part,
+    Role,
+    Signs,
+    Unit,
+)
+from holdfast.model.session import Message, Relation, Tokens
+from holdfast.value import replace
+
+_SUBAGENT = "agent-"
+#: Only these lines of a transcript are messages; nine tenths of its bytes are something else.
+_SPOKEN = (b'"type":"user"', b'"type":"assistant"', b'"type":"cost-state"')
+#: What Claude Code itself removes after a while, with the folder that holds it.
+_LEFTOVERS = (
+    ("debug-log", "debug/*"),
+    ("shell-snapshot", "shell-snapshots/*"),
+    ("paste", "paste-cache/*"),
+    ("settings-backup", "backups/*"),
+    ("statistics", "statsig/*"),
+)
+
+
+class ClaudeCode:
+    facts = Facts(
+        name="claude-code",
+        agent="Claude Code",
+        folder=".claude",
+        environment="CLAUDE_CONFIG_DIR",
+        processes=("claude", "claude-code"),
+        versions=("1", "2"),
+    )
+
+    def recognise(self, root: Path) -> bool:
+        marks = ("history.jsonl", "sessions", "settings.json", "file-history", "shell-snapshots")
+        return (root / "projects").is_dir() and any((root / each).exists() for each in marks)
+
+    def doubt(self, root: Path) -> str | None:
+        """Transcripts name the version that wrote them; the newest one speaks for the home."""
+        newest = max(_transcripts(root), key=_changed, default=None)
+        if newest is None:
+            return None
+        version = next(
+            (str(said["version"]) for said in last_records(newest) if "version" in said), "2"
+        )
+        if version.partition(".")[0] in self.facts.versions:
+            return None
+        return f"Claude Code {version} is newer than what Holdfast knows"
+
+    def roots(self, root: Path) -> Sequence[Path]:
+        return [root, _temporary()]
+
+    def units(self, root: Path, known: Known) -> Iterator[Unit]:
+        for path in _transcripts(root):
+            unit = known(path) or _read(path)
+            yield replace(unit, parts=_parts(root, path))
+            for inner in sorted(path.with_suffix("").glob(f"subagents/{_SUBAGENT}*.jsonl")):
+                yield known(inner) or replace(
+                    _read(inner), parent=path.stem, relation=Relation.DELEGATE
+                )
+
+    def leftovers(self, root: Path) -> Iterator[Leftover]:
+        sessions = {path.stem for path in _transcripts(root)}
+        for kind, pattern in _LEFTOVERS:
+            for path in sorted(root.glob(pattern)):
+                if path.stem not in sessions:
+                    yield _leftover(kind, path)
+        for name in ("file-history", "session-env", "tasks"):
+            for path in sorted(root.glob(f"{name}/*")):
+                if path.name not in sessions:
+                    yield _leftover(name, path)
+        for path in sorted(_temporary().glob("*/*")):
+            if path.name not in sessions and path.parent.name.startswith("-"):
+                yield _leftover("task-output", path)
+
+    def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
+        yield from spoken(_transcript(root, unit))
+
+    def signs(self, root: Path, now: float) -> Signs:
+        """A process registers itself with the time it began, so that a number that is used again
+        proves nothing. No file is open while it works."""
+        alive = {}
+        for path in root.glob("sessions/*.json"):
+            for said in first_records(path):
+                began = start_ticks(int(said["pid"]))
+                if began is not None and said.get("procStart", began) == began:
+                    alive[str(said["sessionId"])] = f"process {said['pid']} has it open"
+        return Signs(units=alive)
+
+
+def spoken(path: Path) -> Iterator[Message]:
+    """What was said in a transcript. A message of the model is written block by block, each with
+    the usage of the whole: the blocks become one message again."""
+    cost = None
+    last: Record | None = None
+    for said in records(path, _SPOKEN):
+        match said.get("type"):
+            case "cost-state":
+                cost = said.get("totalCostUSD")
+            case "assistant" if last is not None and _same_message(last, said):
+                last["message"]["content"] += said["message"]["content"]
+            case "user" | "assistant" if isinstance(said.get("message"), dict):
+                if last is not None:
+                    yield from _messages(last, None)
+                last = said
+    if last is not None:
+        yield from _messages(last, cost if isinstance(cost, int | float) else None)
+
+
+def _same_message(one: Record, other: Record) -> bool:
+    a, b = one["message"], other.get("message")
+    return (
+        isinstance(b, dict)
+        and a.get("id") is not None
+        and a.get("id") == b.get("id")
+        and isinstance(a.get("content"), list)
+        and isinstance(b.get("content"), list)
+    )
+
+
+def _messages(said: Record, cost: float | None) -> Iterator[Message]:
+    message, at = said["message"], moment(said.get("timestamp"))
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    results = [each for each in blocks if _is(each, "tool_result")]
+    for each in results:
+        yield Message(
+            role="tool",
+            content=text_of(each.get("content")),
+            timestamp=at,
+            tool_call_id=each.get("tool_use_id"),
+        )
+    text = text_of(content)
+    calls = [each for each in blocks if _is(each, "tool_use")]
+    thoughts = text_of(
+        [{"text": each.get("thinking")} for each in blocks if _is(each, "thinking")]
+    )
+    if not (text or calls or thoughts or not results):
+        return
+    yield Message(
+        role=str(message.get("role") or said["type"]),
+        content=text,
+        timestamp=at,
+        tool_calls=[
+            {"id": each.get("id"), "name": each.get("name"), "arguments": each.get("input")}
+            for each in calls
+        ]
+        or None,
+        reasoning=thoughts or None,
+        tokens=_tokens(message.get("usage")),
+        cost=cost,
+        extra={"meta": True} if said.get("isMeta") else {},
+    )
+
+
+def _is(block: object, kind: str) -> bool:
+    return isinstance(block, dict) and block.get("type") == kind
+
+
+def _tokens(usage: Any) -> Tokens | None:
+    if not isinstance(usage, dict):
+        return None
+    count = {name: n for name, n in usage.items() if isinstance(n, int)}
+    return Tokens(
+        input=count.get("input_tokens", 0) + count.get("cache_creation_input_tokens", 0),
+        output=count.get("output_tokens", 0),
+        cached=count.get("cache_read_input_tokens", 0),
+    )
+
+
+def _transcripts(root: Path) -> list[Path]:
+    return sorted(root.glob("projects/*/*.jsonl"))
+
+
+def _transcript(root: Path, unit: Unit) -> Path:
+    if unit.relation is Relation.DELEGATE:
+        return next(root.glob(f"projects/*/{unit.parent}/subagents/{unit.id}.jsonl"))
+    return next(root.glob(f"projects/*/{unit.id}.jsonl"))
+
+
+def _read(path: Path) -> Unit:
+    """What the head and the tail of a transcript tell."""
+    cwd = source = ""
+    started = None
+    for said in first_records(path):
+        cwd = cwd or str(said.get("cwd") or "")
+        source = source or str(said.get("entrypoint") or "")
+        started = started or moment(said.get("timestamp"))
+        if cwd and started and source:
+            break
+    active = None
+    title = model = ""
+    for said in last_records(path):
+        active = max(filter(None, (active, moment(said.get("timestamp")))), default=None)
+        title = title or str(
+            said.get("customTitle") or said.get("aiTitle") or said.get("summary") or ""
+        )
+        if said.get("type") == "assistant":
+            model = model or str(said.get("message", {}).get("model") or "")
+    return Unit(
+        id=path.stem,
+        active=active or path.stat().st_mtime,
+        parts=(),
+        started=started,
+        source=source,
+        cwd=cwd,
+        title=title,
+        model=model,
+    )
+
+
+def _parts(root: Path, path: Path) -> tuple[Part, ...]:
+    name = path.stem
+    return (
+        FilePart(path=path, role=Role.REFERENCE),
+        FolderPart(path=path.with_suffix("")),
+        *(FolderPart(path=root / each / name) for each in ("file-history", "session-env", "tasks")),
+        *(FilePart(path=each) for each in sorted(root.glob(f"todos/{name}-agent-*.json"))),
+        FilePart(path=root / "debug" / f"{name}.txt"),
+        FolderPart(path=_temporary() / path.parent.name / name),
+        LinePart(
+            path=root / "history.jsonl", key="sessionId", value=name, lines=True, role=Role.TRACE
+        ),
+    )
+
+
+def _leftover(kind: str, path: Path) -> Leftover:
+    part = FolderPart(path=path) if path.is_dir() and not path.is_symlink() else FilePart(path=path)
+    return Leftover(kind=kind, id=path.name, active=_changed(path), parts=(part,))
+
+
+def _changed(path: Path) -> float:
+    return path.lstat().st_mtime
+
+
+def _temporary() -> Path:
+    return Path(os.environ.get("CLAUDE_CODE_TMPDIR") or "/tmp") / f"claude-{os.getuid()}"

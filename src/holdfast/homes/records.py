@@ -1,0 +1,90 @@
+"""JSON lines as agents write them: appended to, sometimes torn at the end, sometimes huge.
+
+A line that is not a JSON object costs itself and nothing else. One line at a time is in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Record: TypeAlias = dict[str, Any]
+
+#: A longer line is passed over: no message of a person or a model has that size.
+MOST_LINE_BYTES = 64 * 1024**2
+_HEAD_BYTES = 1024**2
+_TAIL_BYTES = 64 * 1024
+
+
+def records(path: Path, having: Sequence[bytes] = ()) -> Iterator[Record]:
+    """The objects of a JSONL file. With `having`, only lines that hold one of these texts are
+    parsed, which saves most of the work in a file full of other records."""
+    with path.open("rb") as file:
+        while line := file.readline(MOST_LINE_BYTES):
+            if not line.endswith(b"\n") and len(line) == MOST_LINE_BYTES:
+                _skip_rest(file)
+            elif not having or any(each in line for each in having):
+                yield from _parsed(line)
+
+
+def first_records(path: Path, *, most_bytes: int = _HEAD_BYTES) -> Iterator[Record]:
+    """The objects at the beginning of a file. The caller stops as soon as it knows enough."""
+    left = most_bytes
+    with path.open("rb") as file:
+        while left > 0 and (line := file.readline(left)):
+            left -= len(line)
+            yield from _parsed(line)
+
+
+def last_records(path: Path, *, most_bytes: int = _TAIL_BYTES) -> Iterator[Record]:
+    """The objects at the end of a file, the last one first. The first line may have been cut."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - most_bytes))
+        lines = file.read(most_bytes).split(b"\n")
+    for line in reversed(lines if size <= most_bytes else lines[1:]):
+        yield from _parsed(line)
+
+
+def moment(value: object) -> float | None:
+    """A time that an agent wrote: ISO 8601 text, or milliseconds."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            said = datetime.fromisoformat(value)
+            return (said if said.tzinfo else said.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value / 1000
+    return None
+
+
+def text_of(content: object, kinds: Sequence[str] = ("text",)) -> str:
+    """The text of a message whose content is text, or a list of blocks with a type each."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    return "\n".join(
+        block["text"]
+        for block in content
+        if isinstance(block, dict)
+        and block.get("type", "text") in kinds
+        and isinstance(block.get("text"), str)
+    )
+
+
+def _parsed(line: bytes) -> Iterator[Record]:
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(said, dict):
+        yield said
+
+
+def _skip_rest(file: Any) -> None:
+    while (line := file.readline(MOST_LINE_BYTES)) and not line.endswith(b"\n"):
+        pass
