@@ -13,8 +13,9 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any
 
+from holdfast.model.archive import Blob
+
 from holdfast.errors import DamageError
-from holdfast.model.blob import Blob
 
 
 class EndedError(BaseException):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from holdfast.model.stored_session import Holder
 
-from holdfast.model.lease import Holder
 from holdfast.model.session import AWAITED_PARENT, Message, Relation
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW

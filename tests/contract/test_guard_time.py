@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from holdfast.model.stored_session import Holder
 
 from holdfast.errors import BudgetExceededError
 from holdfast.guard.guard import Guard
-from holdfast.model.lease import Holder
 from holdfast.model.session import Message, Tokens
 from holdfast.policy.budgets import GuardOptions
 from holdfast.stores import processes

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from holdfast.model.arguments import StrPath
 
 import holdfast
 from holdfast import Recorder, SessionFilter, TakeOutcome
@@ -16,7 +17,6 @@ from holdfast.api.capture import open_recorder
 from holdfast.api.sessions import open_sessions
 from holdfast.homes.registry import open_home
 from holdfast.model.maintenance import MaintenanceResult
-from holdfast.model.places import StrPath
 from holdfast.ports import CheckpointStore
 from holdfast.services.sessions import Sessions
 

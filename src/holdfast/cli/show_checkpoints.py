@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.cli.output import columns_of, console, name, say, styled, table, when
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Project, ProjectState, Rollback
 from holdfast.model.item import Item
-from holdfast.model.printable import one_line
-from holdfast.model.units import format_bytes, format_count, format_duration
+from holdfast.model.text import format_bytes, format_count, format_duration, one_line
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.model.checkpoint import Project
-from holdfast.model.inventory import Problem
-from holdfast.model.item import Item
-from holdfast.model.weights import Weights
+from holdfast.model.checkpoint_inventory import Weights
+from holdfast.model.item import Item, Problem
 from holdfast.value import dataclass, field
 
 

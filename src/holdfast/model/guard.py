@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from holdfast.model.guarded import Estimate, Guarded
-from holdfast.model.lease import Holder
+from holdfast.model.guard import Estimate, Guarded
 from holdfast.model.session import Session
+from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
 from holdfast.value import dataclass, field, replace
 

@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.model.read import Reader
+from holdfast.model.json_reader import Reader
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
 from holdfast.value import dataclass, field

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.errors import BusyError
-from holdfast.model.event import Event
 from holdfast.model.item import SPACE
+from holdfast.model.maintenance import Event
 from holdfast.model.plan import Shortfall
 from holdfast.model.report import Report, Result
 from holdfast.value import dataclass, field

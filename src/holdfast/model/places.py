@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from holdfast.errors import UsageError
-from holdfast.model.given import shown
+from holdfast.model.arguments import shown
 
 StrPath: TypeAlias = str | os.PathLike[str]
 

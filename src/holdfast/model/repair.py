@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.model.units import format_count
+from holdfast.model.text import format_count
 from holdfast.value import dataclass
 
 _MOST_RANGES = 3

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.errors import UsageError
 from holdfast.model import given
-from holdfast.model.places import StrPath
+from holdfast.model.arguments import StrPath
 from holdfast.value import KW_ONLY, dataclass, field
 
 if TYPE_CHECKING:  # it is made of tokens, which are made here
-    from holdfast.model.guarded import Guarded
+    from holdfast.model.guard import Guarded
 
 #: Anything JSON can hold. Values come back as they went in.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"

@@ -31,8 +31,7 @@ from holdfast.cli.show_checkpoints import (
     show_not_captured,
 )
 from holdfast.errors import DeclinedError, HoldfastError, UsageError
-from holdfast.model.printable import one_line
-from holdfast.model.units import format_count
+from holdfast.model.text import format_count, one_line
 
 if TYPE_CHECKING:
     from holdfast.homes.hermes.checkpoints_import import Imported

@@ -17,7 +17,7 @@ from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import console, print_json, say, styled
 from holdfast.cli.streams import output_errors
-from holdfast.model.printable import printable
+from holdfast.model.text import printable
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -33,13 +33,13 @@ from holdfast.cli.show_checkpoints import (
     show_projects,
 )
 from holdfast.errors import DamageError, UsageError
-from holdfast.model.units import format_bytes, format_count
+from holdfast.model.text import format_bytes, format_count
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from holdfast.model.checkpoint import Captured, Checkpoint, Entry, Project
-    from holdfast.model.verification import Damage, Verification
+    from holdfast.model.checkup import Damage, Verification
     from holdfast.services.checkpoint_status import CheckpointStatus
 
 

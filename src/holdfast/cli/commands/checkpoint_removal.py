@@ -16,7 +16,7 @@ from holdfast.cli.removal import RemovalFlags, removal_options, remove, size_cap
 from holdfast.errors import UsageError
 from holdfast.model.item import CHECKPOINT, LEGACY
 from holdfast.model.plan import Plan
-from holdfast.model.units import format_bytes, format_count, parse_size
+from holdfast.model.text import format_bytes, format_count, parse_size
 from holdfast.value import replace
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from holdfast.cli.output import note, print_json
 from holdfast.cli.show_checkpoints import short
 from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import TakeOutcome
-from holdfast.model.units import format_count, parse_duration
+from holdfast.model.text import format_count, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

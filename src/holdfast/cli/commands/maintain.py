@@ -25,9 +25,8 @@ from holdfast.errors import BusyError, HoldfastError, UsageError
 from holdfast.homes.maintenance import ConfigWatch
 from holdfast.model.item import SESSION
 from holdfast.model.maintenance import MaintenanceResult, Skipped, Step, StepResult
-from holdfast.model.printable import one_line, printable
 from holdfast.model.report import Result
-from holdfast.model.units import format_bytes, format_duration
+from holdfast.model.text import format_bytes, format_duration, one_line, printable
 from holdfast.policy.schedule import next_run
 from holdfast.services.maintain import failed
 from holdfast.services.upkeep import StepPlan

@@ -20,7 +20,7 @@ from holdfast.errors import DamageError, HoldfastError, UsageError
 from holdfast.model.item import PROJECT
 from holdfast.model.plan import Action
 from holdfast.model.report import Result
-from holdfast.model.units import format_bytes, format_count
+from holdfast.model.text import format_bytes, format_count
 
 if TYPE_CHECKING:
     from holdfast.api.archive import Trash

@@ -16,10 +16,10 @@ from holdfast.cli.session_options import filter_options, is_given, session_filte
 from holdfast.cli.show_plan import show_report
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.item import SESSION
-from holdfast.model.units import format_bytes, format_count
+from holdfast.model.text import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from holdfast.model.archived import ArchivedSession
+    from holdfast.model.archive import ArchivedSession
     from holdfast.model.plan import Plan
     from holdfast.model.report import Report
     from holdfast.model.session import SessionFilter

@@ -17,7 +17,7 @@ from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, is_given, session_filter
 from holdfast.cli.streams import output_errors
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.model.units import format_count
+from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
     from holdfast.model.session import SessionFilter

@@ -18,11 +18,9 @@ from holdfast.cli.output import console, joined, name, note, print_json, say, st
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.show_checkpoints import short
 from holdfast.errors import HoldfastError
-from holdfast.model.archived import Holds
-from holdfast.model.printable import one_line, printable
-from holdfast.model.search import Search
-from holdfast.model.session import SessionFilter, Tokens
-from holdfast.model.units import format_bytes, format_count
+from holdfast.model.archive import Holds
+from holdfast.model.session import Search, SessionFilter, Tokens
+from holdfast.model.text import format_bytes, format_count, one_line, printable
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -13,10 +13,9 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import joined, name, print_json, say, styled, suggest, table
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import kind_name
-from holdfast.model.cost import Cost, CostShare, CostTotals
 from holdfast.model.session import Session, Tokens
-from holdfast.model.stats import Share, StoreStats
-from holdfast.model.units import format_bytes, format_cost, format_count
+from holdfast.model.text import format_bytes, format_cost, format_count
+from holdfast.model.usage import Cost, CostShare, CostTotals, Share, StoreStats
 from holdfast.services.stats import HomeStats
 
 _DAYS = 14

@@ -26,10 +26,10 @@ from holdfast.cli.output import (
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import kind_name
 from holdfast.errors import HoldfastError, NotAHomeError
-from holdfast.model.nearness import Near, Nearness
-from holdfast.model.session_file import SessionFile
-from holdfast.model.stats import Share
-from holdfast.model.units import format_bytes, format_cost, format_count, format_duration
+from holdfast.model.guard import Near, Nearness
+from holdfast.model.item import SessionFile
+from holdfast.model.text import format_bytes, format_cost, format_count, format_duration
+from holdfast.model.usage import Share
 from holdfast.policy.budgets import Budget
 from holdfast.services.status import HomeStatus
 

@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 from holdfast.errors import StorageError, UsageError
+from holdfast.model.arguments import StrPath, real
 from holdfast.model.checkpoint import Capturing, Sight, TakeOutcome, Taking
-from holdfast.model.places import StrPath, real
-from holdfast.model.units import format_bytes
+from holdfast.model.text import format_bytes
 from holdfast.ports import Bounding
 from holdfast.stores.checkpoints import projects, restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import rotate
