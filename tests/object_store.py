@@ -13,9 +13,8 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any
 
-from holdfast.model.archive import Blob
-
 from holdfast.errors import DamageError
+from holdfast.model.archive import Blob
 
 
 class EndedError(BaseException):

@@ -7,10 +7,10 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from holdfast.model.text import one_line, printable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.model.text import one_line, printable
 from tests.cli import hostile
 from tests.cli.every_command import COMMANDS, ENDLESS, SENSIBLE, Said, say
 from tests.cli.hostile import World

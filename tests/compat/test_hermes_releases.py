@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from holdfast.model.checkup import Severity
 
 from holdfast.errors import UsageError
 from holdfast.homes.hermes import config_check, file_names
 from holdfast.homes.hermes.state_db import values
+from holdfast.model.checkup import Severity
 from holdfast.model.report import Report
 from holdfast.model.session import Search, SessionFilter
 from holdfast.policy.gc import plan_gc

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from holdfast.model.checkup import Severity
 
 from holdfast.errors import SchemaError, UnknownSessionError, UsageError
 from holdfast.homes.archive_rows import StoreRows
 from holdfast.homes.hermes.state_db.space import is_search_due
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.registry import open_home
+from holdfast.model.checkup import Severity
 from holdfast.model.report import Result
 from holdfast.model.session import Relation, Search, SessionFilter, SessionOrder
 from holdfast.policy.rules import Policy

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from holdfast.model.archive import ArchivedSession
 
 from holdfast.errors import (
     CannotUndoError,
@@ -28,6 +27,7 @@ from holdfast.homes import archive_packing
 from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
+from holdfast.model.archive import ArchivedSession
 from holdfast.model.item import ARCHIVED
 from holdfast.model.plan import Action, Plan
 from holdfast.model.report import Report, Result

@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from holdfast.model.archive import Holds
 
 from holdfast.api.sessions import open_sessions
 from holdfast.errors import StorageError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
+from holdfast.model.archive import Holds
 from holdfast.model.item import ARCHIVED, ARCHIVED_FILES
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report, Result

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from holdfast.model.checkup import Damage, Verification
 
 from holdfast.model.checkpoint import Checkpoint
+from holdfast.model.checkup import Damage, Verification
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.plans import plan_drop
 from holdfast.stores.checkpoints.repository import project_of

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from holdfast.model.arguments import StrPath
 
 from holdfast.errors import BusyError, StorageError
+from holdfast.model.arguments import StrPath
 from holdfast.model.checkpoint import ChangedPaths, TakeOutcome, Taking, Watched
 from holdfast.services.watch import Follower, Pace, Step, watch
 from holdfast.stores.checkpoints.reclaim import reclaim

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from holdfast.model.checkup import Repair, Severity
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError, StorageError
+from holdfast.model.checkup import Repair, Severity
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import checkup, schema

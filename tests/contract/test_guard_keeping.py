@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from holdfast.model.checkup import Severity
 
 from holdfast.api.sessions import open_sessions
 from holdfast.errors import BudgetExceededError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.session_mover import as_item
+from holdfast.model.checkup import Severity
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import UsageTotals
 from holdfast.policy.budgets import Budgets

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from holdfast.model.stored_session import Holder
 
 from holdfast.errors import BudgetExceededError
 from holdfast.guard.guard import Guard
 from holdfast.model.session import Message, Tokens
+from holdfast.model.stored_session import Holder
 from holdfast.policy.budgets import GuardOptions
 from holdfast.stores import processes
 from tests.guarding import Bench, spend

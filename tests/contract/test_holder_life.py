@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pytest
-from holdfast.model.stored_session import Holder
 
 from holdfast.model.session import Session
+from holdfast.model.stored_session import Holder
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 

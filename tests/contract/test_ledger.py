@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from holdfast.model.checkup import Repair, Severity
 
 from holdfast.errors import SessionEndedError, UnknownSessionError
+from holdfast.model.checkup import Repair, Severity
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import Usage, UsageTotals
 from holdfast.services.exchange.session_import import import_sessions

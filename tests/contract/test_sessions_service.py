@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from holdfast.model.stored_session import Holder
 
 from holdfast.api.sessions import open_sessions
 from holdfast.errors import SessionEndedError, SessionExistsError, StorageError, UsageError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.guard import Alert, AlertKind
 from holdfast.model.session import EndReason, Message, Relation, Session, SessionFilter
+from holdfast.model.stored_session import Holder
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
 from holdfast.policy.limits import SessionLimits
 from holdfast.policy.planner import plan

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from holdfast.model.checkup import Severity
 
 from holdfast.errors import StorageError
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import TakeOutcome
+from holdfast.model.checkup import Severity
 from holdfast.services import doctor
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.checkpoints.reclaim import reclaim

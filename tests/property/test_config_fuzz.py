@@ -6,7 +6,6 @@ import math
 import tempfile
 from pathlib import Path
 
-from holdfast.model.text import one_line
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from holdfast.config import Settings, load, template, warnings
 from holdfast.config.check import check
 from holdfast.config.settings import KEYS, TABLES, build
 from holdfast.errors import ConfigError
+from holdfast.model.text import one_line
 from tests import tally
 
 FLAGS = (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from holdfast.model.arguments import check_foreign_id, file_stem
 
 from holdfast.errors import UsageError
+from holdfast.model.arguments import check_foreign_id, file_stem
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from holdfast.model.text import format_cost
 
 from holdfast.errors import UsageError
 from holdfast.model.session import Session, Tokens
+from holdfast.model.text import format_cost
 from holdfast.model.usage import Usage, UsageEntry
 from holdfast.policy.costs import costs, session_cost
 from holdfast.policy.prices import Price, Prices

@@ -5,6 +5,10 @@ from __future__ import annotations
 from datetime import UTC, timedelta, timezone, tzinfo
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.errors import UsageError
 from holdfast.model.text import (
     format_bytes,
     format_count,
@@ -13,10 +17,6 @@ from holdfast.model.text import (
     parse_moment,
     parse_size,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from holdfast.errors import UsageError
 from tests.builders import NOW, moment
 
 MINUTE, HOUR, DAY, YEAR = 60, 3_600, 86_400, 365 * 86_400

@@ -78,7 +78,7 @@ def prune(
 ) -> int:
     """Remove checkpoints that the policy does not keep, and give their space back.
 
-    Without rules of its own the prune uses [checkpoints] in config.toml: by default, projects
+    Without rules of its own the command uses [checkpoints] in config.toml: by default, projects
     that nobody touched for 7 days go, those whose directory is gone, the oldest beyond 20 of a
     project, and the fewest oldest that bring everything below 500 MB. Flags replace these one by
     one; any --keep-… flag replaces all keep rules.

@@ -84,7 +84,7 @@ def prune(
 ) -> int:
     """Remove sessions, with their files, that the policy does not keep.
 
-    Without rules of its own the prune uses the policy in config.toml: by default, what was
+    Without rules of its own the command uses the policy in config.toml: by default, what was
     last active more than 90 days ago goes. Any --older-than or --keep-… flag replaces those
     rules for this run, any --max-total-size or --max-count the caps. The other flags say which
     sessions to look at; they combine. A group is what is of one kind and source.

@@ -15,6 +15,15 @@ from holdfast.model.session import Hit, Json, Relation, Session, Tokens
 from holdfast.value import dataclass
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    """`size` is the length of its content, `allocated` what deleting it gives back."""
+
+    name: str
+    size: int
+    allocated: int
+
+
 class Holds(StrEnum):
     """What a bundle holds: a session that left the store, with its files, or only the files of a
     session that stays there."""
