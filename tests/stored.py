@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.model.lease import Holder, Lease
-from holdfast.model.search import Search
-from holdfast.model.session import Message, Session, SessionFilter
+from holdfast.model.session import Message, Search, Session, SessionFilter
+from holdfast.model.stored_session import Holder, Lease
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.stores import processes
 from holdfast.stores.sqlite import moves

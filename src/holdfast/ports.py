@@ -10,12 +10,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
-from holdfast.model.places import StrPath
+from holdfast.model.arguments import StrPath
 from holdfast.model.plan import Action
 
 if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
-    from holdfast.model.archived import ArchivedSession, ArchiveHits
-    from holdfast.model.blob import Blob
+    from holdfast.model.archive import ArchivedSession, ArchiveHits, Blob
     from holdfast.model.checkpoint import (
         Captured,
         Capturing,
@@ -30,34 +29,28 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
         Taking,
     )
     from holdfast.model.checkpoint_inventory import CheckpointInventory
-    from holdfast.model.event import Event
-    from holdfast.model.guard import Standing, Work
-    from holdfast.model.guarded import Estimate
-    from holdfast.model.inventory import Inventory, Problem
-    from holdfast.model.item import Item
-    from holdfast.model.lease import Holder, Lease
-    from holdfast.model.maintenance import Marker
-    from holdfast.model.move import Moved, Presence
+    from holdfast.model.checkup import Verification
+    from holdfast.model.guard import Estimate, Standing, Work
+    from holdfast.model.item import Inventory, Item, Problem
+    from holdfast.model.maintenance import Event, Marker
     from holdfast.model.operation import LogView, OperationAction, Removal
     from holdfast.model.part import Facts, Known, Leftover, Signs, Slot, Unit
     from holdfast.model.part import Sight as PartSight
     from holdfast.model.plan import PlanItem
-    from holdfast.model.report import Outcome
-    from holdfast.model.search import Search
+    from holdfast.model.report import Moved, Outcome, Presence
     from holdfast.model.session import (
         Addition,
         Hit,
         Json,
         Message,
+        Search,
         Session,
         SessionChange,
         SessionFilter,
         SessionOrder,
     )
-    from holdfast.model.stats import Share, StoreStats
-    from holdfast.model.stored import Copied, End, Found, Returned
-    from holdfast.model.usage import Usage, UsageEntry
-    from holdfast.model.verification import Verification
+    from holdfast.model.stored_session import Copied, End, Found, Holder, Lease, Returned
+    from holdfast.model.usage import Share, StoreStats, Usage, UsageEntry
     from holdfast.policy.prices import Prices
 
 Clock = Callable[[], float]

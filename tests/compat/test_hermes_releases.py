@@ -14,10 +14,9 @@ import pytest
 from holdfast.errors import UsageError
 from holdfast.homes.hermes import config_check, file_names
 from holdfast.homes.hermes.state_db import values
-from holdfast.model.finding import Severity
+from holdfast.model.checkup import Severity
 from holdfast.model.report import Report
-from holdfast.model.search import Search
-from holdfast.model.session import SessionFilter
+from holdfast.model.session import Search, SessionFilter
 from holdfast.policy.gc import plan_gc
 from holdfast.policy.rules import DAY, GcRules, Policy
 from holdfast.services.plans import plan_archive

@@ -15,10 +15,9 @@ from holdfast.homes.archive_rows import StoreRows
 from holdfast.homes.hermes.state_db.space import is_search_due
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.registry import open_home
-from holdfast.model.finding import Severity
+from holdfast.model.checkup import Severity
 from holdfast.model.report import Result
-from holdfast.model.search import Search
-from holdfast.model.session import Relation, SessionFilter, SessionOrder
+from holdfast.model.session import Relation, Search, SessionFilter, SessionOrder
 from holdfast.policy.rules import Policy
 from holdfast.services.doctor import examine
 from holdfast.services.exchange.session_import import import_sessions

@@ -27,12 +27,11 @@ from holdfast.homes import archive_packing
 from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
-from holdfast.model.archived import ArchivedSession
+from holdfast.model.archive import ArchivedSession
 from holdfast.model.item import ARCHIVED
 from holdfast.model.plan import Action, Plan
 from holdfast.model.report import Report, Result
-from holdfast.model.search import Search
-from holdfast.model.session import Hit, Json, Message, Session, SessionFilter, SessionOrder
+from holdfast.model.session import Hit, Json, Message, Search, Session, SessionFilter, SessionOrder
 from holdfast.policy.decision import plan_item
 from holdfast.policy.named import plan_all
 from holdfast.spine.apply import apply

@@ -11,8 +11,7 @@ import pytest
 from holdfast.homes import archive as home_archive
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.report import Result
-from holdfast.model.search import Search
-from holdfast.model.session import Session, SessionFilter
+from holdfast.model.session import Search, Session, SessionFilter
 from holdfast.policy.named import plan_all
 from holdfast.spine.apply import apply
 from holdfast.spine.settle import settle_if_needed

@@ -15,8 +15,7 @@ from holdfast.model.item import LEFTOVER, SESSION
 from holdfast.model.part import FilePart, Signs, Unit
 from holdfast.model.plan import Action, Plan
 from holdfast.model.report import Result
-from holdfast.model.search import Search
-from holdfast.model.session import SessionFilter
+from holdfast.model.session import Search, SessionFilter
 from holdfast.policy.named import plan_all
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.plans import plan_archive

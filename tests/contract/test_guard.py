@@ -17,7 +17,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.guard.async_guard import AsyncGuard
-from holdfast.model.alert import Alert, AlertKind
+from holdfast.model.guard import Alert, AlertKind
 from holdfast.model.session import Message, Tokens
 from holdfast.policy.budgets import Budgets, GuardOptions
 from holdfast.policy.prices import Prices

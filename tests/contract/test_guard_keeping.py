@@ -15,7 +15,7 @@ from holdfast.api.sessions import open_sessions
 from holdfast.errors import BudgetExceededError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.session_mover import as_item
-from holdfast.model.finding import Severity
+from holdfast.model.checkup import Severity
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import UsageTotals
 from holdfast.policy.budgets import Budgets

@@ -14,7 +14,7 @@ import holdfast
 from holdfast.api.capture import open_recorder
 from holdfast.config import load
 from holdfast.homes.registry import config_file, create_state, open_home
-from holdfast.model.event import EventKind
+from holdfast.model.maintenance import EventKind
 from holdfast.model.session import SessionFilter
 from holdfast.policy.prices import Prices
 from holdfast.policy.rules import GcRules, Policy

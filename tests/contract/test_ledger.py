@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import SessionEndedError, UnknownSessionError
-from holdfast.model.finding import Severity
-from holdfast.model.repair import Repair
+from holdfast.model.checkup import Repair, Severity
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
 from holdfast.model.usage import Usage, UsageTotals
 from holdfast.services.exchange.session_import import import_sessions

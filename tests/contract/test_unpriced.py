@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.model.archived import session_from_json
-from holdfast.model.finding import Severity
+from holdfast.model.archive import session_from_json
+from holdfast.model.checkup import Severity
 from holdfast.model.session import Message, Session, SessionFilter, SessionOrder, Tokens
 from holdfast.policy.prices import Price, Prices
 from holdfast.spine.carry_out import Silent

@@ -18,8 +18,7 @@ from pathlib import Path
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.item import SESSION
 from holdfast.model.plan import Plan
-from holdfast.model.search import Search
-from holdfast.model.session import Message, Relation, Session, SessionFilter
+from holdfast.model.session import Message, Relation, Search, Session, SessionFilter
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.endings import end_abandoned

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.homes.hermes import config_check, config_file, config_keys
-from holdfast.model.finding import Finding, Severity
+from holdfast.model.checkup import Finding, Severity
 from tests.cli.machine import Machine
 from tests.compat.hermes_sessions import recorded
 

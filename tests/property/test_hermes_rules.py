@@ -15,8 +15,7 @@ from holdfast.errors import UsageError
 from holdfast.homes.hermes.state_db import values
 from holdfast.model.item import SESSION
 from holdfast.model.plan import Plan
-from holdfast.model.search import Search
-from holdfast.model.session import SessionFilter
+from holdfast.model.session import Search, SessionFilter
 from holdfast.policy.rules import DAY, Caps, GcRules, Limits, Policy, Rules
 from holdfast.policy.selection import Selection
 from holdfast.services.plans import plan_delete, plan_home_gc, plan_prune

@@ -11,8 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import EmptyPolicyError
-from holdfast.model.inventory import Inventory
-from holdfast.model.item import SESSION, SPACE, TRASH, Item
+from holdfast.model.item import SESSION, SPACE, TRASH, Inventory, Item
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy import planner
 from holdfast.policy.gc import plan_gc

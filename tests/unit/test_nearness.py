@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.model.guarded import Guarded
-from holdfast.model.nearness import Near
+from holdfast.model.guard import Guarded, Near
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage, UsageEntry
 from holdfast.policy.budgets import Budgets, GuardOptions

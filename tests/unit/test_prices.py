@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import UsageError
 from holdfast.model.session import Session, Tokens
-from holdfast.model.units import format_cost
+from holdfast.model.text import format_cost
 from holdfast.model.usage import Usage, UsageEntry
 from holdfast.policy.costs import costs, session_cost
 from holdfast.policy.prices import Price, Prices

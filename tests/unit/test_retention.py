@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import EmptyPolicyError
-from holdfast.model.inventory import Inventory
-from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, TRASH, Item
+from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, TRASH, Inventory, Item
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.policy import planner
 from holdfast.policy.named import plan_all

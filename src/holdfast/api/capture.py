@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from holdfast.api.place import Place
 from holdfast.errors import UsageError
 from holdfast.homes.checkpoints import checkpoint_store, checkpoint_writer
+from holdfast.model.arguments import StrPath, expanded, named_place, text
 from holdfast.model.checkpoint import Capturing, Excluded, Taking
-from holdfast.model.given import text
-from holdfast.model.places import StrPath, expanded, named_place
 from holdfast.policy.project_root import project_root
 from holdfast.ports import Clock
 

@@ -43,15 +43,14 @@ from holdfast.homes.hermes.checkpoints_import import (
 from holdfast.homes.holdfast import KIND
 from holdfast.homes.maintenance import maintain_opened
 from holdfast.homes.registry import kind_of
-from holdfast.model.alert import Alert
-from holdfast.model.cost import CostTotals
-from holdfast.model.given import instance, text
-from holdfast.model.inventory import Inventory
+from holdfast.model.arguments import StrPath, instance, text
+from holdfast.model.checkup import Repair
+from holdfast.model.guard import Alert
+from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.operation import Operation, Removal
-from holdfast.model.places import StrPath
-from holdfast.model.repair import Repair
 from holdfast.model.session import Session, SessionFilter
+from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.costs import costs
 from holdfast.policy.lifecycle import SessionOptions

@@ -14,7 +14,7 @@ from holdfast.cli.frame import Group, Lazy, run_default
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.streams import OutputError
 from holdfast.errors import COMMAND_FLAG
-from holdfast.model.printable import printable
+from holdfast.model.text import printable
 
 COMMANDS = {
     "status": Lazy("holdfast.cli.commands.status", "What is here, what it costs, what would go."),

@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Iterator
 
-from holdfast.model.printable import one_line, printable
+from holdfast.model.text import one_line, printable
 
 
 class _Line(logging.Formatter):

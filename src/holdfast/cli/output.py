@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.streams import output_errors, write, write_error
-from holdfast.model.printable import one_line, printable
+from holdfast.model.text import one_line, printable
 
 # Loaded on first use: a script that reads JSON pays for no layout.
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.progress import progress
 from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
 from holdfast.model.plan import Plan
-from holdfast.model.printable import one_line
 from holdfast.model.report import Report, Result
+from holdfast.model.text import one_line
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:

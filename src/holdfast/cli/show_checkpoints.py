@@ -10,7 +10,7 @@ from rich.text import Text
 
 from holdfast.cli.output import name, say, table, when
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Project, Rollback
-from holdfast.model.units import format_count, format_duration
+from holdfast.model.text import format_count, format_duration
 
 SHORT_ID = 12
 _FIRST = 10

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from holdfast.cli.output import console, say
 from holdfast.cli.streams import output_errors
-from holdfast.model.printable import printable
+from holdfast.model.text import printable
 
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Change

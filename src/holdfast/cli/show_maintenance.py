@@ -12,7 +12,7 @@ from holdfast.cli.show_plan import show_plan
 from holdfast.model.item import SESSION
 from holdfast.model.maintenance import MaintenanceResult, Skipped, Step, StepResult
 from holdfast.model.report import Result
-from holdfast.model.units import format_bytes, format_duration
+from holdfast.model.text import format_bytes, format_duration
 from holdfast.services.upkeep import StepPlan
 
 _TITLES = {

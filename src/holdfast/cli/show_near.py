@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.text import Text
 
 from holdfast.cli.output import bar, name, say, suggest, table
-from holdfast.model.nearness import Near, Nearness
-from holdfast.model.units import format_bytes, format_cost, format_count, format_duration
+from holdfast.model.guard import Near, Nearness
+from holdfast.model.text import format_bytes, format_cost, format_count, format_duration
 from holdfast.policy.budgets import Budget
 
 _MOST = 10

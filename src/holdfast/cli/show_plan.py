@@ -23,7 +23,7 @@ from holdfast.model.item import (
 )
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, Result
-from holdfast.model.units import format_bytes, format_count, format_duration
+from holdfast.model.text import format_bytes, format_count, format_duration
 
 _KIND_NAMES = {
     SESSION: "sessions",

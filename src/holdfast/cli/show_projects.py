@@ -10,8 +10,7 @@ from rich.text import Text
 from holdfast.cli.output import console, name, say, table
 from holdfast.model.checkpoint import Project, ProjectState
 from holdfast.model.item import Item
-from holdfast.model.printable import one_line
-from holdfast.model.units import format_bytes, format_duration
+from holdfast.model.text import format_bytes, format_duration, one_line
 
 _STATES = {
     ProjectState.LIVE: "green",

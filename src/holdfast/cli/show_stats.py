@@ -11,8 +11,8 @@ from holdfast.cli.show_plan import kind_name
 from holdfast.cli.show_status import show_files, show_shares
 from holdfast.cli.show_usage import show_usage
 from holdfast.model.session import Session
-from holdfast.model.stats import Share, StoreStats
-from holdfast.model.units import format_bytes, format_count
+from holdfast.model.text import format_bytes, format_count
+from holdfast.model.usage import Share, StoreStats
 from holdfast.services.stats import HomeStats
 
 

@@ -10,9 +10,9 @@ from rich.text import Text
 from holdfast.cli.output import bar, console, name, say, suggest, table, when
 from holdfast.cli.show_near import show_near
 from holdfast.cli.show_plan import kind_name
-from holdfast.model.session_file import SessionFile
-from holdfast.model.stats import Share
-from holdfast.model.units import format_bytes, format_count
+from holdfast.model.item import SessionFile
+from holdfast.model.text import format_bytes, format_count
+from holdfast.model.usage import Share
 from holdfast.services.status import HomeStatus
 
 _MOST_SOURCES = 8

@@ -8,9 +8,9 @@ from functools import reduce
 from rich.text import Text
 
 from holdfast.cli.output import name, say, suggest, table
-from holdfast.model.cost import Cost, CostShare, CostTotals
 from holdfast.model.session import Tokens
-from holdfast.model.units import format_cost, format_count
+from holdfast.model.text import format_cost, format_count
+from holdfast.model.usage import Cost, CostShare, CostTotals
 
 _FEW_DAYS = 7
 _MOST_NAMES = 8

@@ -13,9 +13,7 @@ from collections.abc import Callable, Sequence
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.guard import refusals
 from holdfast.guard.call import Call
-from holdfast.model.alert import Alert
-from holdfast.model.guard import Advice, Reservation, Standing
-from holdfast.model.guarded import Estimate
+from holdfast.model.guard import Advice, Alert, Estimate, Reservation, Standing
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy import spending

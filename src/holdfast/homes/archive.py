@@ -15,7 +15,7 @@ from holdfast.homes.archive_reader import ArchiveReader
 from holdfast.homes.archive_return import Returner
 from holdfast.homes.archive_rows import Rows
 from holdfast.homes.options import ArchiveOptions, archive_folder
-from holdfast.model.ids import check_id
+from holdfast.model.arguments import check_id
 from holdfast.model.item import ARCHIVED, ARCHIVED_FILES, FILES, SESSION
 from holdfast.model.plan import Action
 from holdfast.ports import Clock, Doer

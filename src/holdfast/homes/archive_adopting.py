@@ -25,7 +25,7 @@ from holdfast.errors import UNREADABLE, DamageError, HoldfastError
 from holdfast.homes import artifact_names
 from holdfast.homes.archive_packing import Packer
 from holdfast.homes.archive_rows import Rows
-from holdfast.model.archived import ArchivedSession
+from holdfast.model.archive import ArchivedSession
 from holdfast.model.item import FILES, UNKNOWN_SOURCE
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem

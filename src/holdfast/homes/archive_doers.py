@@ -17,7 +17,7 @@ from holdfast.homes.archive_packing import Packer
 from holdfast.homes.archive_return import Returner
 from holdfast.homes.archive_rows import Ended, Rows
 from holdfast.homes.artifact_scan import FOLDER
-from holdfast.model.archived import ArchivedSession, Holds
+from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result

@@ -12,11 +12,10 @@ from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.archive_packing import Packer
 from holdfast.homes.archive_return import TAKEN, Returner
 from holdfast.homes.archive_rows import Rows
-from holdfast.model.archived import ArchivedSession, Holds
-from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
+from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
-from holdfast.model.report import Result
+from holdfast.model.report import Moved, Presence, Result, damaged, failed, stayed, unseen
 from holdfast.spine.keeper import one_by_one
 from holdfast.spine.outcomes import (
     ALREADY_GONE,

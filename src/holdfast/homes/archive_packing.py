@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 from holdfast.errors import StorageError, UsageError
-from holdfast.model.archived import ArchivedSession, Holds
+from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.operation import Removal
 from holdfast.model.session import Message, Session
 from holdfast.ports import Clock

@@ -11,12 +11,10 @@ from holdfast.homes.archive_adopting import leftovers
 from holdfast.homes.archive_rows import Rows
 from holdfast.homes.archive_transcripts import transcript_messages
 from holdfast.homes.folder_bytes import bytes_below
-from holdfast.model.archived import ArchivedSession, ArchiveHits, Holds
-from holdfast.model.ids import check_id, named
-from holdfast.model.inventory import Problem
-from holdfast.model.item import Item
-from holdfast.model.search import Search
-from holdfast.model.session import Message, Session, SessionFilter, SessionOrder
+from holdfast.model.archive import ArchivedSession, ArchiveHits, Holds
+from holdfast.model.arguments import check_id, named
+from holdfast.model.item import Item, Problem
+from holdfast.model.session import Message, Search, Session, SessionFilter, SessionOrder
 from holdfast.policy.prices import Prices
 from holdfast.policy.session_match import matches
 from holdfast.services.exchange.json_lines import raw_lines

@@ -9,7 +9,7 @@ from holdfast.errors import UNREADABLE, DamageError, HoldfastError, in_words
 from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.archive_rows import Ended, Rows, has_same_facts
 from holdfast.homes.artifact_scan import FOLDER
-from holdfast.model.archived import Holds
+from holdfast.model.archive import Holds
 from holdfast.model.report import Result
 from holdfast.model.session import Message, Session
 from holdfast.services.exchange.json_lines import raw_lines

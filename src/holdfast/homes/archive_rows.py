@@ -10,7 +10,7 @@ from holdfast.homes.session_mover import obstacle, runs
 from holdfast.model.operation import Removal
 from holdfast.model.report import Result
 from holdfast.model.session import AWAITED_PARENT, Message, Session, SessionFilter
-from holdfast.model.stored import Found
+from holdfast.model.stored_session import Found
 from holdfast.ports import Clock, SessionEngine
 from holdfast.services.exchange.json_lines import ByteLines
 from holdfast.services.exchange.session_import import import_sessions

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from holdfast.errors import DamageError
-from holdfast.model.archived import ArchivedSession, ArchiveHits
-from holdfast.model.inventory import Problem
-from holdfast.model.search import Search
-from holdfast.model.session import Hit, Message
+from holdfast.model.archive import ArchivedSession, ArchiveHits
+from holdfast.model.item import Problem
+from holdfast.model.session import Hit, Message, Search
 from holdfast.stores.sqlite.search_text import snippet
 from holdfast.stores.sqlite.text_search import TextSearch, searched_text, text_search
 from holdfast.value import dataclass

@@ -10,9 +10,8 @@ from pathlib import Path
 from holdfast.homes import artifact_names
 from holdfast.homes.artifact_names import HEAD_BYTES, ArtifactName
 from holdfast.homes.folder_bytes import bytes_below
-from holdfast.model.inventory import Problem
-from holdfast.model.item import REQUEST_DUMP, UNKNOWN_SOURCE, Item
-from holdfast.model.units import format_duration
+from holdfast.model.item import REQUEST_DUMP, UNKNOWN_SOURCE, Item, Problem
+from holdfast.model.text import format_duration
 from holdfast.ports import Progress
 from holdfast.stores.files import allocated_bytes, open_dir, storage_errors, version_of
 from holdfast.stores.liveness import open_elsewhere

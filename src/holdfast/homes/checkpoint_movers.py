@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.errors import GitFailedError, UsageError
-from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
+from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.spine.keeper import OneStepMover, one_by_one
 from holdfast.spine.outcomes import (
     ALREADY_GONE,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from holdfast.homes.home_bytes import beside_checkpoints
 from holdfast.model.checkpoint import Project
-from holdfast.model.checkpoint_inventory import CheckpointInventory
-from holdfast.model.inventory import Problem
+from holdfast.model.checkpoint_inventory import CheckpointInventory, Weights
+from holdfast.model.checkup import Verification
 from holdfast.model.item import (
     CHECKPOINT_KINDS,
     CHECKPOINT_SPACE,
@@ -16,10 +16,9 @@ from holdfast.model.item import (
     SPACE,
     UNKNOWN_SOURCE,
     Item,
+    Problem,
 )
 from holdfast.model.operation import LogView, TrashEntry
-from holdfast.model.verification import Verification
-from holdfast.model.weights import Weights
 from holdfast.stores.checkpoints import finder, older_layout, reclaim, space, verify
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
 from holdfast.stores.checkpoints.projects import ProjectRecord, recorded, state_without_record

@@ -12,11 +12,10 @@ from pathlib import Path
 from holdfast.errors import HoldfastError
 from holdfast.homes import checkpoints
 from holdfast.homes.session_mover import bundles
-from holdfast.model.finding import Finding, Severity
+from holdfast.model.checkup import Finding, Repair, Severity
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
 from holdfast.model.operation import LogView, OperationState, Removal
-from holdfast.model.repair import Repair
-from holdfast.model.units import format_count
+from holdfast.model.text import format_count
 from holdfast.ports import Archive, OperationLog, Progress
 from holdfast.stores.checkpoints import creation, repository
 from holdfast.stores.checkpoints.repository import Layout

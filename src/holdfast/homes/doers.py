@@ -18,7 +18,7 @@ from holdfast.homes.checkpoint_doers import RollBack
 from holdfast.homes.options import ArchiveOptions
 from holdfast.homes.session_doers import EndAbandoned, SessionSpace
 from holdfast.homes.session_mover import SessionMover, bundles
-from holdfast.model.ids import check_id
+from holdfast.model.arguments import check_id
 from holdfast.model.item import (
     CHECKPOINT_SPACE,
     PROJECT,

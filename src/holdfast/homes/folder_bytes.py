@@ -7,7 +7,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.model.inventory import Problem
+from holdfast.model.item import Problem
 from holdfast.stores.files import allocated_bytes
 
 

@@ -24,7 +24,6 @@ from holdfast.homes.mirror import Indexed, Mirror
 from holdfast.homes.options import USUAL, HomeOptions, archive_folder
 from holdfast.homes.unit_archive import UnitArchive
 from holdfast.model.checkpoint import Capturing
-from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.item import (
     ARCHIVED,
     CHECKPOINT_SPACE,
@@ -33,7 +32,9 @@ from holdfast.model.item import (
     SESSION,
     SPACE,
     TRASH,
+    Inventory,
     Item,
+    Problem,
 )
 from holdfast.model.part import (
     FilePart,
@@ -49,7 +50,7 @@ from holdfast.model.part import (
 )
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.session import Relation, SessionFilter
-from holdfast.model.units import format_duration
+from holdfast.model.text import format_duration
 from holdfast.parts import movers
 from holdfast.parts.trees import newest_change
 from holdfast.parts.units import UnitMover, by_container

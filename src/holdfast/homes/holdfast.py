@@ -21,8 +21,7 @@ from holdfast.homes.checkpoints import checkpoint_store, existing_store
 from holdfast.homes.home_bytes import Places, beside_checkpoints, counted, trash_of
 from holdfast.homes.options import USUAL, HomeOptions, archive_folder
 from holdfast.model.checkpoint import Capturing
-from holdfast.model.inventory import Inventory, Problem
-from holdfast.model.item import ARCHIVED_FILES, Item
+from holdfast.model.item import ARCHIVED_FILES, Inventory, Item, Problem
 from holdfast.model.plan import Action
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Archive, CheckpointStore, CheckpointUpkeep, Clock, Doer, Progress

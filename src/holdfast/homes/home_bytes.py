@@ -10,14 +10,15 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from holdfast.homes.folder_bytes import bytes_below
-from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.item import (
     ARCHIVED_FILES,
     ARCHIVED_KINDS,
     CHECKPOINT_KINDS,
     LEGACY,
     SESSION,
+    Inventory,
     Item,
+    Problem,
 )
 from holdfast.model.operation import TrashEntry
 from holdfast.stores.files import allocated_bytes

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError
-from holdfast.model.inventory import Problem
+from holdfast.model.item import Problem
 from holdfast.model.part import FilePart, Unit
 from holdfast.model.session import Relation, Session
 from holdfast.parts.trees import tree_stamp

@@ -20,7 +20,7 @@ from holdfast.homes import holdfast
 from holdfast.homes.hermes import signs as hermes
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import USUAL, HomeOptions
-from holdfast.model.places import StrPath, named_place
+from holdfast.model.arguments import StrPath, named_place
 from holdfast.ports import Clock, Format, Home
 from holdfast.stores.files import make_private_dir, storage_errors
 from holdfast.value import dataclass, replace

@@ -13,7 +13,7 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.model.session import EndReason
-from holdfast.model.stored import End, Found
+from holdfast.model.stored_session import End, Found
 from holdfast.ports import Clock, SessionEngine, SessionEngines
 from holdfast.spine.outcomes import ALREADY_GONE, NO_SESSION_STORE, NOT_REACHED
 

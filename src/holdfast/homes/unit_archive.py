@@ -26,14 +26,13 @@ from holdfast.homes.archive_packing import Packer
 from holdfast.homes.archive_reader import ArchiveReader
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.options import ArchiveOptions, archive_folder
-from holdfast.model.archived import ArchivedSession, Holds
-from holdfast.model.ids import check_foreign_id
+from holdfast.model.archive import ArchivedSession, Holds
+from holdfast.model.arguments import check_foreign_id
 from holdfast.model.item import ARCHIVED, SESSION
-from holdfast.model.move import Moved, Presence, failed
+from holdfast.model.json_reader import Reader
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
-from holdfast.model.read import Reader
-from holdfast.model.report import Outcome, Result
+from holdfast.model.report import Moved, Outcome, Presence, Result, failed
 from holdfast.parts.trees import below, is_folder, remove_tree
 from holdfast.parts.units import RECORD, UnitMover
 from holdfast.ports import Clock, Doer

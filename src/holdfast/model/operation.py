@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from holdfast.model.inventory import Problem
-from holdfast.model.item import TRASH, Item
+from holdfast.model.item import TRASH, Item, Problem
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.value import dataclass

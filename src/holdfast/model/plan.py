@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.errors import PlanFileError
-from holdfast.model.read import Reader
+from holdfast.model.json_reader import Reader
 from holdfast.value import dataclass
 
 

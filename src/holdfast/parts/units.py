@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.errors import DamageError, HoldfastError
-from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
+from holdfast.model.json_reader import Reader
 from holdfast.model.operation import Removal
 from holdfast.model.part import (
     Part,
@@ -32,7 +32,7 @@ from holdfast.model.part import (
     version_of_parts,
 )
 from holdfast.model.plan import PlanItem
-from holdfast.model.read import Reader
+from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.parts.trees import remove_tree
 from holdfast.ports import PartMover
 from holdfast.spine.outcomes import (

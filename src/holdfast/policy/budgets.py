@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 
 from holdfast.errors import UsageError
-from holdfast.model.given import shown
+from holdfast.model.arguments import shown
 from holdfast.model.session import Tokens
 from holdfast.value import dataclass, field, fields
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from holdfast.model.cost import Cost, CostShare, CostTotals
 from holdfast.model.session import Session, Tokens
-from holdfast.model.usage import Usage, UsageEntry
+from holdfast.model.usage import Cost, CostShare, CostTotals, Usage, UsageEntry
 from holdfast.policy.prices import Prices
 
 _MOST_DAYS = 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from holdfast.model.item import Item
-from holdfast.model.units import format_duration
+from holdfast.model.text import format_duration
 from holdfast.policy.rules import HOUR, Rules
 
 

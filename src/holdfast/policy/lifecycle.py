@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from holdfast.model.session import Session
-from holdfast.model.units import format_duration
+from holdfast.model.text import format_duration
 from holdfast.policy.limits import SessionLimits
 from holdfast.value import dataclass, field
 

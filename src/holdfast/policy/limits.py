@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from holdfast.model.alert import Alert, AlertKind
+from holdfast.model.guard import Alert, AlertKind
 from holdfast.model.session import Session, SessionFilter
 from holdfast.value import dataclass
 

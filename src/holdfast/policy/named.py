@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from holdfast.model.checkpoint_inventory import CheckpointInventory
-from holdfast.model.inventory import Inventory
-from holdfast.model.item import ARCHIVED_KINDS, SESSION, Item
+from holdfast.model.item import ARCHIVED_KINDS, SESSION, Inventory, Item
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy.decision import (
     REASONS,

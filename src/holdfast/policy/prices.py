@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 
 from holdfast.errors import UsageError
-from holdfast.model.given import number
+from holdfast.model.arguments import number
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
 from holdfast.value import dataclass, field

@@ -5,10 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from holdfast.model.alert import Alert, AlertKind
-from holdfast.model.guard import DayShare, Standing, Work
-from holdfast.model.guarded import Estimate
-from holdfast.model.nearness import Near, Nearness
+from holdfast.model.guard import (
+    Alert,
+    AlertKind,
+    DayShare,
+    Estimate,
+    Near,
+    Nearness,
+    Standing,
+    Work,
+)
 from holdfast.model.session import Session
 from holdfast.model.usage import UsageEntry
 from holdfast.policy.budgets import Budget, Budgets, GuardOptions

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from holdfast.model.item import Item
 from holdfast.model.plan import Action
-from holdfast.model.units import format_duration
+from holdfast.model.text import format_duration
 from holdfast.policy.decision import PINNED, REASONS, Decision, kept_because
 from holdfast.policy.keep import kept_by_rules
 from holdfast.policy.rules import Rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.model.inventory import Inventory, Problem
+from holdfast.model.item import Inventory, Problem
 from holdfast.ports import Home
 from holdfast.value import dataclass
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from holdfast.model.finding import Finding, Severity
+from holdfast.model.checkup import Finding, Repair, Severity
 from holdfast.model.item import ARCHIVED
-from holdfast.model.repair import Repair
-from holdfast.model.units import format_count
+from holdfast.model.text import format_count
 from holdfast.ports import Clock, Home, Progress
 from holdfast.spine.settle import settle
 from holdfast.value import dataclass

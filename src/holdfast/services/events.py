@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holdfast.errors import BusyError
-from holdfast.model.alert import Alert, AlertKind
-from holdfast.model.event import Event, EventKind
+from holdfast.model.guard import Alert, AlertKind
 from holdfast.model.item import Item
-from holdfast.model.maintenance import StepResult
+from holdfast.model.maintenance import Event, EventKind, StepResult
 from holdfast.model.plan import Shortfall
 from holdfast.model.session import Session
-from holdfast.model.units import format_bytes, format_count
+from holdfast.model.text import format_bytes, format_count
 from holdfast.policy.cap_use import CapUse
 from holdfast.policy.caps import MAX_BYTES
 from holdfast.policy.limits import SessionLimits, alerts, near

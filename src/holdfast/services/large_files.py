@@ -5,8 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 
-from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, Item
-from holdfast.model.session_file import SessionFile
+from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, Item, SessionFile
 from holdfast.policy.limits import SessionLimits
 
 #: A list of more is no help to anybody.

@@ -7,8 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from holdfast.errors import HoldfastError
-from holdfast.model.event import Event
-from holdfast.model.maintenance import Told
+from holdfast.model.maintenance import Event, Told
 from holdfast.model.plan import Shortfall
 from holdfast.ports import MaintenanceGate, Notifier
 from holdfast.services.events import shortfall_events

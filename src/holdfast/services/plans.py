@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from holdfast.errors import StorageError, UnknownSessionError, UsageError
 from holdfast.model.checkpoint_inventory import CheckpointInventory
-from holdfast.model.inventory import Inventory
-from holdfast.model.item import ARCHIVED, ARCHIVED_KINDS, SESSION, Item
+from holdfast.model.item import ARCHIVED, ARCHIVED_KINDS, SESSION, Inventory, Item
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
 from holdfast.policy.decision import Along

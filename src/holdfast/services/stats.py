@@ -10,12 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from holdfast.model.cost import CostTotals
-from holdfast.model.inventory import Inventory
-from holdfast.model.item import Item
+from holdfast.model.item import Inventory, Item, SessionFile
 from holdfast.model.session import Session, SessionFilter, SessionOrder
-from holdfast.model.session_file import SessionFile
-from holdfast.model.stats import Share, StoreStats
+from holdfast.model.usage import CostTotals, Share, StoreStats
 from holdfast.policy.costs import costs
 from holdfast.policy.prices import Prices
 from holdfast.policy.rules import GcRules, Policy

@@ -7,13 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import EmptyPolicyError
-from holdfast.model.inventory import Inventory, Problem
-from holdfast.model.item import Item
-from holdfast.model.nearness import Nearness
+from holdfast.model.guard import Nearness
+from holdfast.model.item import Inventory, Item, Problem, SessionFile
 from holdfast.model.plan import Outlook
 from holdfast.model.session import Session, SessionFilter
-from holdfast.model.session_file import SessionFile
-from holdfast.model.stats import Share, StoreStats
+from holdfast.model.usage import Share, StoreStats
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.limits import SessionLimits, near
 from holdfast.policy.planner import outlook

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.errors import HoldfastError, UnknownSessionError
-from holdfast.model.archived import Holds
+from holdfast.model.archive import Holds
 from holdfast.model.item import ARCHIVED, SESSION
 from holdfast.ports import Home, SessionStore
 from holdfast.value import dataclass

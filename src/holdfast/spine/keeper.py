@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from holdfast.errors import BusyError, HoldfastError
-from holdfast.model.move import Moved, Presence, failed
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
-from holdfast.model.report import Outcome, Result
+from holdfast.model.report import Moved, Outcome, Presence, Result, failed
 from holdfast.ports import Mover
 from holdfast.spine.outcomes import (
     COPY_WAS_GONE,

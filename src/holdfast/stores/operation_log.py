@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from holdfast.errors import DamageError, StorageError
-from holdfast.model.inventory import Problem
+from holdfast.model.item import Problem
 from holdfast.model.operation import LogView, OperationAction, Removal
 from holdfast.stores import journal
 from holdfast.stores.files import make_private_dir, open_regular, storage_errors, sync_dir

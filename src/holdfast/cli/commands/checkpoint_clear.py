@@ -58,7 +58,7 @@ def _warn(
 
     from holdfast.cli.output import say
     from holdfast.model.item import CHECKPOINT, LEGACY
-    from holdfast.model.units import format_bytes, format_count
+    from holdfast.model.text import format_bytes, format_count
 
     going = [each for each in plan.removals if each.kind == CHECKPOINT]
     older = [each for each in plan.removals if each.kind == LEGACY]

@@ -42,7 +42,7 @@ def command(invocation: Invocation, /, directory: str | None, *, all_items: bool
         return 0
     from holdfast.cli.output import name, say
     from holdfast.cli.show_checkpoints import show_paths
-    from holdfast.model.units import format_count
+    from holdfast.model.text import format_count
 
     if not found:
         say(name(f"The default excludes leave nothing out of {workdir}."))

@@ -112,7 +112,7 @@ def _show(
     from holdfast.cli.output import name, say, suggest, table, when
     from holdfast.cli.show_checkpoints import short
     from holdfast.homes.hermes.checkpoints_import import ImportState
-    from holdfast.model.units import format_count
+    from holdfast.model.text import format_count
 
     fresh = [each for each in done if each.state is not ImportState.KNOWN]
     if fresh:

@@ -12,7 +12,7 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import RemovalFlags, removal_options, remove, size_cap
 from holdfast.errors import UsageError
-from holdfast.model.units import parse_size
+from holdfast.model.text import parse_size
 
 _COUNT = click.IntRange(min=1)
 _MEGABYTE = 1_000_000

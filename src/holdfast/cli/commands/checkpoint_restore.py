@@ -85,7 +85,7 @@ def _ask(target: Checkpoint, foreseen: Rollback) -> DeclinedError | None:
             "Nothing was restored: there is no terminal to ask on.",
             hint="Look at it with --dry-run, then pass --yes.",
         )
-    from holdfast.model.printable import one_line
+    from holdfast.model.text import one_line
 
     click.echo(err=True)
     gone = f", {len(foreseen.deleted):,} of them deleted" if foreseen.deleted else ""

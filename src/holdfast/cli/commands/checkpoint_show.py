@@ -37,7 +37,7 @@ def command(invocation: Invocation, checkpoint: str, *, all_items: bool) -> int:
         print_json(_document(found, captured))
         return 0
     from holdfast.cli.show_checkpoints import show_checkpoint, show_not_captured, show_paths
-    from holdfast.model.units import format_count
+    from holdfast.model.text import format_count
 
     show_checkpoint(found)
     paths = _entries(captured)

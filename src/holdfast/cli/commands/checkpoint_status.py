@@ -118,7 +118,7 @@ def _show(
 
 def _figures(found: CheckpointStatus) -> str:
     """`12.3 MB: store 10.1 MB, older layouts 2.2 MB; 17 checkpoints of 3 projects`."""
-    from holdfast.model.units import format_bytes, format_count
+    from holdfast.model.text import format_bytes, format_count
 
     parts = [f"store {format_bytes(found.store_bytes)}"]
     if found.legacy_bytes:

@@ -11,7 +11,7 @@ from holdfast.cli.invocation import Invocation
 from holdfast.errors import DamageError
 
 if TYPE_CHECKING:
-    from holdfast.model.verification import Damage, Verification
+    from holdfast.model.checkup import Damage, Verification
 
 _NAMED = 3
 
@@ -40,7 +40,7 @@ def command(invocation: Invocation) -> int:
 
 def _show(found: Verification) -> None:
     from holdfast.cli.output import say
-    from holdfast.model.units import format_count
+    from holdfast.model.text import format_count
 
     if found.problems:
         _show_problems(found)

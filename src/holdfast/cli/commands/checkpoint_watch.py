@@ -69,7 +69,7 @@ def command(invocation: Invocation, /, directory: str, *, settle: str | None) ->
 
 
 def _pace(settle: str | None) -> Pace:
-    from holdfast.model.units import parse_duration
+    from holdfast.model.text import parse_duration
     from holdfast.services.watch import Pace
 
     if settle is None:
@@ -112,7 +112,7 @@ class _Lines:
 
     def end(self, taken: int) -> None:
         from holdfast.cli.output import note
-        from holdfast.model.units import format_count
+        from holdfast.model.text import format_count
 
         note(f"no longer watching {self._workdir}; took {format_count(taken, 'checkpoint')}")
 

@@ -17,7 +17,7 @@ from holdfast.errors import DamageError, DeclinedError
 
 if TYPE_CHECKING:
     from holdfast.api.home import Home
-    from holdfast.model.repair import Repair
+    from holdfast.model.checkup import Repair
     from holdfast.services.doctor import Diagnosis
 
 _STYLES = {"ok": "green", "warning": "yellow", "damage": "bold red"}

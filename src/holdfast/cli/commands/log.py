@@ -46,7 +46,7 @@ def _show(view: LogView, limit: int) -> None:
     from rich.text import Text
 
     from holdfast.cli.output import name, note, say, table, when
-    from holdfast.model.units import format_bytes
+    from holdfast.model.text import format_bytes
 
     if not view.operations:
         say("Nothing was ever removed here by Holdfast.")

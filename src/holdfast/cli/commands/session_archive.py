@@ -18,7 +18,7 @@ from holdfast.cli.session_options import (
 from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
-    from holdfast.model.archived import ArchivedSession
+    from holdfast.model.archive import ArchivedSession
     from holdfast.model.plan import Plan
     from holdfast.model.session import SessionFilter
 
@@ -97,7 +97,7 @@ def _tell(invocation: Invocation, archived: list[ArchivedSession]) -> None:
     if not archived:
         return
     from holdfast.cli.output import say, suggest
-    from holdfast.model.units import format_bytes, format_count
+    from holdfast.model.text import format_bytes, format_count
 
     sessions = format_count(len(archived), "session")
     size = format_bytes(sum(each.archive_bytes for each in archived))

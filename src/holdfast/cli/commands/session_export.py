@@ -122,7 +122,7 @@ def _export(
 
 def _tell(report: ExportReport, output: Path) -> None:
     from holdfast.cli.output import name, say
-    from holdfast.model.units import format_count
+    from holdfast.model.text import format_count
 
     sessions = format_count(report.sessions, "session")
     messages = format_count(report.messages, "message")

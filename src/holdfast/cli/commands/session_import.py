@@ -65,7 +65,7 @@ def _tell(report: ImportReport, operation: str | None, home_flag: str) -> None:
     from rich.text import Text
 
     from holdfast.cli.output import name, say, suggest
-    from holdfast.model.units import format_count
+    from holdfast.model.text import format_count
 
     stored = format_count(report.imported + report.replaced, "session")
     say(f"Stored {stored} with {format_count(report.messages, 'message')}.")

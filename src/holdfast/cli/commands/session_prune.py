@@ -13,7 +13,7 @@ from holdfast.cli.removal import RemovalFlags, removal_options, remove, size_cap
 from holdfast.cli.session_options import ended_options, session_filter
 from holdfast.errors import UsageError
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
-from holdfast.model.units import format_duration, parse_size
+from holdfast.model.text import format_duration, parse_size
 
 _KINDS = {"session": SESSION, "transcript": TRANSCRIPT, "request-dump": REQUEST_DUMP}
 #: Flags that `Home.plan_prune` takes under the same name.

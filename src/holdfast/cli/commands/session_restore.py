@@ -14,7 +14,7 @@ from holdfast.cli.removal import exit_code
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
-    from holdfast.model.archived import ArchivedSession
+    from holdfast.model.archive import ArchivedSession
     from holdfast.model.report import Report
 
 _EXAMPLES = 5
@@ -95,7 +95,7 @@ def _show(
 
 def _preview(sessions: Sequence[ArchivedSession]) -> None:
     from holdfast.cli.output import name, say
-    from holdfast.model.units import format_bytes, format_count
+    from holdfast.model.text import format_bytes, format_count
 
     size = format_bytes(sum(each.session.bytes for each in sessions))
     say(f"This would restore {format_count(len(sessions), 'session')}, {size} of messages.")

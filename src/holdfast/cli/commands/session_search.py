@@ -10,7 +10,7 @@ import click
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.session_options import filter_options, session_filter
-from holdfast.model.search import Search
+from holdfast.model.session import Search
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -90,7 +90,7 @@ def command(
 
 def _has_archived(home: Home) -> bool:
     from holdfast.errors import HoldfastError
-    from holdfast.model.archived import Holds
+    from holdfast.model.archive import Holds
     from holdfast.model.session import SessionFilter
 
     try:
@@ -172,7 +172,7 @@ def _marked(snippet: str) -> Text:
 
     from rich.text import Text
 
-    from holdfast.model.printable import one_line
+    from holdfast.model.text import one_line
 
     text = Text("  " + one_line(snippet), overflow="fold")
     text.highlight_regex(re.compile(r"\[[^\[\]]*\]"), "bold magenta")

@@ -92,7 +92,7 @@ class _Said:
 
 def _tell_taken_back(count: int) -> None:
     from holdfast.cli.output import name, say
-    from holdfast.model.units import format_count
+    from holdfast.model.text import format_count
 
     what = format_count(count, "message was taken back", "messages were taken back")
     say()
@@ -136,7 +136,7 @@ def _paged(messages: int) -> Iterator[None]:
 
 def _show_facts(session: Session) -> None:
     from holdfast.cli.output import name, say, when
-    from holdfast.model.units import format_bytes, format_count
+    from holdfast.model.text import format_bytes, format_count
 
     say(name(session.title or session.id, "bold"))
     facts = [session.id if session.title else None, session.source, session.model, session.cwd]
@@ -198,7 +198,7 @@ def _show_messages(marks: _Marks, messages: Iterable[Message], *, whole: bool) -
 def _body(message: Message, *, whole: bool) -> Text:
     from rich.text import Text
 
-    from holdfast.model.printable import printable
+    from holdfast.model.text import printable
 
     parts = [_readable(message.content)]
     if isinstance(message.tool_calls, list):

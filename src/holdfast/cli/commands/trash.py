@@ -62,7 +62,7 @@ def list_trash(invocation: Invocation) -> int:
 
 def _show(invocation: Invocation, trash: Trash, entries: Sequence[TrashEntry]) -> None:
     from holdfast.cli.output import say, suggest, table, when
-    from holdfast.model.units import format_bytes, format_count
+    from holdfast.model.text import format_bytes, format_count
 
     if not entries:
         say("The trash is empty.")

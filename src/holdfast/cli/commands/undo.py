@@ -99,7 +99,7 @@ def _show_items(
     from holdfast.cli.output import say
     from holdfast.cli.show_plan import amount, show_items
     from holdfast.model.plan import Action
-    from holdfast.model.units import format_count
+    from holdfast.model.text import format_count
 
     if all(item.action is Action.END for item in items):
         what = f"reopen {format_count(len(items), 'session')}"

@@ -25,10 +25,9 @@ from holdfast.homes.hermes.repository.locks import changing
 from holdfast.homes.hermes.repository.notes import Notes, items, marks, read_notes, write_notes
 from holdfast.homes.hermes.repository.quarantine import Quarantine
 from holdfast.model.checkpoint_inventory import CheckpointInventory
-from holdfast.model.inventory import Problem
-from holdfast.model.item import CHECKPOINT_SPACE, SPACE, Item
+from holdfast.model.checkup import Verification
+from holdfast.model.item import CHECKPOINT_SPACE, SPACE, Item, Problem
 from holdfast.model.operation import LogView
-from holdfast.model.verification import Verification
 from holdfast.ports import Clock
 from holdfast.stores.checkpoints import older_layout
 from holdfast.stores.checkpoints.projects import whereabouts

@@ -9,8 +9,7 @@ from holdfast.homes.checkup import HomeCheckup, is_private
 from holdfast.homes.hermes import signs
 from holdfast.homes.hermes.state_db import checkup, usage
 from holdfast.homes.hermes.state_db.engine import HermesEngine
-from holdfast.model.finding import Finding, Severity
-from holdfast.model.repair import Repair
+from holdfast.model.checkup import Finding, Repair, Severity
 from holdfast.ports import OperationLog, Progress
 from holdfast.stores.files import PRIVATE_DIR, storage_errors
 from holdfast.stores.trash_folder import TrashFolder

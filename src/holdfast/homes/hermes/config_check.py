@@ -25,8 +25,8 @@ from holdfast.homes.hermes.config_file import (
     read_text,
     scalar,
 )
-from holdfast.model.finding import Finding, Severity
-from holdfast.model.units import format_count
+from holdfast.model.checkup import Finding, Severity
+from holdfast.model.text import format_count
 
 CHECK = "Hermes's configuration"
 CONFIG, ENVIRONMENT = "config.yaml", ".env"

@@ -28,14 +28,15 @@ from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.homes.hermes.state_db.space import is_search_due
 from holdfast.homes.home_bytes import Places, beside_checkpoints, counted, trash_of
 from holdfast.homes.options import USUAL, HomeOptions, archive_folder
+from holdfast.model.arguments import check_foreign_id
 from holdfast.model.checkpoint import Capturing
-from holdfast.model.ids import check_foreign_id
-from holdfast.model.inventory import Inventory, Problem
 from holdfast.model.item import (
     CHECKPOINT,
     CHECKPOINT_KINDS,
     PROJECT,
+    Inventory,
     Item,
+    Problem,
 )
 from holdfast.model.plan import Action
 from holdfast.model.session import SessionFilter

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.errors import UnknownCheckpointError, UsageError
+from holdfast.model.arguments import StrPath, expanded
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
-from holdfast.model.places import StrPath, expanded
 from holdfast.stores.checkpoints.checkpoint_commit import Details, parse, ref_name, write_commit
 from holdfast.stores.checkpoints.content import (
     FILES,

@@ -33,7 +33,7 @@ from holdfast.model.checkpoint import (
     Rollback,
     Sight,
 )
-from holdfast.model.units import format_count
+from holdfast.model.text import format_count
 from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import parse
 from holdfast.stores.checkpoints.comparison import captured

@@ -14,9 +14,14 @@ from pathlib import Path
 
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint import ProjectState
-from holdfast.model.checkpoint_inventory import index_root, root_of, rotated_root, trash_root
+from holdfast.model.checkpoint_inventory import (
+    Weights,
+    index_root,
+    root_of,
+    rotated_root,
+    trash_root,
+)
 from holdfast.model.item import CHECKPOINT, Item
-from holdfast.model.weights import Weights
 from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, state_of

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from holdfast.errors import UsageError
+from holdfast.model.arguments import StrPath, real
 from holdfast.model.checkpoint import (
     Captured,
     Change,
@@ -20,7 +21,6 @@ from holdfast.model.checkpoint import (
     RestoreState,
     Rollback,
 )
-from holdfast.model.places import StrPath, real
 from holdfast.stores.checkpoints import (
     comparison,
     finder,

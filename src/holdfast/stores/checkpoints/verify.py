@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from holdfast.errors import DamageError, GitFailedError
-from holdfast.model.verification import Damage, Verification
+from holdfast.model.checkup import Damage, Verification
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs, parse
 from holdfast.stores.checkpoints.content import content_of
 from holdfast.stores.checkpoints.projects import read_record

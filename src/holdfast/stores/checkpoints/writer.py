@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import StorageError, UsageError
+from holdfast.model.arguments import StrPath, real
 from holdfast.model.checkpoint import Capturing, Sight, TakeOutcome, Taking
-from holdfast.model.places import StrPath, real
-from holdfast.model.units import format_bytes
+from holdfast.model.text import format_bytes
 from holdfast.stores.checkpoints import projects, restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import rotate
 from holdfast.stores.checkpoints.creation import prepare

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.errors import DamageError, FullDiskError
-from holdfast.model.stored import Copied
+from holdfast.model.stored_session import Copied
 from holdfast.stores.files import (
     PRIVATE_FILE,
     allocated_bytes,

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from holdfast.model.guard import DayShare, Reservation, Sample, Standing, Work
-from holdfast.model.guarded import Estimate, Guarded
-from holdfast.model.lease import Holder
+from holdfast.model.guard import DayShare, Estimate, Guarded, Reservation, Sample, Standing, Work
 from holdfast.model.session import Session, Tokens
+from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
 from holdfast.stores.sqlite import guard_rows, ledger
 from holdfast.stores.sqlite.sessions import SqliteSessionStore

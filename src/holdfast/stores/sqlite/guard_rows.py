@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from holdfast.model.guarded import Booked, Guarded
+from holdfast.model.guard import Booked, Guarded
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from holdfast.model.lease import Holder, Lease
+from holdfast.model.stored_session import Holder, Lease
 from holdfast.policy.lifecycle import LeaseCount, SessionLife, session_life
 from holdfast.stores.sqlite.database import Database
 from holdfast.value import dataclass

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeGuard, TypeVar
 
 from holdfast.errors import UsageError
-from holdfast.model.given import mapping
+from holdfast.model.arguments import mapping
 from holdfast.model.session import COMPACTED, TAKEN_BACK, USED_MODEL, Message, Session
 from holdfast.policy.budgets import is_count
 from holdfast.stores.sqlite import content, search_index, totals

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from holdfast.errors import UsageError
-from holdfast.model.lease import Holder
 from holdfast.model.session import Addition, Message, Session, SessionChange
+from holdfast.model.stored_session import Holder
 from holdfast.stores.sqlite import moves
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 

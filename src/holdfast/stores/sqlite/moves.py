@@ -14,7 +14,7 @@ from pathlib import Path
 from holdfast.errors import StorageError
 from holdfast.model.plan import PlanItem
 from holdfast.model.session import AWAITED_PARENT, session_version
-from holdfast.model.stored import MOST_MESSAGES, Copied, End, Found, Returned
+from holdfast.model.stored_session import MOST_MESSAGES, Copied, End, Found, Returned
 from holdfast.stores.sqlite import guard_rows, ledger, lineage, search_index, space
 from holdfast.stores.sqlite.bundle import (
     LEASE_COLUMNS,

@@ -12,8 +12,8 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from holdfast.errors import HoldfastError
-from holdfast.model.ids import check_id
-from holdfast.model.repair import Loss
+from holdfast.model.arguments import check_id
+from holdfast.model.checkup import Loss
 from holdfast.ports import Progress
 from holdfast.stores.sqlite import guard_rows, ledger, totals
 from holdfast.stores.sqlite.content import load_extra

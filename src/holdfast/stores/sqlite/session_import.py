@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import Self
 
-from holdfast.model.guarded import Guarded
+from holdfast.model.guard import Guarded
 from holdfast.model.session import Message, Session
 from holdfast.stores.sqlite import guard_book, ledger, lineage, moves
 from holdfast.stores.sqlite.content import dump_extra, load_extra

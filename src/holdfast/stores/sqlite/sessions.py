@@ -17,10 +17,8 @@ from holdfast.errors import (
     SessionExistsError,
     UnknownSessionError,
 )
-from holdfast.model.ids import check_id, named
+from holdfast.model.arguments import check_id, named
 from holdfast.model.item import Item
-from holdfast.model.lease import Holder, Lease
-from holdfast.model.search import Search
 from holdfast.model.session import (
     OWN_FIELDS,
     TAKEN_BACK,
@@ -29,13 +27,14 @@ from holdfast.model.session import (
     Hit,
     Message,
     Relation,
+    Search,
     Session,
     SessionChange,
     SessionFilter,
     SessionOrder,
 )
-from holdfast.model.stats import Share, StoreStats
-from holdfast.model.usage import UsageEntry, UsageTotals
+from holdfast.model.stored_session import Holder, Lease
+from holdfast.model.usage import Share, StoreStats, UsageEntry, UsageTotals
 from holdfast.policy.prices import Prices
 from holdfast.stores.sqlite import (
     content,

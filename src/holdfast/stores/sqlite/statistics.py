@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from holdfast.model.stats import Share, StoreStats
+from holdfast.model.usage import Share, StoreStats
 from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
-from holdfast.model.stats import Share
+from holdfast.model.usage import Share
 from holdfast.policy.lifecycle import SessionLife
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.leases import Held, LifeSigns, of_all

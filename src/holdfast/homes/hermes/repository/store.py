@@ -16,13 +16,13 @@ from holdfast.homes.hermes.repository import adoption, listing, notes
 from holdfast.homes.hermes.repository.chains import Chains
 from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout
 from holdfast.homes.hermes.repository.listing import meant
+from holdfast.model.arguments import StrPath, real
 from holdfast.model.checkpoint import (
     Captured,
     Checkpoint,
     NotCaptured,
     Project,
 )
-from holdfast.model.places import StrPath, real
 from holdfast.stores.checkpoints.adoption import OLDER
 from holdfast.stores.checkpoints.content import ModeRecord
 from holdfast.stores.checkpoints.finder import check_prefix

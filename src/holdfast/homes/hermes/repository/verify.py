@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from holdfast.errors import GitFailedError
 from holdfast.homes.hermes.repository.chains import Chains
 from holdfast.homes.hermes.repository.layout import REFS, HermesLayout, read_record, unreadable
-from holdfast.model.verification import Damage, Verification
+from holdfast.model.checkup import Damage, Verification
 from holdfast.stores.checkpoints.older_layout import LegacyRepository, LegacyShelf, repositories
 from holdfast.stores.checkpoints.sizes import measure
 from holdfast.stores.checkpoints.verify import object_damage

@@ -14,7 +14,7 @@ from holdfast.homes.hermes.state_db.usage import UsageLedger
 from holdfast.homes.hermes.state_db.values import delegated_by
 from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
-from holdfast.model.stats import Share, StoreStats
+from holdfast.model.usage import Share, StoreStats
 from holdfast.stores.sqlite.statistics import AVERAGES, SIZES, Classes
 from holdfast.stores.sqlite.survey import Owner, log_bytes, used_bytes
 

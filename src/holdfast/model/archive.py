@@ -7,13 +7,21 @@ from enum import StrEnum
 from typing import Any, cast
 
 from holdfast.errors import DamageError
-from holdfast.model.guarded import guarded_from_json
-from holdfast.model.ids import check_foreign_id
-from holdfast.model.inventory import Problem
-from holdfast.model.item import ARCHIVED, ARCHIVED_FILES, Item
-from holdfast.model.read import Reader
+from holdfast.model.arguments import check_foreign_id
+from holdfast.model.guard import guarded_from_json
+from holdfast.model.item import ARCHIVED, ARCHIVED_FILES, Item, Problem
+from holdfast.model.json_reader import Reader
 from holdfast.model.session import Hit, Json, Relation, Session, Tokens
 from holdfast.value import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    """`size` is the length of its content, `allocated` what deleting it gives back."""
+
+    name: str
+    size: int
+    allocated: int
 
 
 class Holds(StrEnum):

@@ -1,4 +1,7 @@
-"""Text for quantities and back: durations, moments, sizes. The only place that formats bytes."""
+"""Text for people: quantities to text and back, and text that is safe to show.
+
+The only place that formats bytes, and the only one that decides what is safe to show.
+"""
 
 from __future__ import annotations
 
@@ -104,3 +107,36 @@ def format_cost(cost: float) -> str:
 def format_count(number: int, singular: str, plural: str | None = None) -> str:
     """`1 file`, `1,204 files`."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+# Python calls only one of the spaces printable. The others are as harmless, and Chinese text, for
+# one, has a space of its own.
+_SPACES = frozenset(
+    "\u00a0\u1680\u202f\u205f\u3000",
+) | {chr(c) for c in range(0x2000, 0x200B)}
+
+
+def printable(text: str, *, keep: str = "\n") -> str:
+    """The text with an escape for everything that is not safe to show. `keep` stays as it is.
+
+    Such text cannot steer the terminal, change the direction of what follows, or hide. Escaped are
+    control characters (C0 and C1), bidirectional and other format characters, line and paragraph
+    separators, bytes that are not UTF-8, halves of characters, and unassigned code points.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each in keep or each in _SPACES else _escape(each)
+        for each in text
+    )
+
+
+def one_line(text: str) -> str:
+    """Like `printable`, with an escape for newlines too: for names in a table or a sentence."""
+    return printable(text, keep="")
+
+
+def _escape(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8, as Python keeps it
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")

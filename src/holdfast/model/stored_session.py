@@ -1,4 +1,4 @@
-"""Stored sessions as those see them that move them out of a store and back."""
+"""A stored session: the process that holds it open, and what a mover sees of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,31 @@ from collections.abc import Mapping
 
 from holdfast.model.plan import PlanItem
 from holdfast.value import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A process, identified so that it cannot be confused with another one.
+
+    `host` also distinguishes containers, `boot` changes with every boot of the machine, and
+    `started` is the start time of the process, so that a reused process id does not count as alive.
+    """
+
+    host: str
+    boot: str
+    process: int
+    started: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A holder, the session that it holds, and when it last renewed the lease."""
+
+    session_id: str
+    holder: Holder
+    heartbeat: float
+    released: bool = False
+
 
 #: Messages in one transaction: some tens of milliseconds, also where each leaves a search index.
 MOST_MESSAGES = 800
