@@ -11,7 +11,7 @@ from holdfast.model.checkup import Damage, Verification
 from holdfast.stores.checkpoints.older_layout import LegacyRepository, LegacyShelf, repositories
 from holdfast.stores.checkpoints.sizes import measure
 from holdfast.stores.checkpoints.verify import object_damage
-from holdfast.stores.git.fsck import checked, suspects
+from holdfast.stores.git.object_files import checked, suspects
 from holdfast.stores.git.program import Git
 
 
