@@ -15,7 +15,7 @@ from holdfast.cli.progress import progress
 from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
-    from holdfast.homes.hermes.checkpoints_import import Imported
+    from holdfast.model.checkpoint import Imported
 
 _HERMES = "hermes"
 _USUAL = ".hermes"
@@ -41,7 +41,7 @@ def command(invocation: Invocation, source: str | None, *, all_items: bool, dry_
     out, so it can be repeated. Older layouts are read, too.
     """
     from holdfast.api.home import Home
-    from holdfast.homes.hermes.checkpoints_import import ImportState
+    from holdfast.model.checkpoint import ImportState
 
     home, workdir = _place(invocation, source)
     place = invocation.checked_place(invocation.home_path)
@@ -96,7 +96,7 @@ def _document(home: Path, done: Sequence[Imported], *, dry_run: bool) -> dict[st
 
 
 def _counts(done: Sequence[Imported]) -> dict[str, int]:
-    from holdfast.homes.hermes.checkpoints_import import ImportState
+    from holdfast.model.checkpoint import ImportState
 
     return {state.value: sum(each.state is state for each in done) for state in ImportState}
 
@@ -111,7 +111,7 @@ def _show(
 ) -> None:
     from holdfast.cli.output import name, say, suggest, table, when
     from holdfast.cli.show_checkpoints import short
-    from holdfast.homes.hermes.checkpoints_import import ImportState
+    from holdfast.model.checkpoint import ImportState
     from holdfast.model.text import format_count
 
     fresh = [each for each in done if each.state is not ImportState.KNOWN]
