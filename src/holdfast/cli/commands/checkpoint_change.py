@@ -34,7 +34,7 @@ from holdfast.errors import DeclinedError, HoldfastError, UsageError
 from holdfast.model.text import format_count, one_line
 
 if TYPE_CHECKING:
-    from holdfast.homes.hermes.checkpoints_import import Imported
+    from holdfast.model.checkpoint import Imported
     from holdfast.model.checkpoint import Checkpoint, NotCaptured, Rollback
 
 _HERMES = "hermes"
@@ -217,7 +217,7 @@ def import_(invocation: Invocation, source: str | None, *, all_items: bool, dry_
     out, so it can be repeated. Older layouts are read, too.
     """
     from holdfast.api.home import Home
-    from holdfast.homes.hermes.checkpoints_import import ImportState
+    from holdfast.model.checkpoint import ImportState
 
     home, workdir = _place(invocation, source)
     place = invocation.checked_place(invocation.home_path)
@@ -270,7 +270,7 @@ def _document_import(home: Path, done: Sequence[Imported], *, dry_run: bool) -> 
 
 
 def _counts(done: Sequence[Imported]) -> dict[str, int]:
-    from holdfast.homes.hermes.checkpoints_import import ImportState
+    from holdfast.model.checkpoint import ImportState
 
     return {state.value: sum(each.state is state for each in done) for state in ImportState}
 
@@ -283,7 +283,7 @@ def _show_import(
     all_items: bool,
     dry_run: bool,
 ) -> None:
-    from holdfast.homes.hermes.checkpoints_import import ImportState
+    from holdfast.model.checkpoint import ImportState
 
     fresh = [each for each in done if each.state is not ImportState.KNOWN]
     if fresh:
