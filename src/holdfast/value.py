@@ -3,7 +3,7 @@
 The standard decorator compiles up to seven methods for each class, and imports `inspect` to do so.
 A command defines more than a hundred values and makes objects of a few, so nearly half of its start
 went into methods that nobody called. Here all values share the methods, and `__init__` is compiled
-for a class of which many objects are made: compiling takes as long as making some 50 objects without.
+for a class of which many objects are made: compiling costs as much as making 50 objects without.
 
 Type checkers see the standard decorator. `fields`, `asdict` and the other functions of
 `dataclasses` accept these values too; their first use pays for the import.

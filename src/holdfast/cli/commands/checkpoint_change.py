@@ -34,8 +34,7 @@ from holdfast.errors import DeclinedError, HoldfastError, UsageError
 from holdfast.model.text import format_count, one_line
 
 if TYPE_CHECKING:
-    from holdfast.model.checkpoint import Imported
-    from holdfast.model.checkpoint import Checkpoint, NotCaptured, Rollback
+    from holdfast.model.checkpoint import Checkpoint, Imported, NotCaptured, Rollback
 
 _HERMES = "hermes"
 _USUAL = ".hermes"
