@@ -3,6 +3,7 @@ is locked, and nothing is opened for writing."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -110,6 +111,17 @@ def locked(path: Path) -> str | None:
     for words in map(str.split, lines):
         if words[-3].rpartition(":")[2] == inode:
             return f"process {words[-4]} holds {path.name}"
+    return None
+
+
+def holder_of(path: Path) -> str | None:
+    """A process of this user that has a file open."""
+    wanted = str(path.resolve())
+    for entry in _PROC.iterdir() if sys.platform == "linux" else ():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if any(str(each.readlink()) == wanted for each in (entry / "fd").iterdir()):
+                    return f"process {entry.name} has {path.name} open"
     return None
 
 
