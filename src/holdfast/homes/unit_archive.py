@@ -29,7 +29,7 @@ from holdfast.homes.options import ArchiveOptions, archive_folder
 from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.arguments import check_foreign_id
 from holdfast.model.item import ARCHIVED, SESSION
-from holdfast.model.json_reader import Reader
+from holdfast.model.json_value import Reader
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Moved, Outcome, Presence, Result, failed

@@ -34,7 +34,7 @@ from holdfast.model.session import (
     SessionOrder,
 )
 from holdfast.model.stored_session import Holder, Lease
-from holdfast.model.usage import Share, StoreStats, UsageEntry, UsageTotals
+from holdfast.model.usage import Share, StoreStats, UsageEntry
 from holdfast.policy.prices import Prices
 from holdfast.stores.sqlite import (
     content,
@@ -412,11 +412,6 @@ class SqliteSessionStore:
                 "UPDATE sessions SET last_active_at = ? WHERE number = ?", (last_active_at, number)
             )
             lineage.adopt(db, number, children, awaiting)
-
-    def usage(self) -> UsageTotals:
-        """What was used, ever, also by sessions that are gone."""
-        with self.database.read() as db:
-            return ledger.usage(db)
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         with self.database.read() as db:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast.model.usage import Share, StoreStats
-from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE
 from holdfast.value import dataclass
@@ -70,7 +69,6 @@ def statistics(database: Database, *, now: float, ages: Classes) -> StoreStats:
     with database.read() as db:
         groups = _groups(db, now, ages)
         by_source = _by_source(db)
-        usage = ledger.usage(db)
         page, pages, free = (
             db.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_size", "page_count", "freelist_count")
@@ -90,7 +88,6 @@ def statistics(database: Database, *, now: float, ages: Classes) -> StoreStats:
         by_age=_by_class(groups, ages, lambda group: group.age),
         by_size=_by_class(groups, SIZES, lambda group: group.size),
         by_average_message=_by_class(groups, AVERAGES, lambda group: group.average),
-        usage=usage,
     )
 
 
