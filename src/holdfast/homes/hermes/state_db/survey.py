@@ -15,8 +15,7 @@ from holdfast.homes.hermes.state_db.values import delegated_by
 from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.usage import Share, StoreStats
-from holdfast.stores.sqlite.statistics import AVERAGES, SIZES, Classes
-from holdfast.stores.sqlite.survey import Owner, log_bytes, used_bytes
+from holdfast.stores.sqlite.survey import AVERAGES, SIZES, Classes, Owner, used_bytes
 
 #: What a session takes beside its messages: its row, its places in indexes.
 _ROW_WEIGHT = 512
@@ -72,7 +71,11 @@ def space(database: HermesDatabase, name: str) -> Item:
             db.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "freelist_count")
         )
     return Item(
-        kind=SPACE, id=name, bytes=page * free + log_bytes(database), last_active_at=0.0, version=""
+        kind=SPACE,
+        id=name,
+        bytes=page * free + database.log_bytes(),
+        last_active_at=0.0,
+        version="",
     )
 
 
@@ -187,7 +190,7 @@ def statistics(
         message_bytes=sum(weights.values()),
         database_bytes=page * pages,
         free_bytes=page * free,
-        wal_bytes=log_bytes(database),
+        wal_bytes=database.log_bytes(),
         by_source=tuple(sorted(by_source, key=lambda share: (-share.bytes, share.name))),
         by_age=classed(ages, lambda row: now - row["last_active_at"], below=True),
         by_size=classed(SIZES, lambda row: row["message_count"], below=False),
