@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 
+from holdfast.homes.hermes.file_names import stems
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.life import Signs
 from holdfast.homes.hermes.state_db.rows import Row, dicts, message_bytes, sessions_table, where
@@ -79,7 +80,20 @@ def space(database: HermesDatabase, name: str) -> Item:
     )
 
 
-def owners(database: HermesDatabase, ids: Sequence[str]) -> Mapping[str, Owner]:
+def owners(database: HermesDatabase, wanted: Sequence[str]) -> Mapping[str, Owner]:
+    """The sessions that own files, by what the names of the files call them. Nearly all names hold
+    the id itself. For the others, every id that could be changed in a name is looked at."""
+    found = dict(_named(database, wanted))
+    asked = set(wanted) - found.keys()
+    if not asked:
+        return found
+    called = {stem: name for name in _odd_ids(database) for stem in stems(name)}
+    names = {stem: called[stem] for stem in asked if stem in called}
+    known = _named(database, list(names.values())) if names else {}
+    return found | {stem: known[name] for stem, name in names.items() if name in known}
+
+
+def _named(database: HermesDatabase, ids: Sequence[str]) -> Mapping[str, Owner]:
     """Those of these sessions that are in the store, by id."""
     with database.read() as db:
         rows = db.execute(
@@ -92,7 +106,7 @@ def owners(database: HermesDatabase, ids: Sequence[str]) -> Mapping[str, Owner]:
         return {found: Owner(bool(ended), source, found) for found, ended, source in rows}
 
 
-def odd_ids(database: HermesDatabase) -> list[str]:
+def _odd_ids(database: HermesDatabase) -> list[str]:
     """Ids that cannot be a part of a file name as they are; a few too many do no harm."""
     with database.read() as db:
         rows = db.execute(
