@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from holdfast.homes.checkpoint_scan import CheckpointFolder, legacy_items, older_projects
+from holdfast.homes.checkpoint_folder import CheckpointFolder, legacy_items, older_projects
 from holdfast.homes.hermes.repository import listing, reclaim, verify
 from holdfast.homes.hermes.repository.chains import Chains
 from holdfast.homes.hermes.repository.doubts import doubt
