@@ -22,8 +22,8 @@ from holdfast.homes.stored import StoredContents
 from holdfast.model.session import SessionFilter
 from holdfast.stores.processes import is_dead
 from holdfast.stores.sqlite import survey
-from holdfast.stores.sqlite.leases import LifeSigns
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.survey import LifeSigns
 from holdfast.value import replace
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.homes.hermes import file_names, signs
-from holdfast.homes.hermes.owners import owners
 from holdfast.homes.hermes.state_db import survey
 from holdfast.homes.hermes.state_db.engine import HermesEngine
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
@@ -37,7 +36,7 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
 class HermesContents(StoredContents):
     """Sessions in Hermes's database."""
 
-    kind = signs.KIND
+    kind = signs.HERMES.name
     database = signs.DATABASE
     foreign = True
 
@@ -90,7 +89,7 @@ class HermesContents(StoredContents):
 
     def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
         store = self.store()
-        return {} if store is None else owners(store.database, names)
+        return {} if store is None else survey.owners(store.database, names)
 
     def doubts(self) -> Sequence[Problem]:
         store = self.store()
