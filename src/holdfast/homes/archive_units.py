@@ -27,7 +27,7 @@ from holdfast.homes.mirror import Mirror
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import check_foreign_id
 from holdfast.model.item import SESSION
-from holdfast.model.json_reader import Reader
+from holdfast.model.json_value import Reader
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Moved, Presence, Result, failed

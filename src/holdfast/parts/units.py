@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.errors import DamageError, HoldfastError
-from holdfast.model.json_reader import Reader
+from holdfast.model.json_value import Reader
 from holdfast.model.operation import Removal
 from holdfast.model.part import (
     Part,
