@@ -563,7 +563,7 @@ def test_a_run_that_was_killed_after_it_made_the_search_tables_anew_is_finished(
 ) -> None:
     before = seen(root)
     home = opened(root)
-    engine = home._engine()
+    engine = home._contents.engine()
     assert engine is not None
     assert engine.search.is_worth_it(OLD)
     with engine.database.write() as db:

@@ -23,7 +23,7 @@ from holdfast.errors import (
     UnknownSessionError,
     UsageError,
 )
-from holdfast.homes import archive_packing
+from holdfast.homes import archive_bundles
 from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
@@ -353,7 +353,7 @@ def test_what_could_not_come_back_stays(home: HoldfastHome) -> None:
 def test_what_is_too_long_to_come_back_stays(
     home: HoldfastHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_packing, "LONGEST", 5_000)
+    monkeypatch.setattr(archive_bundles, "LONGEST", 5_000)
     report = archive(home, "leaf")
     assert [each.result for each in report.outcomes] == [Result.FAILED]
     assert "too long" in report.outcomes[0].reason

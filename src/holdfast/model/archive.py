@@ -153,3 +153,12 @@ def _unpriced(read: Reader, tokens: Tokens, cost: float) -> Tokens:
 
 def _text(read: Reader, key: str) -> str | None:
     return None if read.value(key) is None else read.text(key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveWeight:
+    """What an archive takes on the disk, its trash apart; and what could not be looked at."""
+
+    bytes: int
+    trash_bytes: int = 0
+    problems: tuple[Problem, ...] = ()
