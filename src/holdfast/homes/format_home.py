@@ -216,13 +216,14 @@ class FormatHome:
         kept = bytes_below(archive, (), problems)
         captured = bytes_below(checkpoints, (), problems)
         trash = bytes_below(self._trash.root, (), problems)
-        known = sum(item.bytes for item in found.trash)
+        known = sum(item.bytes for item in found.trash if not item.capped_elsewhere)
+        kept_trash = sum(item.bytes for item in found.trash if item.capped_elsewhere)
         ours = (self.state / "operations", archive, checkpoints, self._trash.root)
         rest = max(0, bytes_below(self.root, ours, problems) - units)
         return replace(
             found,
             problems=(*found.problems, *problems),
-            other_bytes=log + kept + captured + max(0, trash - known) + rest,
+            other_bytes=log + kept - kept_trash + captured + max(0, trash - known) + rest,
             log_bytes=log,
             archive_bytes=kept,
             archived=len(self.archive.items()) if archive.is_dir() else 0,
