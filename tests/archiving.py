@@ -12,8 +12,7 @@ from holdfast.homes.options import ArchiveOptions, HomeOptions
 from holdfast.model.item import SPACE
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
-from holdfast.model.search import Search
-from holdfast.model.session import Message, Relation, Session, SessionFilter, Tokens
+from holdfast.model.session import Message, Relation, Search, Session, SessionFilter, Tokens
 from holdfast.policy.rules import DAY, Policy
 from holdfast.services.plans import plan_archive
 from holdfast.services.restore import chosen, restore
@@ -40,7 +39,7 @@ def opened(root: Path, archive: ArchiveOptions | None = None) -> HoldfastHome:
 
 def folder_of(home: HoldfastHome) -> SessionArchive:
     """The folder that its doers work on."""
-    return home._doers.archive.folder
+    return home.changes.archive.folder
 
 
 def store_of(home: HoldfastHome) -> SqliteSessionStore:

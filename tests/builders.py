@@ -7,8 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from holdfast.model.inventory import Inventory
-from holdfast.model.item import SESSION, SPACE, TRANSCRIPT, TRASH, Item
+from holdfast.model.item import SESSION, SPACE, TRANSCRIPT, TRASH, Inventory, Item
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy.lifecycle import NOT_ENDED
 from holdfast.policy.rules import Caps, Limits, Policy, Rules

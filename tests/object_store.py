@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any
 
 from holdfast.errors import DamageError
-from holdfast.model.blob import Blob
+from holdfast.model.archive import Blob
 
 
 class EndedError(BaseException):

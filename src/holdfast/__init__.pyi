@@ -11,8 +11,8 @@ from holdfast.errors import HoldfastError as HoldfastError
 from holdfast.guard.async_guard import AsyncGuard as AsyncGuard
 from holdfast.guard.guard import Guard as Guard
 from holdfast.homes.maintenance import maintain as maintain
-from holdfast.model.alert import Alert as Alert
 from holdfast.model.checkpoint import TakeOutcome as TakeOutcome
+from holdfast.model.guard import Alert as Alert
 from holdfast.model.guard import Level as Level
 from holdfast.model.session import Message as Message
 from holdfast.model.session import Relation as Relation

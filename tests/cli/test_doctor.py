@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.model.search import Search
-from holdfast.model.session import Message, Session, SessionFilter
+from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.cli.machine import Machine, entries
 from tests.cli.privileges import as_nobody_special

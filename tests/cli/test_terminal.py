@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.model.printable import one_line, printable
+from holdfast.model.text import one_line, printable
 from tests.cli import hostile
 from tests.cli.every_command import COMMANDS, ENDLESS, SENSIBLE, Said, say
 from tests.cli.hostile import World

@@ -14,10 +14,9 @@ import pytest
 from holdfast.errors import UsageError
 from holdfast.homes.hermes import config_check, file_names
 from holdfast.homes.hermes.state_db import values
-from holdfast.model.finding import Severity
+from holdfast.model.checkup import Severity
 from holdfast.model.report import Report
-from holdfast.model.search import Search
-from holdfast.model.session import SessionFilter
+from holdfast.model.session import Search, SessionFilter
 from holdfast.policy.gc import plan_gc
 from holdfast.policy.rules import DAY, GcRules, Policy
 from holdfast.services.plans import plan_archive
@@ -41,6 +40,7 @@ from tests.compat.hermes_sessions import (
     started,
     undone,
 )
+from tests.stored import usage_of
 
 pytestmark = pytest.mark.deep
 
@@ -137,8 +137,8 @@ def test_hermess_own_rules_are_ours_in_its_home(tmp_path: Path, version: str) ->
         hits = {hit.message.number or 0 for hit in store.search(Search(text=query, limit=100))}
         assert hits == set(told["found"][query]) - set(gone)
     assert store.get("words").message_count == (4 if rewound else 6)
-    usage = store.statistics(now=time.time(), ages=(("any", float("inf")),)).usage
-    assert [each.usage.tokens.input for each in usage.by_task] == ([70] if rewound else [])
+    usage = usage_of(store)
+    assert [each.cost.usage.tokens.input for each in usage.by_task] == ([70] if rewound else [])
     archived_in_hermes = store.find(SessionFilter(agent_archived=True))
     assert [each.id for each in archived_in_hermes] == (["branch"] if rewound else [])
     store.close()

@@ -15,12 +15,11 @@ from holdfast.api.sessions import open_sessions
 from holdfast.errors import StorageError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
-from holdfast.model.archived import Holds
+from holdfast.model.archive import Holds
 from holdfast.model.item import ARCHIVED, ARCHIVED_FILES
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report, Result
-from holdfast.model.search import Search
-from holdfast.model.session import Message, SessionFilter
+from holdfast.model.session import Message, Search, SessionFilter
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.rules import DAY, Caps, Files, GcRules, Limits, Policy, Rules
 from holdfast.policy.selection import Selection

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.checkpoint import Checkpoint
-from holdfast.model.verification import Damage, Verification
+from holdfast.model.checkup import Damage, Verification
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.plans import plan_drop
 from holdfast.stores.checkpoints.repository import project_of

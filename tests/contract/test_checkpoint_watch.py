@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import BusyError, StorageError
-from holdfast.model.checkpoint import TakeOutcome, Taking
-from holdfast.model.places import StrPath
-from holdfast.model.watched import ChangedPaths, Watched
+from holdfast.model.arguments import StrPath
+from holdfast.model.checkpoint import ChangedPaths, TakeOutcome, Taking, Watched
 from holdfast.services.watch import Follower, Pace, Step, watch
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.store import ShadowGitStore

@@ -15,10 +15,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError, StorageError
-from holdfast.model.finding import Severity
-from holdfast.model.repair import Repair
-from holdfast.model.search import Search
-from holdfast.model.session import Message, Session, SessionFilter
+from holdfast.model.checkup import Repair, Severity
+from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import checkup, schema
 from holdfast.stores.sqlite.repair import fold_log, repair

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.model.finding import Finding, Severity
+from holdfast.model.checkup import Finding, Severity
 from holdfast.model.session import Message, Session, Tokens
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import checkup, schema

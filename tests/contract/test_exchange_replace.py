@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.model.lease import Holder
 from holdfast.model.session import AWAITED_PARENT, Message, Relation
+from holdfast.model.stored_session import Holder
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import NOW
 from tests.contract.test_exchange_import import a_line, bring, check_index, exported, indexed

@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.errors import BudgetExceededError
 from holdfast.guard.guard import Guard
-from holdfast.model.lease import Holder
 from holdfast.model.session import Message, Tokens
+from holdfast.model.stored_session import Holder
 from holdfast.policy.budgets import GuardOptions
 from holdfast.stores import processes
 from tests.guarding import Bench, spend

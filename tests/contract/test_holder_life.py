@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.model.lease import Holder
 from holdfast.model.session import Session
+from holdfast.model.stored_session import Holder
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -91,7 +91,7 @@ sys.stdin.read()
 _JUDGE = """
 import json, os, sys
 from dataclasses import asdict
-from holdfast.model.lease import Holder
+from holdfast.model.stored_session import Holder
 from holdfast.stores.processes import is_dead, this_process
 judged = {name: is_dead(Holder(**each)) for name, each in json.load(sys.stdin).items()}
 print(json.dumps({"judged": judged, "me": asdict(this_process())}))

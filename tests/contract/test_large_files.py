@@ -14,14 +14,13 @@ import holdfast
 from holdfast.api.capture import open_recorder
 from holdfast.config import load
 from holdfast.homes.registry import config_file, create_state, open_home
-from holdfast.model.event import EventKind
+from holdfast.model.maintenance import EventKind
 from holdfast.model.session import SessionFilter
 from holdfast.policy.prices import Prices
 from holdfast.policy.rules import GcRules, Policy
 from holdfast.ports import Home
-from holdfast.services.checkpoint_count import count_checkpoints
 from holdfast.services.stats import stats
-from holdfast.services.status import AGES, status
+from holdfast.services.status import AGES, count_checkpoints, status
 from tests.compat import hermes_sessions as hermes
 from tests.contract.maintained import DAY, a_home
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import QueryError, UsageError
-from holdfast.model.search import Search
-from holdfast.model.session import Hit, Json, Message, Session, SessionFilter
+from holdfast.model.session import Hit, Json, Message, Search, Session, SessionFilter
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.search import search, suggestion

@@ -21,11 +21,11 @@ from holdfast.errors import (
     UnknownSessionError,
     UsageError,
 )
-from holdfast.model.search import Search
 from holdfast.model.session import (
     Json,
     Message,
     Relation,
+    Search,
     Session,
     SessionFilter,
     SessionOrder,

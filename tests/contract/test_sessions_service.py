@@ -17,11 +17,10 @@ import pytest
 from holdfast.api.sessions import open_sessions
 from holdfast.errors import SessionEndedError, SessionExistsError, StorageError, UsageError
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.model.alert import Alert, AlertKind
-from holdfast.model.lease import Holder
+from holdfast.model.guard import Alert, AlertKind
 from holdfast.model.session import EndReason, Message, Relation, Session, SessionFilter
-from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
-from holdfast.policy.limits import SessionLimits
+from holdfast.model.stored_session import Holder
+from holdfast.policy.lifecycle import OnReset, SessionLimits, SessionOptions, Transcript
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.async_sessions import AsyncSessions

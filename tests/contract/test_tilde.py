@@ -15,8 +15,8 @@ from holdfast import Recorder, SessionFilter, TakeOutcome
 from holdfast.api.capture import open_recorder
 from holdfast.api.sessions import open_sessions
 from holdfast.homes.registry import open_home
+from holdfast.model.arguments import StrPath
 from holdfast.model.maintenance import MaintenanceResult
-from holdfast.model.places import StrPath
 from holdfast.ports import CheckpointStore
 from holdfast.services.sessions import Sessions
 

@@ -15,7 +15,7 @@ from holdfast.errors import StorageError
 from holdfast.homes.checkpoints import checkpoint_store
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.checkpoint import TakeOutcome
-from holdfast.model.finding import Severity
+from holdfast.model.checkup import Severity
 from holdfast.services import doctor
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.checkpoints.reclaim import reclaim

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from holdfast.model.inventory import Inventory
-from holdfast.model.item import SESSION, Item
+from holdfast.model.item import SESSION, Inventory, Item
 from holdfast.model.plan import Action
 from holdfast.policy.rules import Caps, Files, GcRules, Policy
 from tests.property.keep_model import kept_by_each_rule

@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from holdfast.model.inventory import Inventory
-from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT, TRASH, Item
+from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT, TRASH, Inventory, Item
 from holdfast.policy.lifecycle import NOT_ENDED
 from holdfast.policy.rules import DAY, Caps, GcRules, Limits, Policy, Rules
 from tests.builders import NOW, a_file_of, a_space_item, an_inventory, moment

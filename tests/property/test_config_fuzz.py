@@ -13,7 +13,7 @@ from holdfast.config import Settings, load, template, warnings
 from holdfast.config.check import check
 from holdfast.config.settings import KEYS, TABLES, build
 from holdfast.errors import ConfigError
-from holdfast.model.printable import one_line
+from holdfast.model.text import one_line
 from tests import tally
 
 FLAGS = (

@@ -21,8 +21,7 @@ from holdfast.homes.hermes.state_db.bundle import packed, unpacked
 from holdfast.homes.hermes.state_db.moves import AWAITED_PARENTS, AwaitedParents
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.item import SESSION
-from holdfast.model.search import Search
-from holdfast.model.session import SessionFilter
+from holdfast.model.session import Search, SessionFilter
 from holdfast.spine.carry_out import Silent
 from tests import tally
 from tests.compat.hermes_sessions import NOW, OLD, opened, pruned, recorded, session_ids

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
-from holdfast.model.search import Search
+from holdfast.model.session import Search
 from tests.compat.hermes_sessions import database, recorded
 from tests.property.test_search import DOCUMENTS, QUERIES, Model, words_of
 

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.model.move import Moved, Presence, failed, stayed
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
-from holdfast.model.report import Outcome, Result
+from holdfast.model.report import Moved, Outcome, Presence, Result, failed, stayed
 from holdfast.spine.keeper import Keeper
 from holdfast.spine.outcomes import CHANGED, PLACE_TAKEN
 

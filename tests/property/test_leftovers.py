@@ -7,8 +7,7 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from holdfast.model.inventory import Inventory
-from holdfast.model.item import LEFTOVER, Item
+from holdfast.model.item import LEFTOVER, Inventory, Item
 from holdfast.model.plan import PlanItem
 from holdfast.policy.cap_use import cap_uses
 from holdfast.policy.planner import plan

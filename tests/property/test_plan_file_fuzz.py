@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from holdfast.errors import PlanFileError
-from holdfast.model.inventory import Inventory
+from holdfast.model.item import Inventory
 from holdfast.model.plan import Action, Plan, Shortfall
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import Policy

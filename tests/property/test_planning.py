@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import EmptyPolicyError
-from holdfast.model.inventory import Inventory
-from holdfast.model.item import TRASH, Item
+from holdfast.model.item import TRASH, Inventory, Item
 from holdfast.model.plan import Plan, PlanItem
 from holdfast.policy import planner
 from holdfast.policy.rules import Caps, Limits, Policy, Rules

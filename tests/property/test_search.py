@@ -15,8 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import QueryError
-from holdfast.model.search import Search
-from holdfast.model.session import Message, Session, SessionFilter
+from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index
 from holdfast.stores.sqlite.query import parse_part

@@ -15,6 +15,7 @@ from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Project, ProjectState
 from holdfast.model.checkpoint_inventory import (
     CheckpointInventory,
+    Weights,
     index_root,
     root_of,
     rotated_root,
@@ -22,8 +23,7 @@ from holdfast.model.checkpoint_inventory import (
 )
 from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, LEGACY, SPACE, TRASH, Item
 from holdfast.model.plan import Action, Plan
-from holdfast.model.weights import Weights
-from holdfast.policy.named import plan_named_checkpoints
+from holdfast.policy.by_name import plan_named_checkpoints
 from holdfast.policy.planner import plan_checkpoints
 from holdfast.policy.rules import CheckpointPolicy, Rules
 from tests.builders import NOW

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import UsageError
-from holdfast.model.ids import check_foreign_id, file_stem
+from holdfast.model.arguments import check_foreign_id, file_stem
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.model.guarded import Guarded
-from holdfast.model.nearness import Near
+from holdfast.model.guard import Guarded, Near
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage, UsageEntry
 from holdfast.policy.budgets import Budgets, GuardOptions
-from holdfast.policy.limits import SessionLimits
+from holdfast.policy.lifecycle import SessionLimits
 from holdfast.policy.prices import Price, Prices
 from holdfast.policy.spending import nearness
 

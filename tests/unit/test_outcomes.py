@@ -7,8 +7,7 @@ from itertools import product
 
 import pytest
 
-from holdfast.model.move import Presence
-from holdfast.model.report import Result
+from holdfast.model.report import Presence, Result
 from holdfast.spine import outcomes
 from holdfast.spine.outcomes import Step, Verdict, judge_interrupted, judge_removal, judge_return
 

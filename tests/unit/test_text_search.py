@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.model.search import Search
+from holdfast.model.session import Search
 from holdfast.stores.sqlite import text_search
 
 

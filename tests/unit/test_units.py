@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import UsageError
-from holdfast.model.units import (
+from holdfast.model.text import (
     format_bytes,
     format_count,
     format_duration,

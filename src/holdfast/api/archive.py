@@ -19,11 +19,10 @@ from holdfast.api.arguments import (
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport, applied, unknown_sources
 from holdfast.errors import UsageError
-from holdfast.model.archived import ArchivedSession, ArchiveHits
-from holdfast.model.inventory import Problem
+from holdfast.model.archive import ArchivedSession, ArchiveHits
+from holdfast.model.item import Problem
 from holdfast.model.operation import LogView, Operation, TrashEntry
-from holdfast.model.search import Search
-from holdfast.model.session import Message, SessionFilter, SessionOrder
+from holdfast.model.session import Message, Search, SessionFilter, SessionOrder
 from holdfast.policy.rules import DAY, Policy
 from holdfast.ports import Progress
 from holdfast.services.plans import plan_prune_archive

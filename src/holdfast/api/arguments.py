@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from holdfast.errors import UsageError
-from holdfast.model.given import instance, shown
-from holdfast.model.places import expanded
+from holdfast.model.arguments import expanded, instance, shown
 from holdfast.model.session import Session, SessionFilter
-from holdfast.model.units import parse_duration, parse_moment, parse_size
+from holdfast.model.text import parse_duration, parse_moment, parse_size
 from holdfast.policy.rules import Caps, Rules
 
 #: A length of time: "90d", "1d12h", or a `timedelta`. A bare number is refused: nobody can tell

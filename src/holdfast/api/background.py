@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.api.place import system_clock
 from holdfast.homes.maintenance import ConfigWatch, checked_clock, maintain
+from holdfast.model.arguments import StrPath
 from holdfast.model.maintenance import MaintenanceResult
-from holdfast.model.places import StrPath
 from holdfast.policy.schedule import RETRY, next_run
 from holdfast.ports import Clock
 

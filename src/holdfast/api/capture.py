@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from holdfast.api.place import Place
 from holdfast.errors import UsageError
 from holdfast.homes.checkpoints import checkpoint_store, checkpoint_writer
+from holdfast.model.arguments import StrPath, expanded, named_place, text
 from holdfast.model.checkpoint import Capturing, Excluded, Taking
-from holdfast.model.given import text
-from holdfast.model.places import StrPath, expanded, named_place
 from holdfast.policy.project_root import project_root
 from holdfast.ports import Clock
-from holdfast.services.recorder import Recorder, directory_of
 
-if TYPE_CHECKING:  # a hook that takes a checkpoint does not load the rest of the store
+if TYPE_CHECKING:  # a hook that takes a checkpoint does not load what it does not need
+    from holdfast.services.recorder import Recorder
     from holdfast.stores.checkpoints.store import ShadowGitStore
     from holdfast.stores.checkpoints.writer import CheckpointWriter
 
@@ -84,6 +83,8 @@ class Capture:
             enabled = settings.checkpoints.enabled or not settings.is_in_file(
                 "checkpoints", "enabled"
             )
+        from holdfast.services.recorder import Recorder  # noqa: PLC0415 - loads logging, threads
+
         return Recorder(
             self.own_store(hash_all=hash_all),
             clock=self._place.clock,
@@ -96,6 +97,8 @@ class Capture:
         """The directory that `recorder().before_change(path)` takes a checkpoint of: the nearest
         one around the path with a sign of a project in it, such as `.git`; else the directory
         itself."""
+        from holdfast.services.recorder import directory_of  # noqa: PLC0415 - as in `recorder`
+
         return project_root(directory_of(expanded(path).absolute()), exists=os.path.lexists)
 
     def excluded(self, path: StrPath) -> Sequence[Excluded]:

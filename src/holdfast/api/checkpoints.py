@@ -14,6 +14,7 @@ from holdfast.api.capture import Capture, directory
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport, applied, undo
 from holdfast.errors import UnknownCheckpointError, UsageError
+from holdfast.model.arguments import StrPath, text
 from holdfast.model.checkpoint import (
     SHORTEST_PREFIX,
     Captured,
@@ -24,9 +25,7 @@ from holdfast.model.checkpoint import (
     Project,
     Rollback,
 )
-from holdfast.model.given import text
-from holdfast.model.places import StrPath
-from holdfast.model.verification import Verification
+from holdfast.model.checkup import Verification
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointStore, Progress
 from holdfast.services.checkpoint_status import CheckpointStatus, checkpoint_status

@@ -28,8 +28,8 @@ from holdfast.homes.registry import (
     open_home,
     state_folder,
 )
-from holdfast.model.finding import Finding, Severity
-from holdfast.model.places import StrPath, named_place
+from holdfast.model.arguments import StrPath, named_place
+from holdfast.model.checkup import Finding, Severity
 from holdfast.ports import Clock, Home
 from holdfast.stores.files import storage_errors
 from holdfast.value import replace

@@ -12,13 +12,13 @@ from holdfast.api.arguments import file_path
 from holdfast.api.place import Place
 from holdfast.errors import PlanFileError
 from holdfast.homes.maintenance import tell_unreached
-from holdfast.model.inventory import Inventory, Problem
+from holdfast.model.arguments import StrPath
+from holdfast.model.item import Inventory, Problem
 from holdfast.model.operation import Operation
-from holdfast.model.places import StrPath
 from holdfast.model.plan import Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report
 from holdfast.model.session import SessionFilter
-from holdfast.model.units import format_bytes, format_count
+from holdfast.model.text import format_bytes, format_count
 from holdfast.ports import Home, Progress
 from holdfast.spine import undo as undoing
 from holdfast.spine.apply import apply

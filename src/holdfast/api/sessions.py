@@ -15,9 +15,8 @@ from holdfast.homes.holdfast import KIND
 from holdfast.homes.maintenance import alerting
 from holdfast.homes.registry import create_home
 from holdfast.homes.session_files import HomeSessionFiles
-from holdfast.model.alert import Alert
-from holdfast.model.given import instance
-from holdfast.model.places import StrPath, named_place
+from holdfast.model.arguments import StrPath, instance, named_place
+from holdfast.model.guard import Alert
 from holdfast.model.session import Json, Session
 from holdfast.policy.budgets import Budgets, GuardOptions
 from holdfast.policy.lifecycle import SessionOptions

@@ -14,17 +14,17 @@ from holdfast.cli.frame import Group, Lazy, run_default
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.streams import OutputError
 from holdfast.errors import COMMAND_FLAG
-from holdfast.model.printable import printable
+from holdfast.model.text import printable
 
 COMMANDS = {
     "status": Lazy("holdfast.cli.commands.status", "What is here, what it costs, what would go."),
     "sessions": Lazy("holdfast.cli.commands.sessions", "See, find and bound sessions."),
     "checkpoints": Lazy("holdfast.cli.commands.checkpoints", "Go back to how a project was."),
     "maintain": Lazy("holdfast.cli.commands.maintain", "Look after a home, once or for ever."),
-    "apply": Lazy("holdfast.cli.commands.apply", "Carry out a saved plan."),
-    "log": Lazy("holdfast.cli.commands.log", "List what was done to a home."),
-    "undo": Lazy("holdfast.cli.commands.undo", "Bring back what an operation removed."),
-    "trash": Lazy("holdfast.cli.commands.trash", "See or empty what undo can bring back."),
+    "apply": Lazy("holdfast.cli.commands.operations", "Carry out a saved plan."),
+    "log": Lazy("holdfast.cli.commands.operations", "List what was done to a home."),
+    "undo": Lazy("holdfast.cli.commands.operations", "Bring back what an operation removed."),
+    "trash": Lazy("holdfast.cli.commands.operations", "See or empty what undo can bring back."),
     "config": Lazy("holdfast.cli.commands.config", "See, check or create the configuration."),
     "doctor": Lazy("holdfast.cli.commands.doctor", "Check a home, and mend what can be mended."),
     "demo": Lazy("holdfast.cli.commands.demo", "Show it all on a sample home."),

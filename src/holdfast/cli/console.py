@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.table import Table
 
 from holdfast.cli.streams import OutputError
-from holdfast.model.printable import one_line, printable
+from holdfast.model.text import one_line, printable
 
 PIPED_WIDTH = 80
 _NARROWEST = 40

@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli.streams import colour_wanted, write, write_error
 from holdfast.errors import HoldfastError, StorageError, UsageError
-from holdfast.model.printable import printable
+from holdfast.model.text import printable
 
 
 def as_holdfast_error(error: Exception) -> HoldfastError:

@@ -50,7 +50,7 @@ class Invocation:
 
     def moment(self, text: str) -> float:
         """The time that a flag names: a duration ago, or a date in local time."""
-        from holdfast.model.units import parse_moment
+        from holdfast.model.text import parse_moment
 
         local = datetime.now().astimezone().tzinfo
         return parse_moment(text, now=self.now, local=local)

@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli.invocation import Invocation
 from holdfast.errors import UsageError
-from holdfast.model.places import without_tilde
+from holdfast.model.arguments import without_tilde
 from holdfast.model.session import SessionFilter
 
 _COUNT = click.IntRange(min=0)

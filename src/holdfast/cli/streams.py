@@ -58,7 +58,7 @@ def write(text: str) -> None:
 def write_path(path: str | os.PathLike[str]) -> None:
     """Write a path and a newline: byte for byte for another program, safe to see on a terminal."""
     if sys.stdout.isatty():
-        from holdfast.model.printable import one_line
+        from holdfast.model.text import one_line
 
         write(one_line(os.fspath(path)) + "\n")
         return

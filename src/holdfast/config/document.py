@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.config.kinds import dotted
-from holdfast.model.printable import one_line
+from holdfast.model.text import one_line
 from holdfast.value import dataclass, field
 
 LARGEST = 1024 * 1024

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from holdfast.errors import UsageError
-from holdfast.model.printable import one_line
-from holdfast.model.units import parse_duration
+from holdfast.model.text import one_line, parse_duration
 
 Value: TypeAlias = bool | int | float | str | tuple[str, ...] | tuple[int, ...]
 

@@ -11,7 +11,7 @@ from holdfast.config.key import VARIABLE_PREFIX
 from holdfast.config.kinds import WrongValueError, cut, nearest
 from holdfast.config.settings import KEYS, Given, Settings, build
 from holdfast.errors import ConfigError
-from holdfast.model.printable import one_line
+from holdfast.model.text import one_line
 
 # Variables of ours that are not keys.
 _OTHERS = ("HOLDFAST_HOME", "HOLDFAST_DEBUG", "HOLDFAST_EVENT")

@@ -15,7 +15,7 @@ from holdfast.config.kinds import (
     Number,
 )
 from holdfast.config.sessions import keep
-from holdfast.model.units import parse_duration
+from holdfast.model.text import parse_duration
 from holdfast.policy.rules import DAY, HOUR, Caps, CheckpointPolicy, Limits, Rules
 from holdfast.value import dataclass
 

@@ -12,7 +12,7 @@ from typing import Self
 
 from holdfast.guard.call import Call
 from holdfast.guard.guard import Guard
-from holdfast.model.given import instance
+from holdfast.model.arguments import instance
 from holdfast.model.guard import Advice
 from holdfast.model.session import Tokens
 from holdfast.policy.spending import Measure

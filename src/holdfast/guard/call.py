@@ -7,14 +7,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.model.given import text
+from holdfast.model.arguments import text
 from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy.budgets import checked_cost, checked_tokens
 
 if TYPE_CHECKING:
     from holdfast.guard.guard import Guard
-    from holdfast.model.guarded import Estimate
+    from holdfast.model.guard import Estimate
 
 _log = logging.getLogger("holdfast")
 

@@ -15,15 +15,13 @@ from holdfast.config import Settings
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.homes.options import HomeOptions
 from holdfast.homes.registry import check_folder, config_file, open_home
-from holdfast.model.alert import Alert
-from holdfast.model.given import shown
+from holdfast.model.arguments import StrPath, named_place, shown
+from holdfast.model.guard import Alert
 from holdfast.model.maintenance import MaintenanceResult
-from holdfast.model.places import StrPath, named_place
 from holdfast.model.plan import Shortfall
 from holdfast.ports import Clock, Home, Notifier, Progress
 from holdfast.services import maintain as service
-from holdfast.services.events import session_event
-from holdfast.services.notify import tell_shortfalls
+from holdfast.services.events import session_event, tell_shortfalls
 from holdfast.stores.hook import Hook
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
 

@@ -18,11 +18,11 @@ from typing import TypeVar
 
 from holdfast.errors import BusyError, DamageError, FullDiskError, HoldfastError, StorageError
 from holdfast.model.item import SESSION, Item
-from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
+from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.session import Session
-from holdfast.model.stored import MOST_MESSAGES, Copied, Found, Returned
+from holdfast.model.stored_session import MOST_MESSAGES, Copied, Found, Returned
 from holdfast.ports import SessionCopies, SessionEngine, SessionEngines
 from holdfast.spine.keeper import in_a_word
 from holdfast.spine.outcomes import (

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from holdfast.value import dataclass
 
@@ -252,3 +253,73 @@ class Preview(Rollback):
     """
 
     seen: Mapping[str, Entry | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedPaths:
+    """Paths that may have changed, with everything below them, relative to the directory.
+
+    `lost` says why the list is incomplete; then only a scan of the whole tree can tell.
+    """
+
+    paths: frozenset[str] = frozenset()
+    lost: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.paths or self.lost)
+
+    def __or__(self, other: ChangedPaths) -> ChangedPaths:
+        return ChangedPaths(paths=self.paths | other.paths, lost=self.lost or other.lost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What a watch did. `looks` is how often it had to scan the whole tree."""
+
+    taken: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    looks: int = 0
+    last: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "taken": self.taken,
+            "unchanged": self.unchanged,
+            "failed": self.failed,
+            "full_looks": self.looks,
+            "last": self.last,
+        }
+
+
+class ImportState(StrEnum):
+    """What became of a checkpoint: in a dry run, what would."""
+
+    IMPORTED = "imported"
+    KNOWN = "known"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A checkpoint that another agent took, as `origin`. `id` is the one that it has in our store,
+    "" if it is not there."""
+
+    origin: str
+    workdir: str
+    time: float
+    reason: str
+    state: ImportState
+    id: str = ""
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "origin": self.origin,
+            "id": self.id or None,
+            "workdir": self.workdir,
+            "time": self.time,
+            "reason": self.reason,
+            "state": self.state.value,
+            "why": self.why,
+        }

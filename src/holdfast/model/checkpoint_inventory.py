@@ -1,14 +1,136 @@
-"""What one scan of the checkpoint folder found."""
+"""What one scan of the checkpoint folder found, and how checkpoints share space."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from holdfast.model.checkpoint import Project
-from holdfast.model.inventory import Problem
-from holdfast.model.item import Item
-from holdfast.model.weights import Weights
+from holdfast.model.item import Item, Problem
 from holdfast.value import dataclass, field
+
+
+class Weights:
+    """The graph: the size of each object, the objects that it holds, and the object of each root.
+
+    An object that holds another one twice counts twice. There are no cycles.
+    """
+
+    __slots__ = ("_counts", "_held", "_holds", "_roots", "_sizes")
+
+    def __init__(
+        self, sizes: Sequence[int], holds: Sequence[Sequence[int]], roots: Mapping[str, int]
+    ) -> None:
+        self._sizes = sizes
+        self._holds = holds
+        self._roots = roots
+        self._counts = [0] * len(sizes)
+        self._held = 0
+        for root in roots.values():
+            self._held += _take(self._counts, sizes, holds, root)
+
+    @property
+    def roots(self) -> Mapping[str, int]:
+        return self._roots
+
+    @property
+    def held(self) -> int:
+        """The bytes of all objects that a root holds."""
+        return self._held
+
+    @property
+    def unheld(self) -> int:
+        """The bytes of all objects that no root holds."""
+        return sum(self._sizes) - self._held
+
+    def is_held(self, node: int) -> bool:
+        return self._counts[node] > 0
+
+    def beside(self, other: Weights) -> Weights:
+        """The union of two graphs that share nothing."""
+        shift = len(self._sizes)
+        return Weights(
+            [*self._sizes, *other._sizes],
+            [*self._holds, *([node + shift for node in held] for held in other._holds)],
+            {**self._roots, **{root: node + shift for root, node in other._roots.items()}},
+        )
+
+    def what_if(self) -> WhatIf:
+        return WhatIf(self._counts, self._sizes, self._holds, self._roots, self._held)
+
+
+class WhatIf:
+    """What would still be held if certain roots were dropped. It is mutable; the weights are
+    not."""
+
+    __slots__ = ("_counts", "_gone", "_holds", "_roots", "_sizes", "held")
+
+    def __init__(
+        self,
+        counts: Sequence[int],
+        sizes: Sequence[int],
+        holds: Sequence[Sequence[int]],
+        roots: Mapping[str, int],
+        held: int,
+    ) -> None:
+        self._counts = list(counts)
+        self._sizes = sizes
+        self._holds = holds
+        self._roots = roots
+        self._gone: set[str] = set()
+        self.held = held
+
+    def drop(self, root: str) -> int:
+        """The bytes that nothing holds any more after this root is dropped, given the earlier
+        drops."""
+        if root in self._gone or root not in self._roots:
+            return 0
+        self._gone.add(root)
+        freed = _release(self._counts, self._sizes, self._holds, self._roots[root])
+        self.held -= freed
+        return freed
+
+    def put_back(self, root: str) -> int:
+        """The bytes that are held again after a dropped root is put back."""
+        if root not in self._gone:
+            return 0
+        self._gone.remove(root)
+        taken = _take(self._counts, self._sizes, self._holds, self._roots[root])
+        self.held += taken
+        return taken
+
+    def alone(self, root: str) -> int:
+        """The bytes that only this root holds."""
+        freed = self.drop(root)
+        self.put_back(root)
+        return freed
+
+
+def _take(
+    counts: list[int], sizes: Sequence[int], holds: Sequence[Sequence[int]], root: int
+) -> int:
+    taken = 0
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        counts[node] += 1
+        if counts[node] == 1:
+            taken += sizes[node]
+            waiting.extend(holds[node])
+    return taken
+
+
+def _release(
+    counts: list[int], sizes: Sequence[int], holds: Sequence[Sequence[int]], root: int
+) -> int:
+    freed = 0
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        counts[node] -= 1
+        if counts[node] == 0:
+            freed += sizes[node]
+            waiting.extend(holds[node])
+    return freed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What a call for maintenance did, or why it did nothing; and when maintenance last ran."""
+"""What a call for maintenance did, when it last ran, and the events that it reports."""
 
 from __future__ import annotations
 
@@ -7,11 +7,54 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.errors import BusyError
-from holdfast.model.event import Event
 from holdfast.model.item import SPACE
+from holdfast.model.json_value import JsonValue, fields_to_json
 from holdfast.model.plan import Shortfall
 from holdfast.model.report import Report, Result
+from holdfast.model.session import Json
 from holdfast.value import dataclass, field
+
+
+class EventKind(StrEnum):
+    CAP_NEAR = "cap_near"
+    CAP_NOT_REACHED = "cap_not_reached"
+    SESSION_TOO_LARGE = "session_too_large"
+    FILE_TOO_LARGE = "file_too_large"
+    MAINTENANCE_FAILED = "maintenance_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One event. `subject` is the cap, the session or the step that it is about.
+
+    `state` describes the situation coarsely. As long as it stays the same, there is nothing new to
+    tell.
+    """
+
+    kind: EventKind
+    home: str
+    at: float
+    subject: str
+    state: str
+    message: str
+    details: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The same for later events about the same subject."""
+        return f"{self.kind.value} {self.subject}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "event": self.kind.value,
+            "home": self.home,
+            "at": self.at,
+            "subject": self.subject,
+            "state": self.state,
+            "message": self.message,
+            "details": dict(self.details),
+        }
+
 
 #: Of so many different settings the marker knows when they were last used.
 _MOST_SETTINGS = 8
@@ -76,7 +119,7 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepResult:
+class StepResult(JsonValue):
     """The result of one step. `error_kind` is the kind of the error, `internal` for a bug."""
 
     step: Step
@@ -111,16 +154,6 @@ class StepResult:
     @property
     def bytes_in_trash(self) -> int:
         return sum(report.bytes_in_trash for report in self.reports)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "step": self.step.value,
-            "reports": [report.to_json() for report in self.reports],
-            "shortfalls": [shortfall.to_json() for shortfall in self.shortfalls],
-            "note": self.note,
-            "error": self.error,
-            "error_kind": self.error_kind,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,24 +221,5 @@ class MaintenanceResult:
         return sum(step.bytes_in_trash for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "home": self.home,
-            "ran": self.ran,
-            "ok": self.ok,
-            "skipped": self.skipped.value if self.skipped else None,
-            "reason": self.reason,
-            "started_at": self.started_at,
-            "finished_at": self.finished_at,
-            "next_due": self.next_due,
-            "auto_prune": self.auto_prune,
-            "removed": self.removed,
-            "ended": self.ended,
-            "bytes_freed": self.bytes_freed,
-            "bytes_in_trash": self.bytes_in_trash,
-            "stopped": self.stopped,
-            "steps": [step.to_json() for step in self.steps],
-            "events": [event.to_json() for event in self.events],
-            "error": self.error,
-            "error_kind": self.error_kind,
-            "hint": self.hint,
-        }
+        sums = ("ran", "ok", "removed", "ended", "bytes_freed", "bytes_in_trash")
+        return fields_to_json(self, *sums)

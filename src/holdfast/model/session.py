@@ -1,4 +1,4 @@
-"""One conversation: identity, source, lineage, lifecycle, totals, and its messages."""
+"""One conversation and its messages; which sessions a filter wants, and what a search asks for."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.errors import UsageError
-from holdfast.model import given
-from holdfast.model.places import StrPath
+from holdfast.model import arguments
+from holdfast.model.arguments import StrPath
+from holdfast.model.json_value import fields_to_json
 from holdfast.value import KW_ONLY, dataclass, field
 
 if TYPE_CHECKING:  # it is made of tokens, which are made here
-    from holdfast.model.guarded import Guarded
+    from holdfast.model.guard import Guarded
 
 #: Anything JSON can hold. Values come back as they went in.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -79,6 +80,14 @@ class Tokens:
     @property
     def any(self) -> bool:
         return bool(self.input or self.output or self.cached)
+
+    def to_json(self, name: str) -> dict[str, int]:
+        """As fields of the value that has these tokens under a name."""
+        return {
+            f"{name}_in": self.input,
+            f"{name}_out": self.output,
+            f"{name}_cached": self.cached,
+        }
 
     def plus(self, other: Tokens) -> Tokens:
         return Tokens(
@@ -194,33 +203,8 @@ class Session:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "source": self.source,
-            "parent_id": self.parent_id,
-            "relation": self.relation.value if self.relation else None,
-            "title": self.title,
-            "cwd": self.cwd,
-            "model": self.model,
-            "started_at": self.started_at,
-            "last_active_at": self.last_active_at,
-            "ended_at": self.ended_at,
-            "end_reason": self.end_reason,
-            "pinned": self.pinned,
-            "routing_key": self.routing_key,
-            "message_count": self.message_count,
-            "tool_call_count": self.tool_call_count,
-            "tokens_in": self.tokens.input,
-            "tokens_out": self.tokens.output,
-            "tokens_cached": self.tokens.cached,
-            "cost": self.cost,
-            "unpriced_in": self.unpriced.input,
-            "unpriced_out": self.unpriced.output,
-            "unpriced_cached": self.unpriced.cached,
-            "bytes": self.bytes,
-            "guarded": self.guarded.to_json() if self.guarded else None,
-            "extra": dict(self.extra),
-        }
+        tokens = self.tokens.to_json("tokens") | self.unpriced.to_json("unpriced")
+        return fields_to_json(self, without=("tokens", "unpriced")) | tokens
 
 
 #: Where a session is wanted, its id or the session itself.
@@ -229,7 +213,7 @@ SessionRef: TypeAlias = str | Session
 
 def id_of(session: SessionRef, what: str = "A session id") -> str:
     """The id of a session that a host names by either; raises `UsageError` for anything else."""
-    return session.id if isinstance(session, Session) else given.text(session, what)
+    return session.id if isinstance(session, Session) else arguments.text(session, what)
 
 
 def session_version(
@@ -335,11 +319,11 @@ class SessionFilter:
             object.__setattr__(self, name, value)
         for name in _TEXTS:
             if (text := getattr(self, name)) is not None:
-                given.instance(text, str, f"`{name}` of a filter")
+                arguments.instance(text, str, f"`{name}` of a filter")
         for name in _NUMBERS:
             bound = getattr(self, name)
             if bound is not None and not isinstance(bound, int | float):
-                raise UsageError(f"`{name}` of a filter is a number, not {given.shown(bound)}.")
+                raise UsageError(f"`{name}` of a filter is a number, not {arguments.shown(bound)}.")
 
 
 _TEXTS = ("id_prefix", "title", "title_is", "cwd", "model", "routing_key")
@@ -357,9 +341,11 @@ def texts_of(values: Collection[SessionRef] | Session | None, name: str) -> tupl
     if isinstance(values, str | Session):
         values = (values,)
     if not isinstance(values, Collection):
-        raise UsageError(f"`{name}` takes texts, not {given.shown(values)}.")
+        raise UsageError(f"`{name}` takes texts, not {arguments.shown(values)}.")
     return tuple(
-        value.id if isinstance(value, Session) else given.instance(value, str, f"Each of `{name}`")
+        value.id
+        if isinstance(value, Session)
+        else arguments.instance(value, str, f"Each of `{name}`")
         for value in values
     )
 
@@ -393,3 +379,45 @@ class Hit:
     message: Message
     snippet: str
     score: float
+
+
+_LARGEST = 2**63 - 1  # that a store can count to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Words to find in messages of the wanted sessions; with `substring`, the text as it stands.
+
+    `since` and `until` bound the time of a message, inclusively.
+    """
+
+    text: str
+    wanted: SessionFilter = field(default_factory=SessionFilter)
+    roles: Collection[str] | None = None
+    since: float | None = None
+    until: float | None = None
+    limit: int = 20
+    offset: int = 0
+    substring: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "roles", texts_of(self.roles, "roles"))
+        if self.limit < 0 or self.offset < 0:
+            raise UsageError(
+                "A search cannot show fewer than 0 messages, or start before the first."
+            )
+
+    @property
+    def most(self) -> int:
+        """How many of the best have to be known."""
+        return min(self.offset + self.limit, _LARGEST)
+
+    def has(self, message: Message) -> bool:
+        """Whether a message is among those to be searched. What was taken back is not."""
+        when = message.timestamp or 0.0
+        return (
+            not message.taken_back
+            and (self.roles is None or message.role in self.roles)
+            and (self.since is None or when >= self.since)
+            and (self.until is None or when <= self.until)
+        )

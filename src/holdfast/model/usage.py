@@ -1,9 +1,14 @@
-"""Everything that was ever used: tokens and cost, including sessions that are gone."""
+"""Tokens and what they cost, of everything that was ever used; and what a session store holds.
+
+Totals include sessions that are gone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from holdfast.model.json_value import JsonValue
 from holdfast.model.session import Tokens
 from holdfast.value import dataclass, field
 
@@ -25,15 +30,8 @@ class Usage:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "tokens_in": self.tokens.input,
-            "tokens_out": self.tokens.output,
-            "tokens_cached": self.tokens.cached,
-            "cost": self.cost,
-            "unpriced_in": self.unpriced.input,
-            "unpriced_out": self.unpriced.output,
-            "unpriced_cached": self.unpriced.cached,
-        }
+        tokens = self.tokens.to_json("tokens") | self.unpriced.to_json("unpriced")
+        return {"cost": self.cost} | tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,33 +48,103 @@ class UsageEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UsageShare:
-    """What one day, source, model or task used. The name is None when the day is not a valid date,
-    or the sessions had no model."""
+class Cost:
+    """`priced` is the cost, by the table of prices, of tokens without a reported cost. `unknown`
+    are the tokens that have no price either."""
 
-    name: str | None
-    usage: Usage
+    usage: Usage = field(default_factory=Usage)
+    priced: float = 0.0
+    unknown: Tokens = field(default_factory=Tokens)
+
+    @property
+    def known(self) -> float:
+        return self.usage.cost + self.priced
+
+    @property
+    def full(self) -> float | None:
+        """None when a part of the cost is unknown, which is not the same as 0."""
+        return self.known if self.unknown == Tokens() else None
+
+    def plus(self, other: Cost) -> Cost:
+        return Cost(
+            usage=self.usage.plus(other.usage),
+            priced=self.priced + other.priced,
+            unknown=self.unknown.plus(other.unknown),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        costs = {"known_cost": self.known, "full_cost": self.full}
+        return self.usage.to_json() | costs | self.unknown.to_json("unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UsageTotals:
-    """Everything ever used. `by_day` has the latest days with any usage, latest first; the others
-    start with the highest usage. `by_task` is what auxiliary models used, which the other sums
-    include."""
+class CostShare:
+    """The cost of one day, source, model or task. The name is None when the day is not a valid
+    date, or the sessions had no model."""
 
-    ever: Usage
-    by_day: tuple[UsageShare, ...]
-    by_source: tuple[UsageShare, ...]
-    by_model: tuple[UsageShare, ...]
-    by_task: tuple[UsageShare, ...] = ()
+    name: str | None
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostTotals:
+    """The cost of everything ever used. `by_day` starts with the latest day, the others with the
+    highest known cost. `by_task` is the cost of auxiliary models, which the other sums include."""
+
+    ever: Cost
+    by_day: tuple[CostShare, ...]
+    by_source: tuple[CostShare, ...]
+    by_model: tuple[CostShare, ...]
+    by_task: tuple[CostShare, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return self.ever.to_json() | {
-            f"by_{what}": [{what: share.name} | share.usage.to_json() for share in shares]
-            for what, shares in (
-                ("day", self.by_day),
-                ("source", self.by_source),
-                ("model", self.by_model),
-                ("task", self.by_task),
-            )
+        return self._json(Cost.to_json)
+
+    def usage_json(self) -> dict[str, Any]:
+        """The same without prices: tokens, and the costs that were reported."""
+        return self._json(lambda cost: cost.usage.to_json())
+
+    def _json(self, fields_of: Callable[[Cost], dict[str, Any]]) -> dict[str, Any]:
+        by = {
+            "day": self.by_day,
+            "source": self.by_source,
+            "model": self.by_model,
+            "task": self.by_task,
         }
+        return fields_of(self.ever) | {
+            f"by_{what}": [{what: share.name} | fields_of(share.cost) for share in shares]
+            for what, shares in by.items()
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share(JsonValue):
+    """One part of a whole: how many items, how many bytes."""
+
+    name: str
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStats(JsonValue):
+    """What a session store holds now, and its size on the disk.
+
+    `tokens` and `cost` are those of the sessions in the store. Bytes in the fields that start with
+    `by` are those of messages before compression. `by_size` groups sessions by their number of
+    messages, `by_average_message` by the average size of a message.
+    """
+
+    sessions: int
+    open_sessions: int
+    messages: int
+    tokens: int
+    cost: float
+    message_bytes: int
+    database_bytes: int
+    free_bytes: int
+    wal_bytes: int
+    by_source: tuple[Share, ...]
+    by_age: tuple[Share, ...]
+    by_size: tuple[Share, ...]
+    by_average_message: tuple[Share, ...]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from holdfast.model.inventory import Inventory
-from holdfast.model.item import LEFTOVER, Item
+from holdfast.model.item import LEFTOVER, Inventory, Item
 from holdfast.model.plan import Plan, PlanItem, Shortfall
-from holdfast.model.units import format_bytes, format_count
+from holdfast.model.text import format_bytes, format_count
 from holdfast.policy.caps import MAX_BYTES, MAX_COUNT
 from holdfast.policy.rules import Caps, Policy
 from holdfast.value import dataclass, replace

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from holdfast.model.plan import Action, Shortfall
-from holdfast.model.units import format_bytes
+from holdfast.model.text import format_bytes
 from holdfast.policy.decision import Decision, Delegates, oldest_first
 from holdfast.policy.shared_bytes import SharedBytes
 

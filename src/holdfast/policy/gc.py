@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from holdfast.errors import EmptyPolicyError
-from holdfast.model.inventory import Inventory
-from holdfast.model.item import SESSION, Item
+from holdfast.model.item import SESSION, Inventory, Item
 from holdfast.model.plan import Action, Plan
-from holdfast.model.units import format_count, format_duration
+from holdfast.model.text import format_count, format_duration
 from holdfast.policy.decision import REASONS, Decision, Delegates
 from holdfast.policy.draft import Draft, FreeSpace, files_in_use, owned_files
 from holdfast.policy.planner import hold

@@ -22,13 +22,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from holdfast.errors import EmptyPolicyError, UsageError
+from holdfast.model.arguments import instance
 from holdfast.model.checkpoint import Project, ProjectState
 from holdfast.model.checkpoint_inventory import CheckpointInventory
-from holdfast.model.given import instance
-from holdfast.model.inventory import Inventory
-from holdfast.model.item import LEFTOVER, SESSION, Item
+from holdfast.model.item import LEFTOVER, SESSION, Inventory, Item
 from holdfast.model.plan import Action, Outlook, Plan, Shortfall
-from holdfast.model.units import format_count, format_duration
+from holdfast.model.text import format_count, format_duration
 from holdfast.policy.caps import MAX_BYTES, MAX_COUNT, Shared, Sum, cap_bytes, cap_count
 from holdfast.policy.decision import (
     PINNED,

@@ -9,7 +9,7 @@ from fnmatch import translate
 from functools import lru_cache
 
 from holdfast.errors import UsageError
-from holdfast.model.given import number
+from holdfast.model.arguments import number
 from holdfast.model.item import Item
 from holdfast.value import dataclass, field, replace
 

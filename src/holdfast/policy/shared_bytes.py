@@ -12,12 +12,12 @@ from functools import cached_property
 
 from holdfast.model.checkpoint_inventory import (
     CheckpointInventory,
+    WhatIf,
     index_root,
     root_of,
     rotated_root,
     trash_root,
 )
-from holdfast.model.weights import WhatIf
 from holdfast.policy.decision import Decision
 
 

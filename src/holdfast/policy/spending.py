@@ -5,16 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from holdfast.model.alert import Alert, AlertKind
-from holdfast.model.guard import DayShare, Standing, Work
-from holdfast.model.guarded import Estimate
-from holdfast.model.nearness import Near, Nearness
+from holdfast.model.guard import (
+    Alert,
+    AlertKind,
+    DayShare,
+    Estimate,
+    Near,
+    Nearness,
+    Standing,
+    Work,
+)
 from holdfast.model.session import Session
 from holdfast.model.usage import UsageEntry
-from holdfast.policy.budgets import Budget, Budgets, GuardOptions
-from holdfast.policy.limits import SessionLimits
+from holdfast.policy.budgets import Budget, Budgets, GuardOptions, in_last_minute
+from holdfast.policy.lifecycle import SessionLimits
 from holdfast.policy.prices import Prices
-from holdfast.policy.work import in_last_minute
 from holdfast.value import dataclass
 
 #: The relative rounding error to allow in a sum of costs: three times 0.1 is more than 0.3.

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from holdfast.model.given import instance
+from holdfast.model.arguments import instance
 from holdfast.model.session import Message, SessionRef
 from holdfast.services.sessions import Sessions
 

@@ -12,8 +12,7 @@ from holdfast.model.checkpoint_inventory import (
     root_of,
     rotated_root,
 )
-from holdfast.model.inventory import Problem
-from holdfast.model.item import Item
+from holdfast.model.item import Item, Problem
 from holdfast.ports import CheckpointUpkeep
 from holdfast.value import dataclass, replace
 

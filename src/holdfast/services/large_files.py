@@ -5,9 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 
-from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, Item
-from holdfast.model.session_file import SessionFile
-from holdfast.policy.limits import SessionLimits
+from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, Item, SessionFile
+from holdfast.policy.lifecycle import SessionLimits
 
 #: A list of more is no help to anybody.
 _MOST = 10

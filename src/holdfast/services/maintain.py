@@ -15,12 +15,11 @@ from typing import Any
 
 from holdfast.config import Settings
 from holdfast.errors import BusyError, HoldfastError
-from holdfast.model.event import Event
 from holdfast.model.item import ARCHIVED
-from holdfast.model.maintenance import MaintenanceResult, Marker, Skipped, Step, StepResult
+from holdfast.model.maintenance import Event, MaintenanceResult, Marker, Skipped, Step, StepResult
 from holdfast.model.plan import Shortfall
 from holdfast.model.session import SessionFilter
-from holdfast.model.units import format_count
+from holdfast.model.text import format_count
 from holdfast.policy.cap_use import CapUse, cap_uses
 from holdfast.policy.rules import DAY, Policy
 from holdfast.policy.schedule import is_due, next_due
@@ -30,10 +29,12 @@ from holdfast.services.events import (
     cap_events,
     failure_events,
     file_events,
+    fresh,
+    remember,
     session_events,
     shortfall_events,
+    tell,
 )
-from holdfast.services.notify import fresh, remember, tell
 from holdfast.services.upkeep import COMMAND, StepPlan, checkpoint_policy, plan_step, steps_of
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.settle import settle_if_needed

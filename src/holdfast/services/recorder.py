@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
+from holdfast.model.arguments import StrPath, expanded, real
 from holdfast.model.checkpoint import TakeOutcome, Taking
-from holdfast.model.places import StrPath, expanded, real
 from holdfast.policy.project_root import project_root
 from holdfast.ports import CheckpointStore, Clock
 from holdfast.value import dataclass, field

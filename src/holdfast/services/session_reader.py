@@ -11,13 +11,13 @@ from difflib import get_close_matches
 from typing import TypedDict, Unpack
 
 from holdfast.errors import UnknownSessionError, UsageError
-from holdfast.model import given
-from holdfast.model.places import StrPath, without_tilde
-from holdfast.model.search import Search
+from holdfast.model import arguments
+from holdfast.model.arguments import StrPath, without_tilde
 from holdfast.model.session import (
     Hit,
     Message,
     Relation,
+    Search,
     Session,
     SessionFilter,
     SessionOrder,
@@ -108,8 +108,8 @@ class SessionReader:
         return self._store.find(
             _filter(wanted, filters),
             order_by=_order(order_by),
-            limit=None if limit is None else given.whole(limit, "A limit"),
-            offset=given.whole(offset, "An offset"),
+            limit=None if limit is None else arguments.whole(limit, "A limit"),
+            offset=arguments.whole(offset, "An offset"),
         )
 
     def count(self, wanted: SessionFilter | None = None, **filters: Unpack[SessionFilters]) -> int:
@@ -135,11 +135,11 @@ class SessionReader:
         if limit is not None and last is not None:
             raise UsageError("`limit` asks for the first messages and `last` for the last ones.")
         most = limit if last is None else last
-        most = None if most is None else given.whole(most, "A limit")
+        most = None if most is None else arguments.whole(most, "A limit")
         found = self._store.messages(
             id_of(session),
-            after=given.whole(after, "The number of a message"),
-            before=None if before is None else given.whole(before, "The number of a message"),
+            after=arguments.whole(after, "The number of a message"),
+            before=None if before is None else arguments.whole(before, "The number of a message"),
             limit=most if with_replaced else None,
             newest_first=last is not None,
         )
@@ -162,13 +162,13 @@ class SessionReader:
     ) -> Sequence[Hit]:
         return self._store.search(
             Search(
-                text=given.instance(text, str, "A query"),
+                text=arguments.instance(text, str, "A query"),
                 wanted=_filter(wanted, filters),
                 roles=roles,
                 since=since,
                 until=until,
-                limit=given.whole(limit, "A limit"),
-                offset=given.whole(offset, "An offset"),
+                limit=arguments.whole(limit, "A limit"),
+                offset=arguments.whole(offset, "An offset"),
                 substring=substring,
             )
         )
@@ -223,7 +223,7 @@ def check_known(name: object, names: Iterable[str], what: str) -> None:
         return
     near = get_close_matches(str(name), among, n=1)
     hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(among)}."
-    raise UsageError(f"{what} has no {given.shown(name)}.", hint=hint)
+    raise UsageError(f"{what} has no {arguments.shown(name)}.", hint=hint)
 
 
 def _filter(wanted: SessionFilter | None, filters: SessionFilters) -> SessionFilter:
@@ -236,7 +236,7 @@ def _filter(wanted: SessionFilter | None, filters: SessionFilters) -> SessionFil
             raise UsageError(f"`{name}` and `{field}` are the same filter; use one of them.")
         fields[field] = value
     made = SessionFilter() if wanted is None else wanted
-    checked = given.instance(made, SessionFilter, "A filter")
+    checked = arguments.instance(made, SessionFilter, "A filter")
     if fields:
         checked = replace(checked, **fields)  # type: ignore[arg-type]
     return checked if checked.cwd is None else replace(checked, cwd=without_tilde(checked.cwd))

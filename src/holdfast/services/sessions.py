@@ -16,11 +16,9 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from holdfast.errors import HoldfastError, SessionExistsError, UsageError
-from holdfast.model import given
-from holdfast.model.alert import Alert
-from holdfast.model.ids import new_cron_id, new_id
-from holdfast.model.lease import Holder
-from holdfast.model.places import StrPath, without_tilde
+from holdfast.model import arguments
+from holdfast.model.arguments import StrPath, new_cron_id, new_id, without_tilde
+from holdfast.model.guard import Alert
 from holdfast.model.session import (
     COMPACTED,
     TAKEN_BACK,
@@ -37,8 +35,8 @@ from holdfast.model.session import (
     Unchanged,
     id_of,
 )
-from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript, is_idle
-from holdfast.policy.limits import alerts, is_over
+from holdfast.model.stored_session import Holder
+from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript, alerts, is_idle, is_over
 from holdfast.ports import Clock, Processes, SessionFiles, SessionStore
 from holdfast.services.session_reader import SessionReader, check_known
 from holdfast.services.transcript_lines import transcript_line
@@ -142,9 +140,9 @@ class Sessions(SessionReader):
         texts = {"An id": id, "A job": job, "A title": title, "A folder": folder, "A model": model}
         for what, value in texts.items():
             if value is not None:
-                given.instance(value, str, what)
+                arguments.instance(value, str, what)
         if extra is not None:
-            given.mapping(extra, "The extra fields of a session")
+            arguments.mapping(extra, "The extra fields of a session")
         new = Session(
             id=id or self._new_id(job, now),
             source=_checked_source(source),
@@ -192,7 +190,7 @@ class Sessions(SessionReader):
 
     def take_back(self, session: SessionRef, from_number: int) -> Appended:
         """Take back the message with this number and all that follow it, as an undo of a turn."""
-        first = given.whole(from_number, "The number of a message")
+        first = arguments.whole(from_number, "The number of a message")
         return self._replace(session, (), max(0, first - 1), TAKEN_BACK)
 
     def compact(
@@ -217,9 +215,9 @@ class Sessions(SessionReader):
         `extra` takes the place of all that the host had stored there."""
         for what, value in (("A model", model), ("A folder", cwd)):
             if not isinstance(value, Unchanged | os.PathLike) and value is not None:
-                given.instance(value, str, what)
+                arguments.instance(value, str, what)
         if not isinstance(extra, Unchanged):
-            given.mapping(extra, "The extra fields of a session")
+            arguments.mapping(extra, "The extra fields of a session")
         folder = cwd if isinstance(cwd, Unchanged) or cwd is None else without_tilde(cwd)
         return self._store.update(
             id_of(session), SessionChange(model=model, cwd=folder, extra=extra)
@@ -228,7 +226,7 @@ class Sessions(SessionReader):
     def end(self, session: SessionRef, reason: str = EndReason.ENDED) -> Session:
         """End a session; the first end is the one that counts."""
         session_id = id_of(session)
-        if not given.instance(reason, str, "The reason of an end"):
+        if not arguments.instance(reason, str, "The reason of an end"):
             raise UsageError("A session ends for a reason; it cannot be empty.")
         with self._store.transaction():
             ended = self._store.end(session_id, reason, at=self._clock())
@@ -244,7 +242,7 @@ class Sessions(SessionReader):
 
     def rename(self, session: SessionRef, title: str | None) -> Session:
         if title is not None:
-            given.instance(title, str, "A title")
+            arguments.instance(title, str, "A title")
         return self._store.rename(id_of(session), title)
 
     def pin(self, session: SessionRef, pinned: bool = True) -> Session:
@@ -309,7 +307,7 @@ class Sessions(SessionReader):
         self, session: SessionRef, messages: Iterable[MessageLike], after: int, mark: str
     ) -> Appended:
         session_id, made = id_of(session), [_message(each) for each in messages]
-        after = given.whole(after, "The number of a message")
+        after = arguments.whole(after, "The number of a message")
         now = self._clock()
         self._hold(session_id, now)
         added = self._store.replace(session_id, made, after=after, mark=mark, now=now)
@@ -445,11 +443,11 @@ def _message(value: MessageLike) -> Message:
     if isinstance(value, Message):
         return value
     if not isinstance(value, Mapping):
-        raise UsageError(f"A message must be a Message or a dict, not {given.shown(value)}.")
+        raise UsageError(f"A message must be a Message or a dict, not {arguments.shown(value)}.")
     for name in value:
         check_known(name, _MESSAGE_FIELDS, "A message")
     if "role" not in value:
-        raise UsageError(f"A message needs a role: {given.shown(dict(value))}.")
+        raise UsageError(f"A message needs a role: {arguments.shown(dict(value))}.")
     tokens = value.get("tokens")
     if not isinstance(tokens, Mapping):
         return Message(**value)
@@ -460,7 +458,7 @@ def _message(value: MessageLike) -> Message:
 
 def _checked_source(source: str) -> str:
     if (
-        not given.instance(source, str, "A source")
+        not arguments.instance(source, str, "A source")
         or len(source) > _LONGEST_SOURCE
         or not source.isprintable()
     ):
@@ -470,7 +468,7 @@ def _checked_source(source: str) -> str:
 
 def _checked_key(key: str) -> str:
     if (
-        not given.instance(key, str, "A routing key")
+        not arguments.instance(key, str, "A routing key")
         or len(key) > _LONGEST_KEY
         or not key.isprintable()
     ):

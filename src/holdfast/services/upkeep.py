@@ -7,7 +7,7 @@ from functools import partial
 
 from holdfast.config import Settings
 from holdfast.errors import HoldfastError
-from holdfast.model.inventory import Inventory
+from holdfast.model.item import Inventory
 from holdfast.model.maintenance import Step
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.errors import HoldfastError
-from holdfast.model.checkpoint import TakeOutcome, Taking
-from holdfast.model.printable import one_line
-from holdfast.model.watched import ChangedPaths, Watched
+from holdfast.model.checkpoint import ChangedPaths, TakeOutcome, Taking, Watched
+from holdfast.model.text import one_line
 from holdfast.ports import CheckpointTaker, Clock
 from holdfast.value import dataclass, replace
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from holdfast.errors import PlanFileError, UsageError
-from holdfast.model.given import instance
+from holdfast.model.arguments import instance
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.report import Outcome, Report, Result

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from holdfast.model.move import Presence
-from holdfast.model.report import Result
+from holdfast.model.report import Presence, Result
 from holdfast.value import dataclass
 
 ALREADY_GONE = "already gone"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from holdfast.model.event import Event
+from holdfast.model.maintenance import Event
 
 VARIABLE = "HOLDFAST_EVENT"
 _PAUSE = 0.1

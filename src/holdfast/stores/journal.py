@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import DamageError, HoldfastError
+from holdfast.model.json_value import Reader
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import PlanItem
-from holdfast.model.read import Reader
 from holdfast.model.report import Outcome, Result
 from holdfast.stores.files import (
     PRIVATE_FILE,

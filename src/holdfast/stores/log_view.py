@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from holdfast.model.inventory import Problem
-from holdfast.model.item import ARCHIVED_FILES, ARCHIVED_KINDS, FILES, TRASH
+from holdfast.model.item import ARCHIVED_FILES, ARCHIVED_KINDS, FILES, TRASH, Problem
 from holdfast.model.operation import LogView, Operation, OperationAction, TrashEntry
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Report, Result

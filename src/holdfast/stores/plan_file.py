@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import PlanFileError
+from holdfast.model.json_value import Reader
 from holdfast.model.plan import Plan
-from holdfast.model.read import Reader
 from holdfast.stores.files import read_file, replace, storage_errors
 
 FORMAT = 1

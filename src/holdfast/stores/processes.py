@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from holdfast.errors import StorageError
-from holdfast.model.lease import Holder
+from holdfast.model.stored_session import Holder
 
 _PROC = Path("/proc")
 _LINUX = sys.platform == "linux"

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast.model.ids import check_id
+from holdfast.model.arguments import check_id
 from holdfast.model.session import Json
 from holdfast.stores.files import (
     PRIVATE_FILE,

@@ -111,7 +111,7 @@ def _tell(invocation: Invocation, workdir: Path, taking: Taking, *, all_items: b
         suggest(f"holdfast {invocation.home_flag}checkpoints restore {short(taking.id)}")
     show_not_captured(taking.not_captured, all_items=all_items)
     if taking.excluded:
-        from holdfast.model.units import format_count
+        from holdfast.model.text import format_count
 
         left = format_count(taking.excluded, "file or folder", "files and folders")
         note(f"{left} left out by default: `holdfast checkpoints excluded` lists them")

@@ -14,7 +14,7 @@ from holdfast.model.session import SessionFilter, SessionOrder
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
-    from holdfast.model.archived import ArchivedSession
+    from holdfast.model.archive import ArchivedSession
     from holdfast.model.session import Session
     from holdfast.policy.prices import Prices
     from holdfast.ports import Home
@@ -113,7 +113,7 @@ def _list_archived(invocation: Invocation, home: Home, asked: _Asked) -> int:
 
 def _places(home: Home, found: Sequence[ArchivedSession]) -> dict[str, str]:
     """Where the sessions are whose files alone are in a bundle."""
-    from holdfast.model.archived import Holds
+    from holdfast.model.archive import Holds
 
     ids = tuple({each.session.id for each in found if each.holds is Holds.FILES})
     if not ids:
@@ -128,7 +128,7 @@ def _places(home: Home, found: Sequence[ArchivedSession]) -> dict[str, str]:
 
 def _as_listed(archived: ArchivedSession, places: Mapping[str, str]) -> Session:
     """Of archived files the size that they take, and a title that says what they are."""
-    from holdfast.model.archived import Holds
+    from holdfast.model.archive import Holds
     from holdfast.value import replace
 
     if archived.holds is Holds.SESSION:
@@ -152,7 +152,7 @@ def _show(asked: _Asked, found: Sequence[Session], total: int, now: float) -> No
     from rich.text import Text
 
     from holdfast.cli.output import console, name, say, table
-    from holdfast.model.units import format_duration
+    from holdfast.model.text import format_duration
 
     if not found:
         say("No sessions match." if total == 0 else "No sessions so far down.")
@@ -180,14 +180,14 @@ def _show(asked: _Asked, found: Sequence[Session], total: int, now: float) -> No
 
 
 def _number(prices: Prices, session: Session, column: str) -> str:
-    from holdfast.model.units import format_bytes
+    from holdfast.model.text import format_bytes
 
     if column == "size":
         return format_bytes(session.bytes)
     if column == "tokens":
         return f"{session.tokens.total:,}"
-    from holdfast.cli.show_usage import cost_text
-    from holdfast.policy.costs import session_cost
+    from holdfast.cli.commands.session_stats import cost_text
+    from holdfast.policy.prices import session_cost
 
     return cost_text(session_cost(prices, session))
 

@@ -17,9 +17,9 @@ from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout
 from holdfast.homes.hermes.repository.locks import changing
 from holdfast.homes.hermes.repository.notes import Mark, read_notes, version_of, write_notes
 from holdfast.homes.hermes.repository.rebuild import Wanted, moves_tip, rebuild, settle
-from holdfast.model.move import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
+from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.ports import Mover
 from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, TRASH_TAKEN

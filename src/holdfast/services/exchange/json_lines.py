@@ -22,7 +22,7 @@ from typing import IO, NoReturn, Protocol, cast
 
 from holdfast.errors import UsageError
 from holdfast.model.session import Json
-from holdfast.model.units import format_bytes
+from holdfast.model.text import format_bytes
 from holdfast.value import dataclass
 
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import cast
 
-from holdfast.model.guarded import guarded_from_json
-from holdfast.model.ids import check_foreign_id, check_id
-from holdfast.model.read import Reader
+from holdfast.model.arguments import check_foreign_id, check_id
+from holdfast.model.guard import guarded_from_json
+from holdfast.model.json_value import Reader
 from holdfast.model.session import EndReason, Json, Message, Relation, Session, Tokens
 from holdfast.services.exchange.json_lines import LineError, LineText
 from holdfast.services.exchange.session_line import (

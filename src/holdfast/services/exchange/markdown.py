@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from holdfast.model.printable import printable
 from holdfast.model.session import Json, Message, Session
-from holdfast.model.units import format_count
+from holdfast.model.text import format_count, printable
 
 # Those that Unicode has a picture of, and halves of characters.
 _PICTURED = re.compile("[\0-\x08\x0b-\x1f\x7f\ud800-\udfff]")

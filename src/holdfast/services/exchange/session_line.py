@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.errors import UsageError
-from holdfast.model.ids import check_id
+from holdfast.model.arguments import check_id
 from holdfast.model.session import AWAITED_PARENT, Json, Message, Session, Tokens
 
 #: Holds the fields whose names are taken.

@@ -15,12 +15,11 @@ from itertools import count
 from typing import IO
 
 from holdfast.errors import DamageError, StorageError
-from holdfast.model.archived import ArchivedSession, Holds
-from holdfast.model.blob import Blob
-from holdfast.model.ids import check_foreign_id, file_stem
-from holdfast.model.inventory import Problem
+from holdfast.model.archive import ArchivedSession, Blob, Holds
+from holdfast.model.arguments import check_foreign_id, file_stem
+from holdfast.model.item import Problem
 from holdfast.model.operation import Removal
-from holdfast.model.units import format_count
+from holdfast.model.text import format_count
 from holdfast.ports import Blobs
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside

@@ -10,9 +10,9 @@ import json
 from typing import Any
 
 from holdfast.errors import DamageError, UsageError
-from holdfast.model.archived import Holds, session_from_json
-from holdfast.model.ids import check_foreign_id
-from holdfast.model.read import TOO_LARGE, Reader
+from holdfast.model.archive import Holds, session_from_json
+from holdfast.model.arguments import check_foreign_id
+from holdfast.model.json_value import TOO_LARGE, Reader
 from holdfast.model.session import Session
 from holdfast.value import dataclass
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Protocol
 
 from holdfast.errors import UNREADABLE, DamageError, StorageError, in_words
-from holdfast.model.archived import Holds
+from holdfast.model.archive import Holds
 from holdfast.stores.archive.beside import Beside, PackedFile
 from holdfast.stores.archive.codec import CORRUPT, Codec
 from holdfast.value import dataclass

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from holdfast.errors import DamageError, HoldfastError
-from holdfast.model.archived import ArchivedSession
-from holdfast.model.inventory import Problem
-from holdfast.model.read import Reader
+from holdfast.model.archive import ArchivedSession
+from holdfast.model.item import Problem
+from holdfast.model.json_value import Reader
 from holdfast.stores.archive.codec import codec_of
 from holdfast.stores.line_file import LineFile, Stamp
 from holdfast.value import dataclass, field

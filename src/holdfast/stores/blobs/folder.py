@@ -18,7 +18,7 @@ from tempfile import SpooledTemporaryFile
 from typing import IO
 
 from holdfast.errors import DamageError, StorageError
-from holdfast.model.blob import Blob
+from holdfast.model.archive import Blob
 from holdfast.stores.blobs.ownership import Ownership
 from holdfast.stores.files import (
     PRIVATE_FILE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from holdfast.model.units import format_bytes
+from holdfast.model.text import format_bytes
 from holdfast.stores.git.trees import FILE, LINK, PROGRAM, is_program
 from holdfast.value import dataclass
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from holdfast.errors import BusyError, GitFailedError, StorageError
 from holdfast.model.checkpoint_inventory import index_root
-from holdfast.model.units import format_bytes
+from holdfast.model.text import format_bytes
 from holdfast.stores import lock
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.private_index import lay_to_rest

@@ -14,21 +14,25 @@ from pathlib import Path
 
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint import ProjectState
-from holdfast.model.checkpoint_inventory import index_root, root_of, rotated_root, trash_root
+from holdfast.model.checkpoint_inventory import (
+    Weights,
+    index_root,
+    root_of,
+    rotated_root,
+    trash_root,
+)
 from holdfast.model.item import CHECKPOINT, Item
-from holdfast.model.weights import Weights
 from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, state_of
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import allocated_below, read_file
-from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.index_file import index_objects
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.object_files import ObjectFiles, object_files
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.pack import index_oids
-from holdfast.stores.git.trees import TREE_ENTRY, Trees
+from holdfast.stores.git.trees import TREE_ENTRY, Trees, read_commit
 from holdfast.value import dataclass, field
 
 #: What a pack's index takes for each object: its id, its place, a checksum.
@@ -283,7 +287,7 @@ def in_use(layout: Layout, project: str) -> frozenset[str]:
     if cut is None:
         return frozenset()
     record = read_record(layout, project)
-    if record is not None and state_of(record, stale_before=None) is ProjectState.MISSING:
+    if record is not None and state_of(record) is ProjectState.MISSING:
         return frozenset()
     return frozenset((cut.target, cut.safety))
 

@@ -21,10 +21,10 @@ from holdfast.stores.checkpoints.checkpoint_commit import (
     ref_name,
     write_commit,
 )
+from holdfast.stores.checkpoints.comparison import count_lines
 from holdfast.stores.checkpoints.content import Base, find_base, modes_changed, write_root
 from holdfast.stores.checkpoints.file_content import Signature
 from holdfast.stores.checkpoints.ignore_rules import standing_digest
-from holdfast.stores.checkpoints.lines import count_lines
 from holdfast.stores.checkpoints.look import (
     Found,
     Looked,
@@ -42,7 +42,7 @@ from holdfast.stores.checkpoints.repository import Layout, opened
 from holdfast.stores.checkpoints.walk import parent
 from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.git.object import Kind
-from holdfast.stores.git.pack_writer import Limited, Pack
+from holdfast.stores.git.pack_writer import Pack, Reserve
 from holdfast.stores.git.program import EXCLUDES, Git
 from holdfast.stores.git.refs import NewReference
 from holdfast.stores.git.trees import EMPTY, TREE, Node, Trees, path_text
@@ -97,7 +97,7 @@ class Taker:
         workdir: Path,
         how: Capturing,
         listings: Listings,
-        room: Limited | None = None,
+        reserve: Reserve | None,
     ) -> None:
         self._layout = layout
         self._project = project
@@ -107,7 +107,7 @@ class Taker:
         self._listings = listings
         self._hash_all = how.hash_all
         objects = opened(layout)
-        self._objects = Pack(layout.packs, objects.stored, room)
+        self._objects = Pack(layout.packs, objects.stored, reserve)
         self._trees = Trees(objects, self._objects)
         git = Git(store=layout.store, folder=self._folder, work_tree=workdir)
         self._index = PrivateIndex(git=git, folder=self._folder)
@@ -137,9 +137,9 @@ class Taker:
             excluded=seen.excluded,
         )
 
-    def look(self, paths: Sequence[bytes] | None) -> Sight:
+    def look(self) -> Sight:
         with self._objects:
-            seen = self._seen(paths)
+            seen = self._seen(None)
             self._objects.flush()
         return Sight(tree=seen.root.hex(), not_captured=seen.not_captured, rules=seen.standing)
 

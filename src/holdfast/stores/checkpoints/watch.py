@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.errors import GitFailedError
-from holdfast.model.watched import ChangedPaths
+from holdfast.model.checkpoint import ChangedPaths
 from holdfast.stores import lock
 from holdfast.stores.checkpoints.ignore_rules import Ignoring
 from holdfast.stores.checkpoints.repository import Layout, project_of

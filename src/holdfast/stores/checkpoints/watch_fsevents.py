@@ -7,7 +7,7 @@ from pathlib import Path
 
 import watchfiles  # type: ignore[import-not-found,unused-ignore]
 
-from holdfast.model.watched import ChangedPaths
+from holdfast.model.checkpoint import ChangedPaths
 
 _STEP_MS, _LONGEST_MS, _TICK_MS = 50, 500, 1_000
 

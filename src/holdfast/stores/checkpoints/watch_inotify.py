@@ -13,7 +13,7 @@ from pathlib import Path
 from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 
 from holdfast.errors import StorageError
-from holdfast.model.watched import ChangedPaths
+from holdfast.model.checkpoint import ChangedPaths
 
 #: Given directories: those in which nothing is ever captured.
 Ignored = Callable[[Sequence[str]], Collection[str]]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import StorageError, UsageError
+from holdfast.model.arguments import StrPath, real
 from holdfast.model.checkpoint import Capturing, Sight, TakeOutcome, Taking
-from holdfast.model.places import StrPath, real
-from holdfast.model.units import format_bytes
-from holdfast.ports import Bounding
+from holdfast.model.text import format_bytes
 from holdfast.stores.checkpoints import projects, restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import rotate
 from holdfast.stores.checkpoints.creation import prepare
@@ -32,8 +32,10 @@ from holdfast.stores.checkpoints.space import (
     weigh,
 )
 from holdfast.stores.checkpoints.take import Order, Taker
-from holdfast.stores.git.pack_writer import Limited
 from holdfast.value import replace
+
+if TYPE_CHECKING:
+    from holdfast.ports import Bounding
 
 USUAL = Capturing()
 #: How far a project's record may lag behind a take that found nothing new.
@@ -145,19 +147,18 @@ class CheckpointWriter:
         if self.bounding is not None and (over or hidden):
             self.bounding.later()
 
-    def look(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Sight:
+    def look(self, workdir: StrPath) -> Sight:
         place = real(workdir)
         project = project_of(place)
         why = self._why_not(place, project)
         if why is not None:
             raise UsageError(f"Cannot look at {place}: {why}.")
-        given = None if paths is None else [relative(place, path) for path in paths]
         self.prepare()
         limit = self.how.max_bytes
         room = None if limit is None else Room(self.layout, most_for_packs(limit))
         with used(self.layout), project_lock(self.layout, project, str(place)):
             try:
-                return self._taker(project, place, room).look(given)
+                return self._taker(project, place, room).look()
             except NoRoomError:
                 raise NoRoomError(
                     f"Cannot look at {place}: what changed there does not fit into the checkpoint"
@@ -175,8 +176,9 @@ class CheckpointWriter:
         """Create the store if it is missing."""
         prepare(self.layout, self.how.excludes)
 
-    def _taker(self, project: str, place: Path, room: Limited | None) -> Taker:
-        return Taker(self.layout, project, place, self.how, self._listings, room)
+    def _taker(self, project: str, place: Path, room: Room | None) -> Taker:
+        reserve = None if room is None else room.reserved
+        return Taker(self.layout, project, place, self.how, self._listings, reserve)
 
     def _why_not(self, place: Path, project: str) -> str | None:
         reason = unreachable(place, projects.read_record(self.layout, project))

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError, FullDiskError, HoldfastError
-from holdfast.model.finding import Finding, Severity
-from holdfast.model.units import format_bytes, format_count
+from holdfast.model.checkup import Finding, Severity
+from holdfast.model.text import format_bytes, format_count
 from holdfast.ports import Progress
 from holdfast.stores.sqlite import totals
 from holdfast.stores.sqlite.database import sqlite_errors

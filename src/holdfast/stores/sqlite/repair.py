@@ -22,8 +22,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.errors import BusyError, DamageError, StorageError
-from holdfast.model.repair import Loss, Repair
-from holdfast.model.units import format_bytes, format_count
+from holdfast.model.checkup import Loss, Repair
+from holdfast.model.text import format_bytes, format_count
 from holdfast.ports import Progress
 from holdfast.stores.files import PRIVATE_FILE, open_dir, storage_errors, sync_dir
 from holdfast.stores.liveness import open_elsewhere

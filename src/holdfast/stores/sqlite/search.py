@@ -14,8 +14,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from holdfast.errors import QueryError
-from holdfast.model.search import Search
-from holdfast.model.session import Hit, SessionFilter
+from holdfast.model.session import Hit, Search, SessionFilter
 from holdfast.stores.sqlite import content, session_rows
 from holdfast.stores.sqlite.content import Stored
 from holdfast.stores.sqlite.database import Database

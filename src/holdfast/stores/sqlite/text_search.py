@@ -12,8 +12,7 @@ from contextlib import closing
 from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.errors import QueryError
-from holdfast.model.search import Search
-from holdfast.model.session import Json
+from holdfast.model.session import Json, Search
 from holdfast.stores.sqlite.query import Query, Term, parse, parse_part
 from holdfast.stores.sqlite.search import match_places
 from holdfast.stores.sqlite.search_index import SmallIndex, folded, rarity, words_of

@@ -24,9 +24,8 @@ from holdfast.homes.hermes.repository.layout import (
 )
 from holdfast.homes.hermes.repository.locks import changing
 from holdfast.model.checkpoint import Checkpoint
-from holdfast.model.checkpoint_inventory import root_of
+from holdfast.model.checkpoint_inventory import Weights, root_of
 from holdfast.model.item import CHECKPOINT, Item
-from holdfast.model.weights import Weights
 from holdfast.stores.files import make_private_dir, read_file, storage_errors
 from holdfast.stores.files import replace as replace_file
 from holdfast.value import dataclass, field, replace

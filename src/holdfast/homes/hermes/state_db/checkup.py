@@ -14,8 +14,8 @@ from pathlib import Path
 from holdfast.errors import HoldfastError
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.model.finding import Finding, Severity
-from holdfast.model.units import format_count
+from holdfast.model.checkup import Finding, Severity
+from holdfast.model.text import format_count
 from holdfast.stores.sqlite.database import sqlite_errors
 
 STORE = "Hermes's database"

@@ -16,7 +16,7 @@ from holdfast.homes.hermes.state_db.moves import AwaitedParents
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.homes.hermes.state_db.space import SearchRenewal
 from holdfast.model.plan import PlanItem
-from holdfast.model.stored import Copied, End, Found, Returned
+from holdfast.model.stored_session import Copied, End, Found, Returned
 from holdfast.ports import Clock
 from holdfast.stores.sqlite.bundle import opened
 from holdfast.stores.sqlite.moves import DatabaseEngine
@@ -38,7 +38,7 @@ class HermesEngine(DatabaseEngine):
     def __init__(
         self, store: HermesSessionStore, root: Path, state: Path, clock: Clock, after: float
     ) -> None:
-        super().__init__(store.database)
+        super().__init__(store.database, clock)
         self.database: HermesDatabase = store.database
         self._store = store
         self._root = root

@@ -17,7 +17,7 @@ from holdfast.homes.hermes.state_db.life import Signs
 from holdfast.homes.hermes.state_db.rows import names, quoted, sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.session import session_version
-from holdfast.model.stored import End, Found
+from holdfast.model.stored_session import End, Found
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 
 _AMONG = "IN (SELECT value FROM json_each(?))"

@@ -16,8 +16,7 @@ from holdfast.errors import QueryError
 from holdfast.homes.hermes.state_db import values
 from holdfast.homes.hermes.state_db.rows import dicts, sessions_table, taken_back, where
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.model.search import Search
-from holdfast.model.session import Hit, Session
+from holdfast.model.session import Hit, Search, Session
 from holdfast.stores.sqlite.query import Either, Every, Query, Term, parse
 from holdfast.stores.sqlite.search_text import has_unspaced, snippet
 from holdfast.stores.sqlite.text_search import TextSearch, WordSearch, searched_text, text_search

@@ -17,20 +17,19 @@ from holdfast.homes.hermes.state_db import search, survey, values
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.rows import Row, dicts, sessions_table, where
 from holdfast.homes.hermes.state_db.usage import UsageLedger
-from holdfast.model.ids import named
-from holdfast.model.lease import Holder, Lease
-from holdfast.model.search import Search
+from holdfast.model.arguments import named
 from holdfast.model.session import (
     Addition,
     Hit,
     Message,
+    Search,
     Session,
     SessionChange,
     SessionFilter,
     SessionOrder,
 )
-from holdfast.model.stats import Share, StoreStats
-from holdfast.model.usage import UsageEntry
+from holdfast.model.stored_session import Holder, Lease
+from holdfast.model.usage import Share, StoreStats, UsageEntry
 from holdfast.policy.prices import Prices
 from holdfast.stores.sqlite.messages import paged
 from holdfast.stores.sqlite.session_rows import LARGEST, order, page, set_prices, within_64_bits
@@ -209,7 +208,7 @@ class HermesSessionStore:
         return survey.weigh(self.database, wanted)
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
-        return survey.statistics(self.database, self.ledger, now=now, ages=ages)
+        return survey.statistics(self.database, now=now, ages=ages)
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         with self.database.read() as db:

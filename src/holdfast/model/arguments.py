@@ -1,0 +1,172 @@
+"""What a host or a user passes in, checked: values, paths and session ids.
+
+A host without a type checker may pass a number as an id, or None as a text. It gets a `UsageError`
+that says so, not an error of the database.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import reprlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from holdfast.errors import HoldfastError, UsageError
+
+_T = TypeVar("_T")
+#: The largest number that SQLite knows. More rows than that nobody has.
+_MOST = 2**63 - 1
+
+
+def text(value: object, what: str) -> str:
+    """Text that can be stored. `what` names the argument in the message."""
+    if not isinstance(value, str):
+        raise UsageError(f"{what} must be text, not {shown(value)}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{what} has half a character in it: {shown(value)}.") from None
+    return value
+
+
+def whole(value: object, what: str) -> int:
+    """A whole number of 0 or more. A larger one than the store can hold is cut to the largest."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UsageError(f"{what} must be a whole number of 0 or more, not {shown(value)}.")
+    return min(value, _MOST)
+
+
+def number(value: object, what: str) -> float:
+    """A number of 0 or more. NaN is refused, because it compares false with everything."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise UsageError(f"{what} must be a number of 0 or more, not {shown(value)}.")
+    return value
+
+
+def instance(value: object, kind: type[_T], what: str) -> _T:
+    if not isinstance(value, kind):
+        raise UsageError(f"{what} must be of type {kind.__name__}, not {shown(value)}.")
+    return value
+
+
+def mapping(value: object, what: str) -> None:
+    if not isinstance(value, Mapping):
+        raise UsageError(f"{what} must be a mapping of names to values, not {shown(value)}.")
+
+
+def shown(value: object) -> str:
+    """A value for a message, shortened when it is long."""
+    return reprlib.repr(value)
+
+
+StrPath: TypeAlias = str | os.PathLike[str]
+
+
+def without_tilde(path: StrPath) -> str:
+    """The path with `~` and `~user` expanded, as a shell does it. A name that only starts with `~`
+    and is not a user stays as it is. A folder that is really called `~` is `./~`."""
+    # Whoever passes such a path means the home directory of the process: nobody else can know it.
+    return os.path.expanduser(os.fspath(path))  # noqa: PTH111, TID251
+
+
+def expanded(path: StrPath) -> Path:
+    return Path(without_tilde(path))
+
+
+def real(path: StrPath) -> Path:
+    """The same path without symlinks, whether it exists or not."""
+    return Path(os.path.realpath(expanded(path)))
+
+
+def named_place(home: object) -> Path:
+    """The folder that a host names as its home. Raises `UsageError` for what is not a path."""
+    text = os.fspath(home) if isinstance(home, str | os.PathLike) else None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise UsageError(f"A home is the path of a folder, not {shown(home)}.")
+    # Not by way of `Path`, which takes "./~name" for "~name".
+    place = without_tilde(text)
+    if place.startswith("~"):
+        raise UsageError(
+            f"{text}: there is no such user, or its home directory is not known.",
+            hint="Write the whole path, or ./~name for a folder of that name.",
+        )
+    return Path(place)
+
+
+LONGEST_ID = 128
+#: Ids that other agents made up.
+LONGEST_FOREIGN_ID = 300
+_LONGEST_STEM = 96
+_DIGITS = 12
+_MOST_NAMED = 10
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+_JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(?:_[A-Za-z0-9.-]+)*", re.ASCII)
+
+
+def new_id(now: float, random_hex: str) -> str:
+    """`20260325_112518_6995d1`: the moment in UTC, and six random hex digits."""
+    return f"{_stamp(now)}_{random_hex}"
+
+
+def new_cron_id(job: str, now: float) -> str:
+    """`cron_{job}_{timestamp}`."""
+    if not _JOB.fullmatch(job):
+        raise UsageError(f"{job!r} cannot be the name of a job: letters, digits and . - _ only.")
+    return check_id(f"cron_{job}_{_stamp(now)}")
+
+
+def check_id(text: str) -> str:
+    """Return the id if it is valid; raise `UsageError` otherwise."""
+    if not text:
+        raise UsageError("A session id cannot be empty.")
+    if len(text) > LONGEST_ID:
+        raise UsageError(f"A session id has at most {LONGEST_ID} characters, not {len(text)}.")
+    if not _ID.fullmatch(text) or ".." in text or text.endswith("."):
+        raise UsageError(
+            f"{text!r} is not a session id.",
+            hint="An id starts with a letter or digit and goes on with letters, digits and . _ -",
+        )
+    return text
+
+
+def check_foreign_id(text: str) -> str:
+    """The same for a session of another agent, whose id may be any printable text. Such an id is
+    never used in a path unchanged: see `file_stem`."""
+    if not text or len(text) > LONGEST_FOREIGN_ID or not text.isprintable():
+        raise UsageError(f"{text[:LONGEST_FOREIGN_ID]!r} is not a session id.")
+    return text
+
+
+def file_stem(session_id: str) -> str:
+    """How file names refer to a session: by its id if that is a safe name, else by its safe
+    characters and a part of its checksum. No two ids share a stem."""
+    try:
+        return check_id(session_id)
+    except UsageError:
+        safe = re.sub(r"[^A-Za-z0-9_-]", "_", session_id).strip("_")[:_LONGEST_STEM]
+        import hashlib  # noqa: PLC0415 - few ids need it, and it is slow to load
+
+        checksum = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{safe or 'session'}_{checksum[:_DIGITS]}"
+
+
+def _stamp(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("%Y%m%d_%H%M%S")
+
+
+def named(prefix: str, found: Sequence[str], unknown: HoldfastError, what: str = "sessions") -> str:
+    """The one id in `found` that `prefix` means: an exact match, or the only candidate. Raises
+    `unknown` without candidates, and lists them when there are several."""
+    if prefix in found:
+        return prefix
+    if not found:
+        raise unknown
+    if len(found) == 1:
+        return found[0]
+    raise UsageError(
+        f"{prefix!r} could be any of several {what}: {', '.join(found[:_MOST_NAMED])}",
+        hint="Add a character or more.",
+    )

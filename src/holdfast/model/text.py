@@ -1,0 +1,142 @@
+"""Text for people: quantities to text and back, and text that is safe to show.
+
+The only place that formats bytes, and the only one that decides what is safe to show.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, tzinfo
+
+from holdfast.errors import UsageError
+
+_SECONDS = {
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3_600.0,
+    "d": 86_400.0,
+    "w": 7 * 86_400.0,
+    "y": 365 * 86_400.0,
+}
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdwy])")
+_DURATION = re.compile(rf"(?:{_DURATION_PART.pattern})+")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+_SIZE_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_LONGEST = 1_000 * _SECONDS["y"]
+_LARGEST = 2**63 - 1
+_ROUNDS_UP = 999.95  # would be shown as 1000.0
+_LEAST_COST = 0.0001
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in `5h`, `2d`, `1w`, `1d12h`; months are left out because they vary."""
+    compact = text.strip().lower()
+    if not _DURATION.fullmatch(compact):
+        raise UsageError(
+            f"{text!r} is not a duration",
+            hint="Write a number and a unit: 30m, 5h, 2d, 1w, 1y, or several: 1d12h.",
+        )
+    seconds = sum(float(n) * _SECONDS[unit] for n, unit in _DURATION_PART.findall(compact))
+    if seconds > _LONGEST:
+        raise UsageError(f"{text!r} is longer than 1,000 years")
+    return seconds
+
+
+def parse_moment(text: str, *, now: float, local: tzinfo | None = None) -> float:
+    """The epoch second that `text` names: a duration before `now`, a date, or an ISO time.
+
+    Dates and times without an offset are in `local`, or UTC when it is None.
+    """
+    stripped = text.strip()
+    if _DURATION.fullmatch(stripped.lower()):
+        return now - parse_duration(stripped)
+    try:
+        moment = datetime.fromisoformat(stripped)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=local or UTC)
+        return moment.timestamp()
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"{text!r} is neither a duration nor a date",
+            hint="Write 5h, 2d, 1w, a date such as 2026-03-25, or 2026-03-25T11:25.",
+        ) from None
+
+
+def parse_size(text: str) -> int:
+    """Bytes in `500MB`, `1.5GB`, `64k`; decimal like disk makers, `KiB`/`MiB`/`GiB` binary."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise UsageError(f"{text!r} is not a size", hint="Write 500MB, 1.5GB or 64KiB.")
+    number, prefix, binary = match.groups()
+    unit: int = (1024 if binary else 1000) ** _SIZE_POWER[prefix.lower()]
+    size = float(number) * unit
+    if size > _LARGEST:  # before it becomes an int: enough digits make it infinite
+        raise UsageError(f"{text!r} is larger than any disk")
+    return round(size)
+
+
+def format_bytes(size: int) -> str:
+    """`0 B`, `999 B`, `1.2 kB`, `12.3 MB`: at most four digits, decimal units."""
+    value, units = float(size), ["B", "kB", "MB", "GB", "TB"]
+    while abs(value) >= _ROUNDS_UP and len(units) > 1:
+        value /= 1000
+        del units[0]
+    return f"{int(value)} B" if units[0] == "B" else f"{value:,.1f} {units[0]}"
+
+
+def format_duration(seconds: float) -> str:
+    """One unit, rounded down, as people say it: `45 s`, `12 min`, `5 h`, `120 d`."""
+    seconds = max(0.0, seconds)
+    for limit, size, unit in (
+        (60.0, 1.0, "s"),
+        (3_600.0, 60.0, "min"),
+        (2 * 86_400.0, 3_600.0, "h"),
+    ):
+        if seconds < limit:
+            return f"{int(seconds / size)} {unit}"
+    return f"{int(seconds / 86_400.0):,} d"
+
+
+def format_cost(cost: float) -> str:
+    """`12.50`, `0.0051`: cents, or more digits below 1; what is not 0 never looks like it."""
+    if 0 < cost < _LEAST_COST:
+        return f"< {_LEAST_COST}"
+    return f"{cost:,.2f}" if cost >= 1 or not cost else f"{cost:.4f}"
+
+
+def format_count(number: int, singular: str, plural: str | None = None) -> str:
+    """`1 file`, `1,204 files`."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+# Python calls only one of the spaces printable. The others are as harmless, and Chinese text, for
+# one, has a space of its own.
+_SPACES = frozenset(
+    "\u00a0\u1680\u202f\u205f\u3000",
+) | {chr(c) for c in range(0x2000, 0x200B)}
+
+
+def printable(text: str, *, keep: str = "\n") -> str:
+    """The text with an escape for everything that is not safe to show. `keep` stays as it is.
+
+    Such text cannot steer the terminal, change the direction of what follows, or hide. Escaped are
+    control characters (C0 and C1), bidirectional and other format characters, line and paragraph
+    separators, bytes that are not UTF-8, halves of characters, and unassigned code points.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each in keep or each in _SPACES else _escape(each)
+        for each in text
+    )
+
+
+def one_line(text: str) -> str:
+    """Like `printable`, with an escape for newlines too: for names in a table or a sentence."""
+    return printable(text, keep="")
+
+
+def _escape(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":  # a byte that is not UTF-8, as Python keeps it
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,177 @@
+"""Plans without rules: for items that somebody named, and for sessions that were abandoned.
+
+A pin protects from rules and caps, not from a person who names the item. Neither does a missing
+end, if it is proved that nobody will go on with the session: a person can delete it by name, and
+nothing else takes it. What is removed for good is removed everywhere, in the archive and in the
+trash too. Only the living are safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from holdfast.model.checkpoint_inventory import CheckpointInventory
+from holdfast.model.item import ARCHIVED_KINDS, SESSION, Inventory, Item
+from holdfast.model.plan import Action, Plan, PlanItem
+from holdfast.policy.decision import (
+    REASONS,
+    Along,
+    Decision,
+    Delegates,
+    in_use_because,
+    plan_item,
+    spare_living,
+)
+from holdfast.policy.draft import Draft, FreeSpace, checkpoint_space, files_in_use, owned_files
+from holdfast.policy.shared_bytes import SharedBytes
+
+
+def plan_all(
+    items: Iterable[Item],
+    home: str,
+    now: float,
+    *,
+    command: str,
+    reason: str,
+    undoable: bool = False,
+) -> Plan:
+    """Remove exactly these items."""
+    decisions = (Decision(item, Action.REMOVE, reason, undoable=undoable) for item in items)
+    return Plan(
+        home=home,
+        command=command,
+        made_at=now,
+        items=tuple(each.as_plan_item() for each in decisions),
+    )
+
+
+def plan_named(
+    ids: Collection[str],
+    inventory: Inventory,
+    now: float,
+    *,
+    command: str,
+    reason: str,
+    undoable: bool,
+    action: Action = Action.REMOVE,
+    along: Along | None = None,
+) -> Plan:
+    """Remove or archive these sessions with their files; nothing else is part of the plan.
+
+    With `along`, their delegates go too, as far as they were scanned. `ids` may name sessions that
+    only the archive has: then their bundles go.
+    """
+    named = frozenset(ids)
+    owned = owned_files(inventory.items)
+    in_use = files_in_use(owned)
+    decisions = [
+        _left_without_end(item, in_use, action, reason, undoable=undoable)
+        or spare_living(item, in_use)
+        or Decision(item, Action.REMOVE, reason, undoable=undoable)
+        for item in inventory.items
+        if _is_named(item, named)
+    ]
+    if along is not None:
+        decisions += _followers(decisions, named, inventory, in_use, along)
+    gone = {each.item.session for each in decisions if not each.kept}
+    for_good = action is Action.REMOVE and not undoable
+    trash = [
+        Decision(item, Action.REMOVE, reason)
+        for item in inventory.trash
+        if for_good and item.session in gone
+    ]
+    space = FreeSpace(items=inventory.space)
+    draft = Draft(decisions, trash=trash, owned=owned, leaving=action, space=space)
+    return draft.plan(inventory.home, now, command=command)
+
+
+def _left_without_end(
+    item: Item, in_use: Mapping[str, str], action: Action, reason: str, *, undoable: bool
+) -> Decision | None:
+    if action is not Action.REMOVE or item.abandoned is None or item.id in in_use:
+        return None
+    return Decision(item, Action.REMOVE, reason, undoable=undoable, without_end=True)
+
+
+def _followers(
+    gone: Sequence[Decision],
+    named: Collection[str],
+    inventory: Inventory,
+    in_use: Mapping[str, str],
+    along: Along,
+) -> list[Decision]:
+    """The delegates that go too. Those that live, or hold too much, are not part of the plan."""
+    others = [
+        spare_living(item, in_use) or Decision(item, Action.KEEP, "")
+        for item in inventory.items
+        if item.kind == SESSION and item.delegate and item.id not in named
+    ]
+    return Delegates(others, along.trivial_max).follow(each for each in gone if not each.kept)
+
+
+def _is_named(item: Item, named: frozenset[str]) -> bool:
+    if item.kind == SESSION:
+        return item.id in named
+    return item.kind in ARCHIVED_KINDS and not item.owned and item.session in named
+
+
+def plan_named_checkpoints(
+    ids: Collection[str] | None,
+    inventory: CheckpointInventory,
+    now: float,
+    *,
+    command: str,
+    undoable: bool,
+    legacy: bool = False,
+) -> Plan:
+    """Remove these checkpoints; None: all of them, and those that a take has hidden. With `legacy`
+    also what older layouts left."""
+    reason = "cleared on request" if ids is None else "dropped by name"
+
+    def removed(items: Iterable[Item]) -> list[Decision]:
+        return [Decision(item, Action.REMOVE, reason, undoable=undoable) for item in items]
+
+    live = [
+        spare_living(item, {}) or Decision(item, Action.REMOVE, reason, undoable=undoable)
+        for item in inventory.checkpoints
+        if ids is None or item.id in ids
+    ]
+    rotated = removed(inventory.rotated if ids is None else ())
+    older = removed(inventory.legacy if legacy else ())
+    draft = Draft(
+        (*rotated, *live, *older),
+        shared=SharedBytes(inventory, rotated=rotated, live=live, legacy=older),
+        space=checkpoint_space(inventory),
+    )
+    return draft.plan(inventory.home, now, command=command)
+
+
+def plan_endings(inventory: Inventory, now: float, *, command: str) -> Plan:
+    """End the sessions whose process is provably gone. Sessions that have an end are not part of
+    this plan.
+
+    An open file shows that somebody still works with a session, whatever happened to its process.
+    This plan removes nothing, and no plan that removes ends anything: a session counts as active at
+    the moment it was ended, and retention begins there.
+    """
+    in_use = files_in_use(owned_files(inventory.items))
+    alive = (item for item in inventory.items if item.kind == SESSION and item.alive is not None)
+    return Plan(
+        home=inventory.home,
+        command=command,
+        made_at=now,
+        items=tuple(_ended(item, in_use) for item in alive),
+    )
+
+
+def _ended(item: Item, in_use: Mapping[str, str]) -> PlanItem:
+    if item.abandoned is None or item.id in in_use:
+        evidence = in_use.get(item.id, item.alive or "")
+        return plan_item(item, Action.KEEP, in_use_because(evidence))
+    return plan_item(item, Action.END, _abandoned_because(item.abandoned), undoable=True)
+
+
+@lru_cache(REASONS)
+def _abandoned_because(evidence: str) -> str:
+    return f"abandoned: {evidence}"
