@@ -108,6 +108,7 @@ class Home:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._sessions: list[AgentSessions] = []
+        self._usual: AgentSessions | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +128,7 @@ class Home:
         """Close what this home opened, its sessions among it. What was done is on the disk."""
         while self._sessions:
             self._sessions.pop().close()
-        self.__dict__.pop("sessions", None)
+        self._usual = None
         self._place.close()
 
     # --- What it is -------------------------------------------------------------------------------
@@ -158,14 +159,18 @@ class Home:
 
     # --- Its parts --------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def sessions(self) -> AgentSessions:
         """The sessions: create, append, find, get, messages, search and the rest.
 
         In Holdfast's own home the store is made when there is none. The sessions of another agent
-        can be read. Closed with the home.
+        can be read; what changed there is seen by the next `home.sessions`. Closed with the home.
         """
-        return self.open_sessions()
+        if self._usual is None:
+            self._usual = self.open_sessions()
+        else:
+            self._place.home.session_store()  # brings the index of another agent's home up to date
+        return self._usual
 
     def open_sessions(
         self,

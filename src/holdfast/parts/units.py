@@ -305,9 +305,17 @@ def _put_back(movers: Movers, slots: Sequence[Slot]) -> Mapping[int, str]:
         if not wanted:
             continue
         for slot, why in zip(wanted, _tried(mover.put_back, wanted), strict=True):
-            if why is not None and slot.part.role is not Role.TRACE:
-                stuck[slot.number] = why
+            if why is None or slot.part.role is Role.TRACE or _never_left(mover, slot):
+                continue
+            stuck[slot.number] = why
     return stuck
+
+
+def _never_left(mover: PartMover, slot: Slot) -> bool:
+    """Whether a part that cannot be written now, such as a locked database, needs no writing. It
+    may not keep the other parts of its unit from coming back."""
+    [sight] = mover.look([slot])
+    return sight.here is True and sight.stamp == slot.stamp
 
 
 def _tried(
