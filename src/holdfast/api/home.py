@@ -54,7 +54,7 @@ from holdfast.policy.prices import Prices, costs
 from holdfast.policy.rules import DAY, HOUR, Files, Policy
 from holdfast.policy.selection import Selection
 from holdfast.ports import Clock, Progress, SessionStore
-from holdfast.services.doctor import CheckedHome, Diagnosis, examine, mend
+from holdfast.services.doctor import Diagnosis, examine, mend
 from holdfast.services.endings import end_by_hand
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.redactor import Redactor
@@ -108,6 +108,7 @@ class Home:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._sessions: list[AgentSessions] = []
+        self._usual: AgentSessions | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +128,7 @@ class Home:
         """Close what this home opened, its sessions among it. What was done is on the disk."""
         while self._sessions:
             self._sessions.pop().close()
-        self.__dict__.pop("sessions", None)
+        self._usual = None
         self._place.close()
 
     # --- What it is -------------------------------------------------------------------------------
@@ -158,14 +159,18 @@ class Home:
 
     # --- Its parts --------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def sessions(self) -> AgentSessions:
         """The sessions: create, append, find, get, messages, search and the rest.
 
         In Holdfast's own home the store is made when there is none. The sessions of another agent
-        can be read. Closed with the home.
+        can be read; what changed there is seen by the next `home.sessions`. Closed with the home.
         """
-        return self.open_sessions()
+        if self._usual is None:
+            self._usual = self.open_sessions()
+        else:
+            self._place.home.session_store()  # brings the index of another agent's home up to date
+        return self._usual
 
     def open_sessions(
         self,
@@ -247,8 +252,6 @@ class Home:
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """Look the home over: configuration, store, log, trash, archive, permissions."""
         home, settings = self._place.to_examine()
-        if not isinstance(home, CheckedHome):
-            raise UsageError(f"A home of kind {home.kind} cannot be checked yet.")
         found = examine(home, progress=progress or Silent())
         return Diagnosis(findings=(settings, *found.findings))
 

@@ -11,13 +11,11 @@ from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.life import Signs
 from holdfast.homes.hermes.state_db.rows import Row, dicts, message_bytes, sessions_table, where
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.homes.hermes.state_db.usage import UsageLedger
 from holdfast.homes.hermes.state_db.values import delegated_by
 from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.usage import Share, StoreStats
-from holdfast.stores.sqlite.statistics import AVERAGES, SIZES, Classes
-from holdfast.stores.sqlite.survey import Owner, log_bytes, used_bytes
+from holdfast.stores.sqlite.survey import AVERAGES, SIZES, Classes, Owner, used_bytes
 
 #: What a session takes beside its messages: its row, its places in indexes.
 _ROW_WEIGHT = 512
@@ -73,7 +71,11 @@ def space(database: HermesDatabase, name: str) -> Item:
             db.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "freelist_count")
         )
     return Item(
-        kind=SPACE, id=name, bytes=page * free + log_bytes(database), last_active_at=0.0, version=""
+        kind=SPACE,
+        id=name,
+        bytes=page * free + database.log_bytes(),
+        last_active_at=0.0,
+        version="",
     )
 
 
@@ -168,14 +170,11 @@ _COUNTED = """
 """
 
 
-def statistics(
-    database: HermesDatabase, ledger: UsageLedger, *, now: float, ages: Classes
-) -> StoreStats:
+def statistics(database: HermesDatabase, *, now: float, ages: Classes) -> StoreStats:
     with database.read() as db:
         table = sessions_table(database.schema)
         rows = dicts(db.execute(f"SELECT {_COUNTED} FROM {table}"))  # noqa: S608 - our own names
         weights = sizes(db, database.schema)
-        usage = ledger.totals(db, database.schema)
         [page], [pages], [free] = (
             db.execute(f"PRAGMA {name}").fetchone()
             for name in ("page_size", "page_count", "freelist_count")
@@ -201,14 +200,13 @@ def statistics(
         message_bytes=sum(weights.values()),
         database_bytes=page * pages,
         free_bytes=page * free,
-        wal_bytes=log_bytes(database),
+        wal_bytes=database.log_bytes(),
         by_source=tuple(sorted(by_source, key=lambda share: (-share.bytes, share.name))),
         by_age=classed(ages, lambda row: now - row["last_active_at"], below=True),
         by_size=classed(SIZES, lambda row: row["message_count"], below=False),
         by_average_message=classed(
             AVERAGES, lambda row: size(row) // max(1, row["message_count"]), below=True
         ),
-        usage=usage,
     )
 
 
