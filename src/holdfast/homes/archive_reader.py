@@ -71,7 +71,7 @@ class ArchiveReader:
         found = [each for each in self._archive.look().entries if matches(wanted, each.session)]
         found.reverse()
         known = prices or Prices()
-        found.sort(key=lambda each: _rank(each.session, order_by, known), reverse=True)
+        found.sort(key=lambda each: rank(each.session, order_by, known), reverse=True)
         return found[offset : None if limit is None else offset + limit]
 
     def count(self, wanted: SessionFilter) -> int:
@@ -165,7 +165,7 @@ class ArchiveReader:
             raise DamageError(f"its bundle cannot be read, {reason}: {archived.file}") from error
 
 
-def _rank(session: Session, order_by: SessionOrder, prices: Prices) -> float:
+def rank(session: Session, order_by: SessionOrder, prices: Prices) -> float:
     match order_by:
         case SessionOrder.LAST_ACTIVE:
             return session.last_active_at

@@ -128,6 +128,8 @@ def spoken(path: Path) -> Iterator[Message]:
                 if last is not None:
                     yield from _messages(last, None)
                 last = said
+            case _:
+                pass
     if last is not None:
         yield from _messages(last, cost if isinstance(cost, int | float) else None)
 
@@ -157,9 +159,7 @@ def _messages(said: Record, cost: float | None) -> Iterator[Message]:
         )
     text = text_of(content)
     calls = [each for each in blocks if _is(each, "tool_use")]
-    thoughts = text_of(
-        [{"text": each.get("thinking")} for each in blocks if _is(each, "thinking")]
-    )
+    thoughts = text_of([{"text": each.get("thinking")} for each in blocks if _is(each, "thinking")])
     if not (text or calls or thoughts or not results):
         return
     yield Message(

@@ -193,7 +193,8 @@ def _message(payload: Record, at: float | None) -> list[Message]:
             text = output if isinstance(output, str) else json.dumps(output)
             called = payload.get("call_id")
             return [Message(role="tool", content=text, timestamp=at, tool_call_id=called)]
-    return []
+        case _:
+            return []
 
 
 def _tokens(usage: Any) -> Tokens | None:
@@ -293,13 +294,13 @@ def _read(name: str, path: Path) -> Unit:
     )
 
 
-def _parts(
-    root: Path, name: str, path: Path | None, stores: Sequence[_Store]
-) -> tuple[Part, ...]:
+def _parts(root: Path, name: str, path: Path | None, stores: Sequence[_Store]) -> tuple[Part, ...]:
     rows = (
         RowsPart(
             store=store.path,
-            rows=tuple(Rows(table=table, column=column, value=name) for table, column in store.rows),
+            rows=tuple(
+                Rows(table=table, column=column, value=name) for table, column in store.rows
+            ),
             role=store.role,
         )
         for store in stores

@@ -20,9 +20,10 @@ from holdfast.homes.checkpoint_folder import OwnCheckpoints
 from holdfast.homes.checkpoints import FOLDER
 from holdfast.homes.checkup import FormatCheckup
 from holdfast.homes.doers import Changes
+from holdfast.homes.format_sessions import FormatSessions, Seen
 from holdfast.homes.home import Ground, Home
 from holdfast.homes.home_bytes import Survey
-from holdfast.homes.mirror import Indexed, Mirror
+from holdfast.homes.mirror import Mirror
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.model.item import ARCHIVED, LEFTOVER, SESSION, Item, Problem
 from holdfast.model.part import (
@@ -38,31 +39,19 @@ from holdfast.model.part import (
     version_of_parts,
 )
 from holdfast.model.plan import PlanItem
-from holdfast.model.session import Relation, SessionFilter
+from holdfast.model.session import Relation, Session, SessionFilter
 from holdfast.model.text import format_duration
 from holdfast.parts import movers
 from holdfast.parts.trees import newest_change
 from holdfast.parts.units import UnitMover, by_container
 from holdfast.ports import Archive, Clock, Format, Progress
 from holdfast.spine.keeper import Keeper
-from holdfast.stores.sqlite.mirror import MirrorStore
-from holdfast.value import dataclass
 
 STATE = ".holdfast"
 
 
 def state_folder(root: Path) -> Path:
     return root / STATE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """A unit or a leftover, and what movers see of its parts."""
-
-    unit: Unit
-    version: str
-    bytes: int
-    alive: str | None
 
 
 class FormatContents:
@@ -80,17 +69,24 @@ class FormatContents:
         self._movers = movers()
         self._census = Census(form, ground.root, ground.clock, self._mirror)
         self._left = Census(form, ground.root, ground.clock, self._mirror, of_leftovers=True)
+        self._sessions = FormatSessions(
+            form,
+            ground.root,
+            ground.state,
+            self._mirror,
+            lambda: self._look(self._census.units())[0],
+        )
 
     # --- Looking ----------------------------------------------------------------------------------
 
     def survey(self, now: float, wanted: SessionFilter | None, progress: Progress | None) -> Survey:
-        sessions, problems = self._look(self._census.units())
-        problems += self._refreshed(sessions)
-        chosen = {each.id: each for each in self._mirror.store().find(wanted or SessionFilter())}
+        seen, problems = self._look(self._census.units())
+        self._sessions.refresh(seen)
+        by_id = {each.unit.id: each for each in seen if each.unit.parts}
         items = [
-            _session(each, chosen[each.unit.id].message_count)
-            for each in sessions
-            if each.unit.id in chosen
+            _item(by_id[each.id], each, self._sessions.known_messages(each.id))
+            for each in self._sessions.chosen(wanted or SessionFilter())
+            if each.id in by_id
         ]
         leftovers, more = self._look(self._left.units())
         doubt = self._format.doubt(self._root)
@@ -99,13 +95,13 @@ class FormatContents:
         return Survey(
             items=(*items, *map(_leftover, leftovers)),
             problems=(*problems, *more),
-            in_items=sum(each.bytes for each in (*sessions, *leftovers)),
+            in_items=sum(each.bytes for each in (*seen, *leftovers)),
         )
 
-    def store(self) -> MirrorStore:
-        seen, _ = self._look(self._census.units())
-        self._refreshed(seen)
-        return self._mirror.store()
+    def store(self) -> FormatSessions:
+        """The sessions as they are now."""
+        self._sessions.refresh()
+        return self._sessions
 
     def stored(self, ids: Sequence[str]) -> Collection[str]:
         return self._ids().intersection(ids)
@@ -119,7 +115,7 @@ class FormatContents:
     def close(self) -> None:
         self._mirror.close()
 
-    def _look(self, units: Iterable[Unit]) -> tuple[list[_Seen], list[Problem]]:
+    def _look(self, units: Iterable[Unit]) -> tuple[list[Seen], list[Problem]]:
         """Units with their stamps, and why some could not be looked at."""
         problems: list[Problem] = []
         found: list[Unit] = []
@@ -154,7 +150,7 @@ class FormatContents:
             if unseen is not None:
                 alive = alive or f"{unseen.place} cannot be looked into"
             seen.append(
-                _Seen(
+                Seen(
                     unit=unit,
                     version=version_of_parts(
                         tuple(part for part, _ in here), tuple(sight.stamp for _, sight in here)
@@ -164,16 +160,6 @@ class FormatContents:
                 )
             )
         return seen, problems
-
-    def _refreshed(self, seen: Sequence[_Seen]) -> list[Problem]:
-        return list(
-            self._mirror.refresh(
-                [
-                    Indexed(unit=each.unit, version=each.version, alive=each.alive is not None)
-                    for each in seen
-                ]
-            )
-        )
 
     # --- Changing ---------------------------------------------------------------------------------
 
@@ -226,30 +212,30 @@ class FormatHome(Home):
             options=options,
         )
 
-    def session_store(self) -> MirrorStore:
-        """The sessions, from the index, which is brought up to date first."""
+    def session_store(self) -> FormatSessions:
+        """The sessions as they are now."""
         return self._contents.store()
 
 
-def _session(seen: _Seen, messages: int) -> Item:
-    unit = seen.unit
+def _item(seen: Seen, session: Session, messages: int | None) -> Item:
     return Item(
         kind=SESSION,
-        id=unit.id,
-        source=unit.source or "cli",
-        session=unit.id,
+        id=session.id,
+        source=session.source,
+        session=session.id,
         bytes=seen.bytes,
-        last_active_at=unit.active,
+        last_active_at=session.last_active_at,
         version=seen.version,
         alive=seen.alive,
         messages=messages,
-        titled=bool(unit.title),
-        parent=unit.parent,
-        delegate=unit.relation is Relation.DELEGATE,
+        titled=session.title is not None,
+        pinned=session.pinned,
+        parent=seen.unit.parent,
+        delegate=seen.unit.relation is Relation.DELEGATE,
     )
 
 
-def _leftover(seen: _Seen) -> Item:
+def _leftover(seen: Seen) -> Item:
     kind, _, _ = seen.unit.id.partition("/")
     return Item(
         kind=LEFTOVER,

@@ -110,7 +110,8 @@ def spoken(path: Path) -> Iterator[Message]:
 def _messages(said: Record) -> Iterator[Message]:
     at = moment(said.get("timestamp"))
     content = said.get("content")
-    calls = said.get("toolCalls") if isinstance(said.get("toolCalls"), list) else []
+    named = said.get("toolCalls")
+    calls: list[Record] = named if isinstance(named, list) else []
     text = text_of(content)
     answers = [
         each["functionResponse"]
@@ -165,7 +166,8 @@ def _read(path: Path) -> Unit:
     head = next(first_records(path), {})
     updated = title = model = None
     for said in last_records(path):
-        patch = said.get("$set") if isinstance(said.get("$set"), dict) else said
+        change = said.get("$set")
+        patch: Record = change if isinstance(change, dict) else said
         updated = updated or moment(patch.get("lastUpdated"))
         title = title or patch.get("summary")
         model = model or said.get("model")

@@ -1,11 +1,9 @@
-"""An index of another agent's sessions: our own store, fed from what a format reads.
+"""What we remember of another agent's sessions, so that nothing is read twice.
 
-List, show, search, statistics and export of every format come from here, so that no agent needs
-code of its own for them. It is a cache: deleting it loses nothing, and only what changed is read
-again.
+Both files are a cache: deleting them loses nothing, and only what changed is read again.
 
-    <state>/index/sessions.db   the sessions and their messages
-    <state>/index/units.json    which version of each session that is, and what its file said
+    <state>/index/units.json    what each session's files said, and their version
+    <state>/index/sessions.db   messages, for search and statistics; made when first asked for
 """
 
 from __future__ import annotations
@@ -15,12 +13,12 @@ import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError
+from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError, StorageError
 from holdfast.model.item import Problem
-from holdfast.model.part import FilePart, Unit
-from holdfast.model.session import Relation, Session
+from holdfast.model.part import Counts, FilePart, Unit
+from holdfast.model.session import Relation, Session, Tokens
 from holdfast.parts.trees import tree_stamp
 from holdfast.ports import Format
 from holdfast.stores import files
@@ -28,22 +26,34 @@ from holdfast.stores.files import make_private_dir
 from holdfast.stores.sqlite.mirror import MirrorStore
 from holdfast.value import dataclass, replace
 
-_FORMAT = 1
+_FORMAT = 2
 #: Above this the index takes no more messages: sessions are listed, and not searched.
 _MOST_BYTES = 2 * 1024**3
+#: Sessions that are stored in one transaction of the index.
+_BATCH = 50
+
+
+class Looked(Protocol):
+    """A unit and the version that its parts have now."""
+
+    @property
+    def unit(self) -> Unit: ...
+
+    @property
+    def version(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indexed:
-    """A unit with its version and whether it is in use."""
+    """A session for the index, with the unit that its messages are read from."""
 
+    session: Session
     unit: Unit
     version: str
-    alive: bool
 
 
 class Mirror:
-    """Keeps the index of one home in step with it."""
+    """Keeps the cache of one home in step with it."""
 
     def __init__(self, folder: Path, form: Format, root: Path) -> None:
         self._folder = folder
@@ -52,6 +62,9 @@ class Mirror:
         self._store: MirrorStore | None = None
         self._notes: dict[str, _Note] | None = None
         self._by_path: dict[str, _Note] = {}
+        self._changed = False
+
+    # --- Notes ------------------------------------------------------------------------------------
 
     def known(self, path: Path) -> Unit | None:
         """What the last look made from a file, if the file is still the same."""
@@ -64,88 +77,40 @@ class Mirror:
         except OSError:
             return None
 
-    def refresh(self, seen: Sequence[Indexed]) -> Sequence[Problem]:
-        """Read what changed. Raises `StorageError` when there is no place for an index."""
-        store = self.store()
+    def note(self, seen: Iterable[Looked]) -> None:
+        """Remember what a look found. What counted before still counts for an equal version."""
         notes = self._read_notes()
-        there = set(store.ends())
-        problems: list[Problem] = []
-        current: dict[str, _Note] = {}
-        for each in _parents_first(seen):
-            note = _Note.of(each)
-            known = notes.get(each.unit.id)
-            same = known is not None and (known.version, known.alive) == (each.version, each.alive)
-            if not same or each.unit.id not in there:
-                problem = self._feed(store, each, current)
-                if problem is not None:
-                    problems.append(problem)
-                    continue
-            current[each.unit.id] = note
-        for gone in there - {each.unit.id for each in seen}:
-            store.forget(gone)
+        current = {}
+        for each in seen:
+            old = notes.get(each.unit.id)
+            same = old is not None and old.version == each.version
+            current[each.unit.id] = old if same and old is not None else _Note.of(each)
         if current != notes:
-            self._write_notes(current)
-        return problems
+            self._keep(current)
+            self._changed = True
+        self.save()
 
-    def _feed(
-        self, store: MirrorStore, each: Indexed, known: Mapping[str, _Note]
-    ) -> Problem | None:
-        unit = each.unit
-        parent = unit.parent if unit.parent in known else None
-        session = Session(
-            id=unit.id,
-            source=unit.source or "cli",
-            started_at=unit.active if unit.started is None else unit.started,
-            last_active_at=unit.active,
-            parent_id=parent,
-            relation=(unit.relation or Relation.BRANCH) if parent else None,
-            title=unit.title or None,
-            cwd=unit.cwd or None,
-            model=unit.model or None,
-        )
-        try:
-            said = self._format.messages(self._root, unit) if self._has_room(store) else iter(())
-            store.feed(session, said, ended=not each.alive)
-        except BusyError:
-            raise
-        except (HoldfastError, OSError, ValueError, KeyError, TypeError) as error:
-            # One session that cannot be read costs itself.
-            reason = error.message if isinstance(error, HoldfastError) else str(error)
-            return Problem(path=str(unit.parts[0].place), reason=f"cannot be read: {reason}")
-        return None
+    def counts(self, session_id: str) -> Counts | None:
+        note = self._read_notes().get(session_id)
+        return None if note is None else note.counts
 
-    def _has_room(self, store: MirrorStore) -> bool:
-        return store.size() < _MOST_BYTES
+    def keep_counts(self, session_id: str, counts: Counts) -> None:
+        notes = self._read_notes()
+        notes[session_id] = replace(notes[session_id], counts=counts)
+        self._changed = True
 
-    def store(self) -> MirrorStore:
-        """The index; a new one when it is damaged or from another version."""
-        if self._store is None:
-            try:
-                self._store = self._made()
-            except (DamageError, SchemaError):
-                self.clear()
-                self._store = self._made()
-        return self._store
-
-    def _made(self) -> MirrorStore:
-        make_private_dir(self._folder)
-        return MirrorStore(self.database, self._format.facts.agent)
-
-    @property
-    def database(self) -> Path:
-        return self._folder / "sessions.db"
-
-    def clear(self) -> None:
-        """Remove the index. The next look makes a new one."""
-        self.close()
-        if self._folder.exists():
-            shutil.rmtree(self._folder)
-        self._keep({})
-
-    def close(self) -> None:
-        store, self._store, self._notes = self._store, None, None
-        if store is not None:
-            store.close()
+    def save(self) -> None:
+        """Write the notes, where there is room for them: who may only read looks again next time."""
+        if not self._changed:
+            return
+        said = {
+            "format": _FORMAT,
+            "units": [each.to_json() for each in self._read_notes().values()],
+        }
+        with contextlib.suppress(OSError, StorageError):
+            make_private_dir(self._folder)
+            files.replace(self._folder / "units.json", json.dumps(said).encode("ascii"))
+        self._changed = False
 
     def _read_notes(self) -> dict[str, _Note]:
         if self._notes is None:
@@ -160,37 +125,100 @@ class Mirror:
         self._notes = notes
         self._by_path = {path: note for note in notes.values() for path in note.stamps}
 
-    def _write_notes(self, notes: dict[str, _Note]) -> None:
-        self._keep(notes)
-        said = {"format": _FORMAT, "units": [each.to_json() for each in notes.values()]}
-        files.replace(self._folder / "units.json", json.dumps(said).encode("ascii"))
+    # --- Index ------------------------------------------------------------------------------------
+
+    def refresh(self, sessions: Sequence[Indexed]) -> Sequence[Problem]:
+        """Bring the index up to date. Raises `StorageError` when there is no place for one."""
+        store = self.store()
+        there = store.versions()
+        wanted = {each.session.id: each for each in sessions}
+        store.forget([gone for gone in there if gone not in wanted])
+        stale = [
+            each
+            for each in _parents_first(sessions)
+            if there.get(each.session.id) != _version(each)
+        ]
+        problems: list[Problem] = []
+        for start in range(0, len(stale), _BATCH):
+            with store.transaction():
+                for each in stale[start : start + _BATCH]:
+                    problems += self._feed(store, each)
+        if stale or len(there) > len(wanted):
+            store.book_all()
+        return problems
+
+    def _feed(self, store: MirrorStore, each: Indexed) -> list[Problem]:
+        try:
+            said = self._format.messages(self._root, each.unit)
+            if store.size() > _MOST_BYTES:
+                said = iter(())
+            store.feed(each.session, said, version=_version(each))
+        except BusyError:
+            raise
+        except (HoldfastError, OSError, ValueError, KeyError, TypeError) as error:
+            # One session that cannot be read costs itself.
+            reason = error.message if isinstance(error, HoldfastError) else str(error)
+            return [Problem(path=each.session.id, reason=f"cannot be read: {reason}")]
+        return []
+
+    def store(self) -> MirrorStore:
+        """The index, made again when it is damaged or from another version."""
+        if self._store is None:
+            try:
+                self._store = self._opened()
+            except (DamageError, SchemaError):
+                self.clear()
+                self._store = self._opened()
+        return self._store
+
+    def _opened(self) -> MirrorStore:
+        make_private_dir(self._folder)
+        return MirrorStore(self.database, self._format.facts.agent)
+
+    @property
+    def database(self) -> Path:
+        return self._folder / "sessions.db"
+
+    def clear(self) -> None:
+        """Remove everything. The next look and the next search make it again."""
+        self.close()
+        if self._folder.exists():
+            shutil.rmtree(self._folder)
+        self._keep({})
+
+    def close(self) -> None:
+        store, self._store, self._notes = self._store, None, None
+        if store is not None:
+            store.close()
+
+
+def _version(each: Indexed) -> str:
+    return f"{each.version} {int(each.session.ended)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Note:
-    """What the index holds of one unit. `unit` has no parts: those are found again each time."""
+    """What we remember of one unit. `unit` has no parts: those are found again each time."""
 
     version: str
-    alive: bool
     unit: Unit
     stamps: Mapping[str, str]
+    counts: Counts | None = None
 
     @classmethod
-    def of(cls, each: Indexed) -> _Note:
+    def of(cls, each: Looked) -> _Note:
         paths = [part.path for part in each.unit.parts if isinstance(part, FilePart)]
-        return cls(
-            version=each.version,
-            alive=each.alive,
-            unit=replace(each.unit, parts=()),
-            stamps={str(path): tree_stamp(path) for path in paths},
-        )
+        stamps = {}
+        for path in paths:
+            with contextlib.suppress(OSError):
+                stamps[str(path)] = tree_stamp(path)
+        return cls(version=each.version, unit=replace(each.unit, parts=()), stamps=stamps)
 
     def to_json(self) -> dict[str, Any]:
-        unit = self.unit
+        unit, counts = self.unit, self.counts
         return {
             "id": unit.id,
             "version": self.version,
-            "alive": self.alive,
             "stamps": dict(self.stamps),
             "active": unit.active,
             "started": unit.started,
@@ -200,6 +228,15 @@ class _Note:
             "cwd": unit.cwd,
             "title": unit.title,
             "model": unit.model,
+            "counts": None
+            if counts is None
+            else [
+                counts.messages,
+                counts.tool_calls,
+                counts.cost,
+                *_three(counts.tokens),
+                *_three(counts.unpriced),
+            ],
         }
 
     @classmethod
@@ -207,8 +244,8 @@ class _Note:
         relation = said["relation"]
         return cls(
             version=said["version"],
-            alive=said["alive"],
             stamps=said["stamps"],
+            counts=_counts(said["counts"]),
             unit=Unit(
                 id=said["id"],
                 active=said["active"],
@@ -224,16 +261,28 @@ class _Note:
         )
 
 
-def _parents_first(seen: Sequence[Indexed]) -> Iterable[Indexed]:
+def _three(tokens: Tokens) -> tuple[int, int, int]:
+    return tokens.input, tokens.output, tokens.cached
+
+
+def _counts(said: list[Any] | None) -> Counts | None:
+    if said is None:
+        return None
+    messages, calls, cost, *tokens = said
+    read, unpriced = (Tokens(input=a, output=b, cached=c) for a, b, c in (tokens[:3], tokens[3:]))
+    return Counts(messages=messages, tool_calls=calls, cost=cost, tokens=read, unpriced=unpriced)
+
+
+def _parents_first(sessions: Sequence[Indexed]) -> Iterable[Indexed]:
     """A child is stored after its parent. A ring has no first: its members come last."""
-    by_id = {each.unit.id: each for each in seen}
+    by_id = {each.session.id: each for each in sessions}
     done: dict[str, Indexed] = {}
-    for each in seen:
+    for each in sessions:
         chain: list[Indexed] = []
         current: Indexed | None = each
-        while current is not None and current.unit.id not in done and current not in chain:
+        while current is not None and current.session.id not in done and current not in chain:
             chain.append(current)
-            current = by_id.get(current.unit.parent)
+            current = by_id.get(current.session.parent_id or "")
         for link in reversed(chain):
-            done[link.unit.id] = link
+            done[link.session.id] = link
     return done.values()

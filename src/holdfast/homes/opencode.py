@@ -28,7 +28,7 @@ from holdfast.model.part import (
     Signs,
     Unit,
 )
-from holdfast.model.session import Message, Relation, Tokens
+from holdfast.model.session import Json, Message, Relation, Tokens
 
 _DATABASE = "opencode.db"
 _NEEDED = {
@@ -134,7 +134,9 @@ class OpenCode:
                 " ORDER BY m.time_created, m.id, p.id",
                 (unit.id,),
             )
-            last, head, parts = None, {}, []
+            last: str | None = None
+            head: Record = {}
+            parts: list[Record] = []
             for name, data, part in found:
                 if name != last:
                     if last is not None:
@@ -162,8 +164,10 @@ def _messages(head: Record, parts: Sequence[Record]) -> Iterator[Message]:
     time = head.get("time") or {}
     at = time.get("created")
     at = at / 1000 if isinstance(at, int | float) else None
-    of = {kind: [p for p in parts if p.get("type") == kind] for kind in ("text", "reasoning", "tool")}
-    calls = [
+    of = {
+        kind: [p for p in parts if p.get("type") == kind] for kind in ("text", "reasoning", "tool")
+    }
+    calls: list[Json] = [
         {
             "id": each.get("callID"),
             "name": each.get("tool"),

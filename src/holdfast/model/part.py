@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from holdfast.errors import DamageError
 from holdfast.model.json_value import Reader
-from holdfast.model.session import Relation
+from holdfast.model.session import Message, Relation, Tokens
 from holdfast.value import dataclass, field
 
 DAY = 24 * 3_600.0
@@ -165,7 +165,9 @@ class Unit:
     """One session as a format sees it. It has no version: that comes from the stamps of its parts.
 
     `active` is the last use that the agent itself recorded. `source` is where the session came
-    from; empty means the agent's command line.
+    from; empty means the agent's command line. A unit without parts lies inside its parent, as a
+    subagent's transcript in the folder of its session: it is listed and read, and it goes and
+    returns with the parent alone.
     """
 
     id: str
@@ -178,6 +180,29 @@ class Unit:
     cwd: str = ""
     title: str = ""
     model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What only the messages of a session tell."""
+
+    messages: int = 0
+    tool_calls: int = 0
+    tokens: Tokens = Tokens()
+    cost: float = 0.0
+    unpriced: Tokens = Tokens()
+
+    @classmethod
+    def of(cls, messages: Iterable[Message]) -> Counts:
+        number = calls = 0
+        tokens, unpriced, cost = Tokens(), Tokens(), 0.0
+        for message in messages:
+            number += 1
+            calls += len(message.tool_calls) if isinstance(message.tool_calls, list) else 0
+            tokens = tokens.plus(message.usage)
+            unpriced = unpriced.plus(message.unpriced)
+            cost += message.cost or 0.0
+        return cls(messages=number, tool_calls=calls, tokens=tokens, cost=cost, unpriced=unpriced)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NoReturn
@@ -10,6 +10,7 @@ from typing import NoReturn
 from holdfast.errors import UsageError
 from holdfast.model.session import Addition, Message, Session, SessionChange
 from holdfast.model.stored_session import Holder
+from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
 
 #: Messages that are stored in one go.
@@ -18,31 +19,11 @@ _PORTION = 500
 IDLE = "idle"
 
 
-class MirrorStore(SqliteSessionStore):
-    """The index to be read. What an agent does with its sessions, it does itself."""
+class ForeignSessions:
+    """The writing half of a store whose sessions another agent writes: everything is refused."""
 
-    def __init__(self, path: Path, agent: str) -> None:
-        super().__init__(path)
+    def __init__(self, agent: str) -> None:
         self._agent = agent
-
-    def feed(self, new: Session, messages: Iterator[Message], *, ended: bool) -> None:
-        """Store a session as it is now, in place of what was here before."""
-        with self.transaction():
-            self.forget(new.id)
-            super().create(new)
-            while portion := list(islice(messages, _PORTION)):
-                super().append(new.id, portion, now=new.last_active_at, book=False)
-            if ended:
-                super().end(new.id, IDLE, at=new.last_active_at)
-
-    def forget(self, session_id: str) -> None:
-        """Drop what the index holds of a session. The agent has the session itself, or has not."""
-        with self.database.write() as db:
-            numbers = db.execute("SELECT number FROM sessions WHERE id = ?", (session_id,))
-            delete(db, [number for (number,) in numbers.fetchall()])
-
-    def size(self) -> int:
-        return self.database.path.stat().st_size
 
     def create(self, new: Session) -> Session:
         self._refuse(f"create {new.id}")
@@ -81,8 +62,75 @@ class MirrorStore(SqliteSessionStore):
     def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
         self._refuse(f"hold {session_id}")
 
+    def release(self, session_id: str, holder: Holder) -> None:
+        self._refuse(f"release {session_id}")
+
     def _refuse(self, what: str) -> NoReturn:
         raise UsageError(
-            f"Cannot {what}: these are the sessions of {self._agent}, which writes them itself.",
+            f"Cannot {what}: these are the sessions of {self._agent}, "
+            f"and {self._agent} writes them itself.",
             hint="Sessions of your own belong into a Holdfast home.",
         )
+
+
+_MIRRORED = "CREATE TABLE IF NOT EXISTS mirrored (id TEXT PRIMARY KEY, version TEXT NOT NULL)"
+
+
+class MirrorStore(ForeignSessions, SqliteSessionStore):
+    """An index of another agent's sessions: we feed it, everybody else reads it."""
+
+    def __init__(self, path: Path, agent: str) -> None:
+        ForeignSessions.__init__(self, agent)
+        SqliteSessionStore.__init__(self, path)
+        with self.database.write() as db:
+            db.execute(_MIRRORED)
+            db.execute("PRAGMA synchronous = OFF")  # a cache: what a power cut takes is read again
+
+    def versions(self) -> Mapping[str, str]:
+        """The version of each session that the index holds."""
+        with self.database.read() as db:
+            return dict(db.execute("SELECT id, version FROM mirrored"))
+
+    def feed(self, new: Session, messages: Iterator[Message], *, version: str) -> None:
+        """Store a session as it is now, in place of what was here before."""
+        with self.transaction():
+            self.forget([new.id])
+            SqliteSessionStore.create(self, _empty(new))
+            while portion := list(islice(messages, _PORTION)):
+                SqliteSessionStore.append(self, new.id, portion, now=new.last_active_at, book=False)
+            if new.ended:
+                SqliteSessionStore.end(self, new.id, IDLE, at=new.last_active_at)
+            with self.database.write() as db:
+                db.execute("INSERT INTO mirrored VALUES (?, ?)", (new.id, version))
+
+    def forget(self, ids: Sequence[str]) -> None:
+        """Drop what the index holds of sessions. The agent has them itself, or has not."""
+        with self.database.write() as db:
+            for each in ids:
+                numbers = db.execute("SELECT number FROM sessions WHERE id = ?", (each,))
+                delete(db, [number for (number,) in numbers.fetchall()])
+                db.execute("DELETE FROM mirrored WHERE id = ?", (each,))
+
+    def book_all(self) -> None:
+        """Sum up what the sessions here used. Another agent's past is not ours to keep."""
+        with self.database.write() as db:
+            db.execute("DELETE FROM ledger")
+            ledger.fill(db)
+
+    def size(self) -> int:
+        return self.database.path.stat().st_size
+
+
+def _empty(session: Session) -> Session:
+    """A session before its first message. Its parent may be stored later, or never."""
+    return Session(
+        id=session.id,
+        source=session.source,
+        started_at=session.started_at,
+        last_active_at=session.last_active_at,
+        parent_id=session.parent_id,
+        relation=session.relation,
+        title=session.title,
+        cwd=session.cwd,
+        model=session.model,
+    )

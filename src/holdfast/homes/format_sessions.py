@@ -1,0 +1,318 @@
+"""The sessions of an agent that has a format, to be read.
+
+What a list shows comes from what the format found on the disk; nothing is read twice while its
+files stay as they are. Messages come straight from the agent's files. Only search, statistics and
+usage need an index, which is made when one of them is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import HoldfastError, StorageError, UnknownSessionError
+from holdfast.homes.archive_reader import rank
+from holdfast.homes.mirror import Indexed, Mirror
+from holdfast.model.arguments import check_foreign_id, named
+from holdfast.model.part import Counts, Unit
+from holdfast.model.session import (
+    Hit,
+    Message,
+    Relation,
+    Search,
+    Session,
+    SessionFilter,
+    SessionOrder,
+)
+from holdfast.model.stored_session import Lease
+from holdfast.model.usage import Share, StoreStats, UsageEntry
+from holdfast.policy.prices import Prices
+from holdfast.policy.selection import matches
+from holdfast.ports import Format
+from holdfast.stores import files
+from holdfast.stores.sqlite.mirror import IDLE, ForeignSessions, MirrorStore
+from holdfast.value import dataclass, replace
+
+_PINS = "pins.json"
+_COUNTED = (*("min_messages", "max_messages", "min_tokens", "max_tokens", "min_cost", "max_cost"),)
+_COUNTED_ORDERS = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A unit, and what movers see of its parts."""
+
+    unit: Unit
+    version: str
+    bytes: int
+    alive: str | None
+
+
+class FormatSessions(ForeignSessions):
+    """The port `SessionStore` over what a look at the home found."""
+
+    #: An agent that deletes a session deletes what worked for it.
+    deletes_every_delegate = True
+
+    def __init__(
+        self,
+        form: Format,
+        root: Path,
+        state: Path,
+        mirror: Mirror,
+        look: Callable[[], Iterable[Seen]],
+    ) -> None:
+        super().__init__(form.facts.agent)
+        self._format = form
+        self._root = root
+        self._pins = Pins(state / _PINS)
+        self._mirror = mirror
+        self._look = look
+        self._seen: Mapping[str, Seen] | None = None
+
+    # --- What there is ----------------------------------------------------------------------------
+
+    def refresh(self, seen: Iterable[Seen] | None = None) -> None:
+        """Look at the home again."""
+        found = self._look() if seen is None else seen
+        self._seen = {each.unit.id: each for each in found}
+        self._mirror.note(self._seen.values())
+
+    def _units(self) -> Mapping[str, Seen]:
+        if self._seen is None:
+            self.refresh()
+        assert self._seen is not None
+        return self._seen
+
+    def get(self, session_id: str) -> Session:
+        return self._counted([self._session(self._one(session_id))])[0]
+
+    def resolve(self, prefix: str) -> str:
+        check_foreign_id(prefix)
+        found = sorted(each for each in self._units() if each.startswith(prefix))
+        return named(prefix, found, _unknown(prefix))
+
+    def find(
+        self,
+        wanted: SessionFilter,
+        *,
+        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
+        limit: int | None = None,
+        offset: int = 0,
+        prices: Prices | None = None,
+    ) -> Sequence[Session]:
+        known = prices or Prices()
+        found = self._wanted(wanted, counted=order_by in _COUNTED_ORDERS)
+        found.sort(key=lambda each: (rank(each, order_by, known), each.id), reverse=True)
+        return self._counted(found[offset : None if limit is None else offset + limit])
+
+    def count(self, wanted: SessionFilter) -> int:
+        return len(self._wanted(wanted))
+
+    def sources(self) -> Sequence[str]:
+        return sorted({each.unit.source or "cli" for each in self._units().values()})
+
+    def weigh(self, wanted: SessionFilter) -> Share:
+        found = self._wanted(wanted)
+        return Share(name="", count=len(found), bytes=sum(each.bytes for each in found))
+
+    def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
+        found: list[str] = []
+        asked = set(ids)
+        while asked:
+            asked = {
+                each.unit.id
+                for each in self._units().values()
+                if each.unit.parent in asked and each.unit.relation is Relation.DELEGATE
+            } - {*found, *ids}
+            found += sorted(asked)
+        return found
+
+    def children(self, session_id: str) -> Sequence[Session]:
+        return self.find(SessionFilter(parent_id=session_id), order_by=SessionOrder.STARTED)
+
+    def routed(self, key: str) -> Session | None:
+        return None
+
+    def leases_of(self, session_id: str) -> Sequence[Lease]:
+        return ()
+
+    def pin(self, session_id: str, pinned: bool) -> Session:
+        """The agent knows no pins, so we keep them: no plan of ours removes a pinned session."""
+        self._one(session_id)
+        self._pins.set(session_id, pinned)
+        return self.get(session_id)
+
+    def _one(self, session_id: str) -> Seen:
+        try:
+            return self._units()[session_id]
+        except KeyError:
+            raise _unknown(session_id) from None
+
+    def _wanted(self, wanted: SessionFilter, *, counted: bool = False) -> list[Session]:
+        """Sessions that a filter wants. What can be told without reading is asked first."""
+        unread = replace(wanted, **dict.fromkeys(_COUNTED))
+        found = [
+            session
+            for session in map(self._session, self._units().values())
+            if matches(unread, session)
+        ]
+        if wanted.max_messages is not None:
+            found = [each for each in found if self._is_short(each.id, wanted.max_messages)]
+        if counted or unread != wanted:
+            return [each for each in self._counted(found) if matches(wanted, each)]
+        return found
+
+    def known_messages(self, session_id: str) -> int | None:
+        """How many messages a session has; None while nobody read it."""
+        counts = self._mirror.counts(session_id)
+        return None if counts is None else counts.messages
+
+    def _is_short(self, session_id: str, most: int) -> bool:
+        """Whether a session has at most so many messages; a long one is not read to its end."""
+        known = self._mirror.counts(session_id)
+        if known is not None:
+            return known.messages <= most
+        return len(list(islice(self._said(session_id), most + 1))) <= most
+
+    def chosen(self, wanted: SessionFilter) -> Sequence[Session]:
+        """Sessions that a filter wants, for a plan: messages are counted where the filter asks."""
+        return self._wanted(wanted)
+
+    def _session(self, seen: Seen) -> Session:
+        unit = seen.unit
+        parent = unit.parent if unit.parent in self._units() else None
+        counts = self._mirror.counts(unit.id) or Counts()
+        return Session(
+            id=unit.id,
+            source=unit.source or "cli",
+            started_at=unit.active if unit.started is None else unit.started,
+            last_active_at=unit.active,
+            parent_id=parent,
+            relation=(unit.relation or Relation.BRANCH) if parent else None,
+            title=unit.title or None,
+            cwd=unit.cwd or None,
+            model=unit.model or None,
+            ended_at=None if seen.alive else unit.active,
+            end_reason=None if seen.alive else IDLE,
+            pinned=unit.id in self._pins.read(),
+            message_count=counts.messages,
+            tool_call_count=counts.tool_calls,
+            tokens=counts.tokens,
+            cost=counts.cost,
+            unpriced=counts.unpriced,
+            bytes=seen.bytes,
+        )
+
+    def _counted(self, sessions: Sequence[Session]) -> list[Session]:
+        """The same sessions with what only their messages tell."""
+        missing = [each.id for each in sessions if self._mirror.counts(each.id) is None]
+        for session_id in missing:
+            with suppress(OSError, ValueError, KeyError, TypeError, HoldfastError):
+                self._mirror.keep_counts(session_id, Counts.of(self._said(session_id)))
+        if missing:
+            self._mirror.save()
+        return [self._session(self._units()[each.id]) for each in sessions]
+
+    # --- What was said ----------------------------------------------------------------------------
+
+    def _said(self, session_id: str) -> Iterator[Message]:
+        return self._format.messages(self._root, self._one(session_id).unit)
+
+    def messages(
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> Iterator[Message]:
+        """Numbered from 1, in the order of the agent's file."""
+        said = (
+            replace(message, number=number)
+            for number, message in enumerate(self._said(session_id), start=1)
+            if number > after and (before is None or number < before)
+        )
+        if not newest_first:
+            yield from islice(said, limit)
+            return
+        chosen = list(said)
+        yield from islice(reversed(chosen), limit)
+
+    # --- What needs the index ---------------------------------------------------------------------
+
+    def index(self) -> MirrorStore:
+        units = self._units().values()
+        self._mirror.refresh(
+            [
+                Indexed(session=self._session(each), unit=each.unit, version=each.version)
+                for each in units
+            ]
+        )
+        return self._mirror.store()
+
+    def search(self, asked: Search) -> Sequence[Hit]:
+        hits = self.index().search(asked)
+        known = self._units()
+        return [
+            replace(hit, session=self._session(known[hit.session.id]))
+            for hit in hits
+            if hit.session.id in known
+        ]
+
+    def close_words(self, text: str) -> Sequence[str]:
+        return self.index().close_words(text)
+
+    def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
+        return self.index().statistics(now=now, ages=ages)
+
+    def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
+        return self.index().usage_entries(on=on)
+
+    def transaction(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def close(self) -> None:
+        self._seen = None
+
+
+class Pins:
+    """Sessions that the user pinned in a home whose agent knows no pins. Not a cache."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._ids: frozenset[str] | None = None
+
+    def read(self) -> frozenset[str]:
+        if self._ids is None:
+            self._ids = frozenset(self._stored())
+        return self._ids
+
+    def set(self, session_id: str, pinned: bool) -> None:
+        ids = {*self._stored(), session_id} if pinned else {*self._stored()} - {session_id}
+        files.make_private_dir(self._path.parent)
+        files.replace(self._path, json.dumps(sorted(ids)).encode("ascii"))
+        self._ids = frozenset(ids)
+
+    def _stored(self) -> list[str]:
+        try:
+            said: Any = json.loads(files.read_file(self._path))
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as error:
+            raise StorageError(
+                f"Cannot read {self._path}, so nothing may be removed here: {error}",
+                hint="Mend the file, or delete it and pin again.",
+            ) from error
+        if not isinstance(said, list):
+            raise StorageError(f"{self._path} is damaged: it is not a list of sessions.")
+        return [str(each) for each in said]
+
+
+def _unknown(session_id: str) -> UnknownSessionError:
+    return UnknownSessionError(f"There is no session {session_id!r} in this home.")
