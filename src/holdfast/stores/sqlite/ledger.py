@@ -34,6 +34,7 @@ NO_COST = 1e-9
 _BOOKED = ("tokens_in", "tokens_out", "tokens_cached", "cost")
 COUNTS = (*_BOOKED, *totals.UNPRICED)
 _SUMS = ", ".join(f"sum({count})" for count in COUNTS)
+_MOST = "sum(tokens_in + tokens_out) DESC, sum(cost) DESC"
 
 
 def _added(count: str) -> str:
@@ -106,12 +107,11 @@ def fill(db: sqlite3.Connection) -> None:
 
 def usage(db: sqlite3.Connection) -> UsageTotals:
     ever = db.execute(f"SELECT {_SUMS} FROM ledger").fetchone()  # noqa: S608 - our own names
-    most = "sum(tokens_in + tokens_out) DESC, sum(cost) DESC"
     return UsageTotals(
         ever=from_counts([value or 0 for value in ever]),
-        by_day=_shares(db, "day", f"day DESC LIMIT {_DAYS_SHOWN}"),
-        by_source=_shares(db, "source", f"{most}, source"),
-        by_model=_shares(db, "model", f"{most}, model"),
+        by_day=shares(db, "day", "day DESC")[:_DAYS_SHOWN],
+        by_source=shares(db, "source"),
+        by_model=shares(db, "model"),
     )
 
 
@@ -126,9 +126,10 @@ def entries(db: sqlite3.Connection, on: str | None = None) -> list[UsageEntry]:
     ]
 
 
-def _shares(db: sqlite3.Connection, column: str, order: str) -> tuple[UsageShare, ...]:
+def shares(db: sqlite3.Connection, column: str, order: str = _MOST) -> tuple[UsageShare, ...]:
+    """What each value of a column used, by default the one that used most first."""
     rows = db.execute(
-        f"SELECT {column}, {_SUMS} FROM ledger GROUP BY {column} ORDER BY {order}"  # noqa: S608 - our own names
+        f"SELECT {column}, {_SUMS} FROM ledger GROUP BY {column} ORDER BY {order}, {column}"  # noqa: S608 - our own names
     )
     return tuple(UsageShare(name=name or None, usage=from_counts(sums)) for name, *sums in rows)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from holdfast.model.usage import Share, StoreStats
+from holdfast.model.usage import Share, StoreStats, UsageTotals
 from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE
+from holdfast.stores.sqlite.survey import log_bytes
 from holdfast.value import dataclass
 
 #: Names of classes, each with its bound; the bounds rise.
@@ -68,13 +68,25 @@ class _Group:
 
 def statistics(database: Database, *, now: float, ages: Classes) -> StoreStats:
     with database.read() as db:
-        groups = _groups(db, now, ages)
-        by_source = _by_source(db)
-        usage = ledger.usage(db)
-        page, pages, free = (
-            db.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_size", "page_count", "freelist_count")
-        )
+        return counted(db, "sessions", ledger.usage(db), log_bytes(database), now=now, ages=ages)
+
+
+def counted(
+    db: sqlite3.Connection,
+    table: str,
+    usage: UsageTotals,
+    wal_bytes: int,
+    *,
+    now: float,
+    ages: Classes,
+) -> StoreStats:
+    """The statistics of a table that has a row for each session, with the columns of ours."""
+    groups = _groups(db, table, now, ages)
+    by_source = _by_source(db, table)
+    page, pages, free = (
+        db.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_size", "page_count", "freelist_count")
+    )
     sessions = sum(group.count for group in groups)
     return StoreStats(
         sessions=sessions,
@@ -85,7 +97,7 @@ def statistics(database: Database, *, now: float, ages: Classes) -> StoreStats:
         message_bytes=sum(group.bytes for group in groups),
         database_bytes=page * pages,
         free_bytes=page * free,
-        wal_bytes=_size(database.path.with_name(database.path.name + "-wal")),
+        wal_bytes=wal_bytes,
         by_source=by_source,
         by_age=_by_class(groups, ages, lambda group: group.age),
         by_size=_by_class(groups, SIZES, lambda group: group.size),
@@ -94,7 +106,7 @@ def statistics(database: Database, *, now: float, ages: Classes) -> StoreStats:
     )
 
 
-def _groups(db: sqlite3.Connection, now: float, ages: Classes) -> list[_Group]:
+def _groups(db: sqlite3.Connection, table: str, now: float, ages: Classes) -> list[_Group]:
     age = _class_of(f"? - {LAST_ACTIVE} < ?", ages)
     size = _class_of("message_count <= ?", SIZES)
     average = _class_of("bytes / max(1, message_count) < ?", AVERAGES)
@@ -103,7 +115,7 @@ def _groups(db: sqlite3.Connection, now: float, ages: Classes) -> list[_Group]:
         SELECT ({age} * {len(SIZES)} + {size}) * {len(AVERAGES)} + {average} AS classes, count(*),
                count(ended_at), sum(message_count), sum(tokens_in + tokens_out), sum(cost),
                sum(bytes)
-        FROM sessions s GROUP BY classes
+        FROM {table} s GROUP BY classes
         """,  # noqa: S608 - our own text
         [
             *(value for _, bound in ages for value in (now, bound)),
@@ -134,19 +146,12 @@ def _by_class(
     )
 
 
-def _by_source(db: sqlite3.Connection) -> tuple[Share, ...]:
+def _by_source(db: sqlite3.Connection, table: str) -> tuple[Share, ...]:
     # Not by the index of sources: that would fetch every row from a page of its own.
     rows = db.execute(
-        """
-        SELECT source, count(*), sum(bytes) FROM sessions NOT INDEXED
+        f"""
+        SELECT source, count(*), sum(bytes) FROM {table} NOT INDEXED
         GROUP BY source ORDER BY sum(bytes) DESC, source
-        """
+        """  # noqa: S608 - our own names
     )
     return tuple(Share(name=name, count=count, bytes=total) for name, count, total in rows)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0

@@ -12,18 +12,17 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.model.session import Tokens
-from holdfast.model.usage import Usage, UsageEntry, UsageShare, UsageTotals
+from holdfast.model.usage import UsageEntry, UsageTotals
 from holdfast.stores.files import PRIVATE_FILE, make_private_dir, storage_errors
+from holdfast.stores.sqlite import ledger
+from holdfast.value import replace
 
 NAME = "usage.db"
-_LATEST_DAYS = 30
 _BUSY = 30.0
 _COLUMNS = (
     "id",
@@ -39,6 +38,7 @@ _COLUMNS = (
     "unpriced_cached",
 )
 _NAMES = ", ".join(_COLUMNS)
+_KEYS = "day, source, model, task"
 _TASKS = "session_model_usage"
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS gone (
@@ -68,14 +68,14 @@ class UsageLedger:
             return
         make_private_dir(self._path.parent)
         self._create()
-        with contextlib.closing(sqlite3.connect(self._path, timeout=_BUSY)) as ledger, ledger:
-            ledger.executescript(_SCHEMA)
+        with contextlib.closing(sqlite3.connect(self._path, timeout=_BUSY)) as kept, kept:
+            kept.executescript(_SCHEMA)
             for table, names, noted in (
                 ("gone", _NAMES, [row[:-1] for row in rows if row[-1] is None]),
                 ("gone_tasks", f"{_NAMES}, task", [row for row in rows if row[-1] is not None]),
             ):
                 marks = ", ".join("?" * (names.count(",") + 1))
-                ledger.executemany(
+                kept.executemany(
                     f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})",  # noqa: S608 - our own names
                     noted,
                 )
@@ -90,36 +90,43 @@ class UsageLedger:
     def entries(
         self, db: sqlite3.Connection, schema: Schema, *, on: float | None = None
     ) -> Sequence[UsageEntry]:
-        sums: dict[tuple[str | None, str, str | None, str | None], Usage] = {}
-        for row in self._rows(db, schema):
-            key = (_day(row[1]), row[2], row[3] or None, row[-1])
-            used = _used(row)
-            if used != Usage() and (on is None or key[0] == _day(on)):
-                sums[key] = sums.get(key, Usage()).plus(used)
-        return [
-            UsageEntry(day=day, source=source, model=model, usage=used, task=task)
-            for (day, source, model, task), used in sums.items()
-        ]
+        sums = ", ".join(f"sum({count})" for count in ledger.COUNTS)
+        with self._booked(db, schema) as booked:
+            rows = booked.execute(
+                f"SELECT {_KEYS}, {sums} FROM ledger WHERE day = coalesce(?, day) GROUP BY {_KEYS}",  # noqa: S608 - our own names
+                (None if on is None else ledger.day(on),),
+            )
+            return [
+                UsageEntry(
+                    day=day or None,
+                    source=source,
+                    model=model or None,
+                    task=task or None,
+                    usage=ledger.from_counts(counts),
+                )
+                for day, source, model, task, *counts in rows
+            ]
 
     def totals(self, db: sqlite3.Connection, schema: Schema) -> UsageTotals:
-        entries = self.entries(db, schema)
-        days = sorted(
-            _shares(entries, lambda each: each.day),
-            key=lambda share: share.name or "",
-            reverse=True,
-        )
-        ever = Usage()
-        for each in entries:
-            ever = ever.plus(each.usage)
-        return UsageTotals(
-            ever=ever,
-            by_day=tuple(days[:_LATEST_DAYS]),
-            by_source=_most_first(_shares(entries, lambda each: each.source)),
-            by_model=_most_first(_shares(entries, lambda each: each.model)),
-            by_task=_most_first(
-                _shares([each for each in entries if each.task], lambda each: each.task)
-            ),
-        )
+        with self._booked(db, schema) as booked:
+            tasks = [each for each in ledger.shares(booked, "task") if each.name]
+            return replace(ledger.usage(booked), by_task=tuple(tasks))
+
+    @contextlib.contextmanager
+    def _booked(self, db: sqlite3.Connection, schema: Schema) -> Iterator[sqlite3.Connection]:
+        """What was ever used, as a ledger like that of our own store, in memory."""
+        counts = ", ".join(ledger.COUNTS)
+        with contextlib.closing(sqlite3.connect(":memory:")) as booked:
+            booked.execute(f"CREATE TABLE ledger ({_KEYS}, {counts})")
+            booked.executemany(
+                f"INSERT INTO ledger VALUES ({', '.join('?' * (4 + len(ledger.COUNTS)))})",  # noqa: S608 - our own names
+                (
+                    (ledger.day(started), source, model or "", task or "", *used)
+                    for _, started, source, model, *used, task in self._rows(db, schema)
+                    if any(used)
+                ),
+            )
+            yield booked
 
     def _rows(self, db: sqlite3.Connection, schema: Schema) -> Iterator[_Row]:
         there = set()
@@ -130,11 +137,11 @@ class UsageLedger:
             uri = self._path.absolute().as_uri() + "?mode=ro"
             with (
                 contextlib.suppress(sqlite3.Error),
-                contextlib.closing(sqlite3.connect(uri, uri=True, timeout=_BUSY)) as ledger,
+                contextlib.closing(sqlite3.connect(uri, uri=True, timeout=_BUSY)) as kept,
             ):
                 # The table of tasks is newer: a ledger of an older version has none.
                 for table, task in (("gone", "NULL"), ("gone_tasks", "task")):
-                    for row in ledger.execute(f"SELECT {_NAMES}, {task} FROM {table}"):  # noqa: S608 - our own names
+                    for row in kept.execute(f"SELECT {_NAMES}, {task} FROM {table}"):  # noqa: S608 - our own names
                         if row[:2] not in there:
                             yield row
 
@@ -163,34 +170,3 @@ def _of_tasks(schema: Schema, condition: str) -> str:
         FROM {sessions_table(schema)} JOIN {_TASKS} u ON u.session_id = s.id
         WHERE u.task <> '' AND {condition} GROUP BY s.number, u.model, u.task
     """  # noqa: S608 - our own names
-
-
-def _used(row: _Row) -> Usage:
-    *_, tokens_in, tokens_out, cached, cost, unpriced_in, unpriced_out, unpriced_cached, _task = row
-    return Usage(
-        tokens=Tokens(input=tokens_in, output=tokens_out, cached=cached),
-        cost=cost,
-        unpriced=Tokens(input=unpriced_in, output=unpriced_out, cached=unpriced_cached),
-    )
-
-
-def _day(moment: float) -> str | None:
-    try:
-        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def _shares(
-    entries: Sequence[UsageEntry], name: Callable[[UsageEntry], str | None]
-) -> list[UsageShare]:
-    sums: dict[str | None, Usage] = {}
-    for each in entries:
-        sums[name(each)] = sums.get(name(each), Usage()).plus(each.usage)
-    return [UsageShare(name=key, usage=used) for key, used in sums.items()]
-
-
-def _most_first(shares: Sequence[UsageShare]) -> tuple[UsageShare, ...]:
-    return tuple(
-        sorted(shares, key=lambda each: (each.usage.tokens.total, each.usage.cost), reverse=True)
-    )
