@@ -49,9 +49,8 @@ from holdfast.model.operation import Operation, Removal
 from holdfast.model.session import Session, SessionFilter
 from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import GuardOptions
-from holdfast.policy.costs import costs
 from holdfast.policy.lifecycle import SessionOptions
-from holdfast.policy.prices import Prices
+from holdfast.policy.prices import Prices, costs
 from holdfast.policy.rules import DAY, HOUR, Files, Policy
 from holdfast.policy.selection import Selection
 from holdfast.ports import Clock, Progress, SessionStore
@@ -63,10 +62,10 @@ from holdfast.services.exchange.session_export import ExportReport, export_sessi
 from holdfast.services.exchange.session_import import ImportReport, import_sessions
 from holdfast.services.exchange.session_line import session_line
 from holdfast.services.plans import plan_archive, plan_delete, plan_home_gc, plan_prune
+from holdfast.services.restore import Whereabouts, resolved, whereabouts
 from holdfast.services.stats import HomeStats, stats
 from holdfast.services.status import HomeStatus, status
 from holdfast.services.upkeep import StepPlan, preview
-from holdfast.services.whereabouts import Whereabouts, resolved, whereabouts
 from holdfast.spine import undo as undoing
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import Foreseen

@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.homes.checkup import HomeCheckup, is_private
 from holdfast.homes.hermes import signs
 from holdfast.homes.hermes.state_db import checkup, usage
-from holdfast.homes.hermes.state_db.engine import HermesEngine
+from holdfast.homes.hermes.state_db.moves import HermesEngine
 from holdfast.model.checkup import Finding, Repair, Severity
 from holdfast.ports import OperationLog, Progress
 from holdfast.stores.files import PRIVATE_DIR, storage_errors

@@ -22,7 +22,7 @@ from holdfast.homes.hermes.checkup import HermesCheckup
 from holdfast.homes.hermes.log import HermesLog
 from holdfast.homes.hermes.state_db import survey
 from holdfast.homes.hermes.state_db.archive_rows import HermesRows
-from holdfast.homes.hermes.state_db.engine import HermesEngine
+from holdfast.homes.hermes.state_db.moves import HermesEngine
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.homes.hermes.state_db.space import is_search_due
 from holdfast.homes.home_bytes import Places, beside_checkpoints, counted, trash_of

@@ -25,7 +25,7 @@ from holdfast.stores.checkpoints.older_layout import LegacyRepository, LegacyShe
 from holdfast.stores.checkpoints.projects import ProjectRecord, state_of
 from holdfast.stores.checkpoints.sizes import measure
 from holdfast.stores.checkpoints.verify import object_damage
-from holdfast.stores.git.fsck import checked, suspects
+from holdfast.stores.git.object_files import checked, suspects
 from holdfast.stores.git.program import Git
 from holdfast.value import replace
 

@@ -16,8 +16,7 @@ from holdfast.homes.hermes.state_db.values import delegated_by
 from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.usage import Share, StoreStats
-from holdfast.stores.sqlite.statistics import Classes, counted
-from holdfast.stores.sqlite.survey import Owner, log_bytes, used_bytes
+from holdfast.stores.sqlite.survey import Classes, Owner, counted, used_bytes
 
 #: What a session takes beside its messages: its row, its places in indexes.
 _ROW_WEIGHT = 512
@@ -73,7 +72,11 @@ def space(database: HermesDatabase, name: str) -> Item:
             db.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "freelist_count")
         )
     return Item(
-        kind=SPACE, id=name, bytes=page * free + log_bytes(database), last_active_at=0.0, version=""
+        kind=SPACE,
+        id=name,
+        bytes=page * free + database.log_bytes(),
+        last_active_at=0.0,
+        version="",
     )
 
 
@@ -183,7 +186,8 @@ def statistics(
     with database.read() as db:
         weights = sizes(db, database.schema)
         wanted = ", ".join(f"s.{column}" for column in _COUNTED)
-        rows = db.execute(f"SELECT s.id, {wanted} FROM {sessions_table(database.schema)}")  # noqa: S608 - our own names
+        table = sessions_table(database.schema)
+        rows = db.execute(f"SELECT s.id, {wanted} FROM {table}").fetchall()  # noqa: S608 - our own names
         db.execute(f"CREATE TEMP TABLE counted ({columns}, bytes)")
         try:
             db.executemany(
@@ -191,7 +195,6 @@ def statistics(
                 [(*row, weights.get(name, 0)) for name, *row in rows],
             )
             usage = ledger.totals(db, database.schema)
-            wal = log_bytes(database)
-            return counted(db, "temp.counted", usage, wal, now=now, ages=ages)
+            return counted(database, "temp.counted", usage, now=now, ages=ages)
         finally:
             db.execute("DROP TABLE temp.counted")

@@ -20,6 +20,7 @@ from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.usage import UsageEntry, UsageTotals
 from holdfast.stores.files import PRIVATE_FILE, make_private_dir, storage_errors
 from holdfast.stores.sqlite import ledger
+from holdfast.stores.sqlite.session_rows import COUNTS, usage_of
 from holdfast.value import replace
 
 NAME = "usage.db"
@@ -90,7 +91,7 @@ class UsageLedger:
     def entries(
         self, db: sqlite3.Connection, schema: Schema, *, on: float | None = None
     ) -> Sequence[UsageEntry]:
-        sums = ", ".join(f"sum({count})" for count in ledger.COUNTS)
+        sums = ", ".join(f"sum({count})" for count in COUNTS)
         with self._booked(db, schema) as booked:
             rows = booked.execute(
                 f"SELECT {_KEYS}, {sums} FROM ledger WHERE day = coalesce(?, day) GROUP BY {_KEYS}",  # noqa: S608 - our own names
@@ -102,7 +103,7 @@ class UsageLedger:
                     source=source,
                     model=model or None,
                     task=task or None,
-                    usage=ledger.from_counts(counts),
+                    usage=usage_of(counts),
                 )
                 for day, source, model, task, *counts in rows
             ]
@@ -115,11 +116,11 @@ class UsageLedger:
     @contextlib.contextmanager
     def _booked(self, db: sqlite3.Connection, schema: Schema) -> Iterator[sqlite3.Connection]:
         """What was ever used, as a ledger like that of our own store, in memory."""
-        counts = ", ".join(ledger.COUNTS)
+        counts = ", ".join(COUNTS)
         with contextlib.closing(sqlite3.connect(":memory:")) as booked:
             booked.execute(f"CREATE TABLE ledger ({_KEYS}, {counts})")
             booked.executemany(
-                f"INSERT INTO ledger VALUES ({', '.join('?' * (4 + len(ledger.COUNTS)))})",  # noqa: S608 - our own names
+                f"INSERT INTO ledger VALUES ({', '.join('?' * (4 + len(COUNTS)))})",  # noqa: S608 - our own names
                 (
                     (ledger.day(started), source, model or "", task or "", *used)
                     for _, started, source, model, *used, task in self._rows(db, schema)

@@ -1,19 +1,26 @@
-"""`holdfast sessions prune`: remove what the policy does not keep."""
+"""`holdfast sessions prune`, `gc` and `delete`."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import note
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import RemovalFlags, removal_options, remove, size_cap
 from holdfast.cli.session_options import ended_options, session_filter
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
 from holdfast.model.text import format_duration, parse_size
+from holdfast.policy.lifecycle import NOT_ENDED
+
+if TYPE_CHECKING:
+    from holdfast.model.plan import Plan, PlanItem
+
 
 _KINDS = {"session": SESSION, "transcript": TRANSCRIPT, "request-dump": REQUEST_DUMP}
 #: Flags that `Home.plan_prune` takes under the same name.
@@ -29,6 +36,7 @@ _KNOBS = (
     "max_count",
 )
 _COUNT = click.IntRange(min=1)
+_TIME = click.FloatRange(min=0, max=1_000_000)
 
 
 @click.command(
@@ -61,7 +69,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
 @click.pass_obj
-def command(
+def prune(
     invocation: Invocation,
     /,
     *,
@@ -142,3 +150,106 @@ def _size(text: str | None) -> int | None:
         return None
     instead = "To remove everything that ended: --older-than 0s"
     return size_cap("--max-total-size", text, parse_size(text), instead=instead)
+
+
+@click.command(
+    "gc",
+    cls=Command,
+    example="holdfast sessions gc --dry-run\n"
+    "holdfast sessions gc --source cron --trivial-days 1 --trivial-max 2 --yes",
+)
+@click.option("--empty-hours", type=_TIME, metavar="H", help="Empty ones go after H hours [24].")
+@click.option("--trivial-days", type=_TIME, metavar="D", help="Trivial ones after D days [7].")
+@click.option(
+    "--trivial-max",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Trivial is a session of at most N messages [5].",
+)
+@click.option("--keep-titled/--titled-too", default=None, help="Keep those that have a title.")
+@click.option("--source", "sources", multiple=True, metavar="NAME", help="From this source.")
+@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@removal_options
+@click.pass_obj
+def gc(
+    invocation: Invocation,
+    /,
+    *,
+    empty_hours: float | None,
+    trivial_days: float | None,
+    trivial_max: int | None,
+    keep_titled: bool | None,
+    sources: tuple[str, ...],
+    skip_trash: bool,
+    how: RemovalFlags,
+) -> int:
+    """Remove sessions in which nothing was said, or hardly anything.
+
+    Empty ones go after a day without activity, those of up to five messages after a week; 0 turns
+    a rule off. Pinned sessions stay, and so does every session that has no end. A title alone does
+    not protect, because agents give titles by themselves; --keep-titled makes it do so. A longer
+    session that came from one of these stays and loses its parent. Defaults are those of
+    config.toml.
+    """
+    home = invocation.open_home()
+    with progress() as shown:
+        plan = home.plan_gc(
+            empty_hours=empty_hours,
+            trivial_days=trivial_days,
+            trivial_max=trivial_max,
+            keep_titled=keep_titled,
+            source=sources or None,
+            use_trash=not skip_trash,
+            progress=shown,
+        )
+    return remove(invocation, plan, how)
+
+
+@click.command(
+    "delete",
+    cls=Command,
+    example="holdfast sessions delete 20260325_112518_6995d1\n"
+    "holdfast sessions delete 20260325 20260326_09 --yes",
+)
+@click.argument("sessions", nargs=-1, required=True, metavar="ID…")
+@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@removal_options
+@click.pass_obj
+def delete(
+    invocation: Invocation,
+    /,
+    *,
+    sessions: tuple[str, ...],
+    skip_trash: bool,
+    how: RemovalFlags,
+) -> int:
+    """Remove sessions by id, or by the start of one if no other begins so; their files go too.
+
+    Delegates that worked for a session go with it, unless they are substantial (trivial_max); in a
+    Hermes home all of them go, as in Hermes itself. Other sessions that came from it stay. Files
+    of it that a reset put into the archive go as well. You can also name a session that is only in
+    the archive.
+
+    A pin does not protect what is named. A session that has not ended does not go, unless its
+    process is provably gone: end it first, with `holdfast sessions end`. What goes can be brought
+    back with `holdfast undo`. With --now it cannot: then everything that the store, the archive and
+    the trash have of it is gone.
+    """
+    planned = invocation.open_home().plan_delete(sessions, use_trash=not skip_trash)
+    refused = _refused(planned.plan)
+    _tell(refused, invocation.home_flag)
+    code = remove(invocation, planned, how)
+    # A session that was named and stays is no success.
+    return max(code, HoldfastError.exit_code) if refused else code
+
+
+def _refused(plan: Plan) -> Sequence[PlanItem]:
+    return [item for item in plan.kept if item.kind == SESSION]
+
+
+def _tell(refused: Sequence[PlanItem], home_flag: str) -> None:
+    """The plan counts what stays; of what somebody named, they want to know which and why."""
+    for item in refused:
+        why = item.reason.removeprefix("in use: ")
+        hint = f" End it: holdfast {home_flag}sessions end {item.id}" if why == NOT_ENDED else ""
+        note(f"note: {item.id} stays: {why}.{hint}")
