@@ -18,9 +18,8 @@ from typing import Any
 from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.stored_session import Holder
-from holdfast.model.usage import Share, StoreStats, UsageTotals
+from holdfast.model.usage import Share, StoreStats
 from holdfast.policy.lifecycle import LeaseCount, SessionLife, session_life
-from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.database import Database, pragma
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE, TABLES, tables, where
 from holdfast.value import dataclass, replace
@@ -274,15 +273,10 @@ class _Group:
         return self.classes // len(AVERAGES) // len(SIZES)
 
 
-def statistics(database: Database, *, now: float, ages: Classes) -> StoreStats:
-    with database.read() as db:
-        return counted(database, "sessions", ledger.usage(db), now=now, ages=ages)
-
-
-def counted(
-    database: Database, table: str, usage: UsageTotals, *, now: float, ages: Classes
+def statistics(
+    database: Database, *, now: float, ages: Classes, table: str = "sessions"
 ) -> StoreStats:
-    """The statistics of a table that has a row with our columns for each session."""
+    """`table` has a row with our columns for each session."""
     with database.read() as db:
         groups = _groups(db, table, now, ages)
         by_source = _by_source(db, table)
@@ -304,7 +298,6 @@ def counted(
         by_age=_by_class(groups, ages, lambda group: group.age),
         by_size=_by_class(groups, SIZES, lambda group: group.size),
         by_average_message=_by_class(groups, AVERAGES, lambda group: group.average),
-        usage=usage,
     )
 
 

@@ -11,12 +11,12 @@ from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.life import Signs
 from holdfast.homes.hermes.state_db.rows import Row, dicts, message_bytes, sessions_table, where
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.homes.hermes.state_db.usage import UsageLedger
 from holdfast.homes.hermes.state_db.values import delegated_by
 from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.usage import Share, StoreStats
-from holdfast.stores.sqlite.survey import Classes, Owner, counted, used_bytes
+from holdfast.stores.sqlite import survey
+from holdfast.stores.sqlite.survey import Classes, Owner, used_bytes
 
 #: What a session takes beside its messages: its row, its places in indexes.
 _ROW_WEIGHT = 512
@@ -177,9 +177,7 @@ _COUNTED = (
 )
 
 
-def statistics(
-    database: HermesDatabase, ledger: UsageLedger, *, now: float, ages: Classes
-) -> StoreStats:
+def statistics(database: HermesDatabase, *, now: float, ages: Classes) -> StoreStats:
     """Counted by the queries of our own store, from a temporary table with its columns: one pass
     over the messages gives all sizes, where a query for each session would take far longer."""
     columns = ", ".join(_COUNTED)
@@ -194,7 +192,6 @@ def statistics(
                 f"INSERT INTO temp.counted VALUES ({'?, ' * len(_COUNTED)}?)",  # noqa: S608 - our own names
                 [(*row, weights.get(name, 0)) for name, *row in rows],
             )
-            usage = ledger.totals(db, database.schema)
-            return counted(database, "temp.counted", usage, now=now, ages=ages)
+            return survey.statistics(database, now=now, ages=ages, table="temp.counted")
         finally:
             db.execute("DROP TABLE temp.counted")

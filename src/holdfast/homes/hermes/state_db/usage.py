@@ -17,29 +17,15 @@ from pathlib import Path
 
 from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.model.usage import UsageEntry, UsageTotals
+from holdfast.model.usage import Usage, UsageEntry
 from holdfast.stores.files import PRIVATE_FILE, make_private_dir, storage_errors
-from holdfast.stores.sqlite import ledger
+from holdfast.stores.sqlite.ledger import day
 from holdfast.stores.sqlite.session_rows import COUNTS, usage_of
-from holdfast.value import replace
 
 NAME = "usage.db"
 _BUSY = 30.0
-_COLUMNS = (
-    "id",
-    "started_at",
-    "source",
-    "model",
-    "tokens_in",
-    "tokens_out",
-    "tokens_cached",
-    "cost",
-    "unpriced_in",
-    "unpriced_out",
-    "unpriced_cached",
-)
+_COLUMNS = ("id", "started_at", "source", "model", *COUNTS)
 _NAMES = ", ".join(_COLUMNS)
-_KEYS = "day, source, model, task"
 _TASKS = "session_model_usage"
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS gone (
@@ -69,14 +55,14 @@ class UsageLedger:
             return
         make_private_dir(self._path.parent)
         self._create()
-        with contextlib.closing(sqlite3.connect(self._path, timeout=_BUSY)) as kept, kept:
-            kept.executescript(_SCHEMA)
+        with contextlib.closing(sqlite3.connect(self._path, timeout=_BUSY)) as ledger, ledger:
+            ledger.executescript(_SCHEMA)
             for table, names, noted in (
                 ("gone", _NAMES, [row[:-1] for row in rows if row[-1] is None]),
                 ("gone_tasks", f"{_NAMES}, task", [row for row in rows if row[-1] is not None]),
             ):
                 marks = ", ".join("?" * (names.count(",") + 1))
-                kept.executemany(
+                ledger.executemany(
                     f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})",  # noqa: S608 - our own names
                     noted,
                 )
@@ -91,43 +77,16 @@ class UsageLedger:
     def entries(
         self, db: sqlite3.Connection, schema: Schema, *, on: float | None = None
     ) -> Sequence[UsageEntry]:
-        sums = ", ".join(f"sum({count})" for count in COUNTS)
-        with self._booked(db, schema) as booked:
-            rows = booked.execute(
-                f"SELECT {_KEYS}, {sums} FROM ledger WHERE day = coalesce(?, day) GROUP BY {_KEYS}",  # noqa: S608 - our own names
-                (None if on is None else ledger.day(on),),
-            )
-            return [
-                UsageEntry(
-                    day=day or None,
-                    source=source,
-                    model=model or None,
-                    task=task or None,
-                    usage=usage_of(counts),
-                )
-                for day, source, model, task, *counts in rows
-            ]
-
-    def totals(self, db: sqlite3.Connection, schema: Schema) -> UsageTotals:
-        with self._booked(db, schema) as booked:
-            tasks = [each for each in ledger.shares(booked, "task") if each.name]
-            return replace(ledger.usage(booked), by_task=tuple(tasks))
-
-    @contextlib.contextmanager
-    def _booked(self, db: sqlite3.Connection, schema: Schema) -> Iterator[sqlite3.Connection]:
-        """What was ever used, as a ledger like that of our own store, in memory."""
-        counts = ", ".join(COUNTS)
-        with contextlib.closing(sqlite3.connect(":memory:")) as booked:
-            booked.execute(f"CREATE TABLE ledger ({_KEYS}, {counts})")
-            booked.executemany(
-                f"INSERT INTO ledger VALUES ({', '.join('?' * (4 + len(COUNTS)))})",  # noqa: S608 - our own names
-                (
-                    (ledger.day(started), source, model or "", task or "", *used)
-                    for _, started, source, model, *used, task in self._rows(db, schema)
-                    if any(used)
-                ),
-            )
-            yield booked
+        sums: dict[tuple[str | None, str, str | None, str | None], Usage] = {}
+        for row in self._rows(db, schema):
+            key = (day(row[1]) or None, row[2], row[3] or None, row[-1])
+            used = usage_of(row[4:-1])
+            if used != Usage() and (on is None or key[0] == day(on)):
+                sums[key] = sums.get(key, Usage()).plus(used)
+        return [
+            UsageEntry(day=on_day, source=source, model=model, usage=used, task=task)
+            for (on_day, source, model, task), used in sums.items()
+        ]
 
     def _rows(self, db: sqlite3.Connection, schema: Schema) -> Iterator[_Row]:
         there = set()
@@ -138,11 +97,11 @@ class UsageLedger:
             uri = self._path.absolute().as_uri() + "?mode=ro"
             with (
                 contextlib.suppress(sqlite3.Error),
-                contextlib.closing(sqlite3.connect(uri, uri=True, timeout=_BUSY)) as kept,
+                contextlib.closing(sqlite3.connect(uri, uri=True, timeout=_BUSY)) as ledger,
             ):
                 # The table of tasks is newer: a ledger of an older version has none.
                 for table, task in (("gone", "NULL"), ("gone_tasks", "task")):
-                    for row in kept.execute(f"SELECT {_NAMES}, {task} FROM {table}"):  # noqa: S608 - our own names
+                    for row in ledger.execute(f"SELECT {_NAMES}, {task} FROM {table}"):  # noqa: S608 - our own names
                         if row[:2] not in there:
                             yield row
 
