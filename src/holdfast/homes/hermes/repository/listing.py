@@ -18,7 +18,7 @@ from holdfast.homes.hermes.repository.layout import (
 )
 from holdfast.homes.hermes.repository.notes import Notes, all_notes
 from holdfast.model.checkpoint import Checkpoint, Project, ProjectState
-from holdfast.stores.checkpoints.older_layout import LegacyRepository, LegacyShelf
+from holdfast.stores.checkpoints.older_layout import LegacyRepository
 from holdfast.stores.checkpoints.projects import ProjectRecord, state_of
 from holdfast.stores.git.program import Git
 from holdfast.value import replace
@@ -127,7 +127,7 @@ def _of_older(repository: LegacyRepository) -> Sequence[Checkpoint]:
     counted = _counts(Git(store=repository.path), ["HEAD"])
     return [
         replace(each, files_changed=files, insertions=insertions, deletions=deletions)
-        for each in LegacyShelf([repository]).list()
+        for each in repository.checkpoints()
         for files, insertions, deletions in [counted.get(each.id, (0, 0, 0))]
     ]
 

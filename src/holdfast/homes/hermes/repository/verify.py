@@ -8,7 +8,7 @@ from holdfast.errors import GitFailedError
 from holdfast.homes.hermes.repository.chains import Chains
 from holdfast.homes.hermes.repository.layout import REFS, HermesLayout, read_record, unreadable
 from holdfast.model.checkup import Damage, Verification
-from holdfast.stores.checkpoints.older_layout import LegacyRepository, LegacyShelf, repositories
+from holdfast.stores.checkpoints.older_layout import LegacyRepository, repositories
 from holdfast.stores.checkpoints.sizes import measure
 from holdfast.stores.checkpoints.verify import object_damage
 from holdfast.stores.git.object_files import checked, suspects
@@ -29,7 +29,7 @@ def verify(layout: HermesLayout) -> Verification:
         problems += _references(layout)
         problems += [*_objects(layout, chains), *_ends(chains), *_records(layout, chains)]
     older = repositories(layout.shape)
-    shown += sum(len(LegacyShelf([each]).list()) for each in older)
+    shown += sum(len(each.checkpoints()) for each in older)
     problems += _older(older)
     return Verification(checkpoints=shown, problems=tuple(problems))
 
