@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import watch
+from holdfast.cli.commands import maintain as watch
 from holdfast.cli.invocation import Invocation
 from holdfast.homes.maintenance import ConfigWatch
 from tests.cli.machine import Machine, entries

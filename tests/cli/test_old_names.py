@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli import old_names
+from holdfast.cli import suggestions
 from holdfast.cli.app import root
-from holdfast.cli.suggesting import are_opposites
+from holdfast.cli.suggestions import are_opposites
 from holdfast.config import load
 from holdfast.config.settings import BY_TABLE, KEYS
 from holdfast.errors import ConfigError
@@ -32,7 +32,7 @@ def _parsed(words: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("group", "old", "new"),
-    [(g, o, n) for g, t in old_names.COMMANDS.items() for o, n in t.items()],
+    [(g, o, n) for g, t in suggestions.COMMANDS.items() for o, n in t.items()],
 )
 def test_a_command_from_elsewhere(group: str, old: str, new: str) -> None:
     words = [*group.split(), old]
@@ -48,7 +48,7 @@ def test_a_command_from_elsewhere(group: str, old: str, new: str) -> None:
 
 @pytest.mark.parametrize(
     ("path", "old", "new"),
-    [(p, o, n) for p, t in old_names.OPTIONS.items() if p for o, n in t.items()],
+    [(p, o, n) for p, t in suggestions.OPTIONS.items() if p for o, n in t.items()],
 )
 def test_an_option_from_elsewhere(path: str, old: str, new: str) -> None:
     known = [name for param in COMMANDS[path].own_params for name in param.opts]
@@ -57,13 +57,13 @@ def test_an_option_from_elsewhere(path: str, old: str, new: str) -> None:
     assert not are_opposites(old, new.split(maxsplit=1)[0])
 
 
-@pytest.mark.parametrize(("old", "new"), old_names.OPTIONS[""].items())
+@pytest.mark.parametrize(("old", "new"), suggestions.OPTIONS[""].items())
 def test_an_option_of_any_command_from_elsewhere(old: str, new: str) -> None:
     asked = 0
     for path, entry in COMMANDS.items():
         known = [name for param in entry.command.params for name in param.opts]
         if new.split(maxsplit=1)[0] in known and old not in known:
-            own = old_names.OPTIONS.get(path, {}).get(old, new)
+            own = suggestions.OPTIONS.get(path, {}).get(old, new)
             assert f"Here it is {own}." in say(*path.split(), old).text
             asked += 1
     assert asked
@@ -170,7 +170,7 @@ def test_a_wrong_age_is_not_answered_with_a_flag_that_drops_a_safeguard(path: st
 def test_what_drops_a_safeguard_is_suggested_for_a_slip_only(path: str, typed: str) -> None:
     typed = f"--{typed.strip('-') or 'xx'}"
     known = {name for param in COMMANDS[path].command.params for name in param.opts}
-    if typed in known or typed in old_names.OPTIONS[""] or typed == "--help":
+    if typed in known or typed in suggestions.OPTIONS[""] or typed == "--help":
         return
     for each in _suggested(path, typed) & _DARING:
         stem = each[2:]
@@ -195,10 +195,10 @@ def test_include_files_is_what_prune_does(used: Machine) -> None:
 
 def test_the_page_has_every_name() -> None:
     page = _PAGE.read_text(encoding="utf-8")
-    for group, names in old_names.COMMANDS.items():
+    for group, names in suggestions.COMMANDS.items():
         for old, new in names.items():
             assert f"| `{f'{group} {old}'.strip()}` | `holdfast {new}` |" in page
-    for path, names in old_names.OPTIONS.items():
+    for path, names in suggestions.OPTIONS.items():
         for old, new in names.items():
             assert f"| `{f'{path} {old}'.strip()}` | `{new}` |" in page
     for key in KEYS:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.api.sessions import open_sessions
-from holdfast.cli.show_status import _what
+from holdfast.cli.commands.status import _what
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.plan import Action
 from holdfast.model.session import Message, SessionFilter

@@ -36,14 +36,11 @@ from holdfast.api.plan import HomePlan, HomeReport, applied, load_plan, undo, un
 from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.config import Settings
 from holdfast.errors import UsageError
-from holdfast.homes.hermes.checkpoints_import import (
-    Imported,
-    import_checkpoints,
-)
 from holdfast.homes.holdfast import KIND
 from holdfast.homes.maintenance import maintain_opened
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import StrPath, instance, text
+from holdfast.model.checkpoint import Imported
 from holdfast.model.checkup import Repair
 from holdfast.model.guard import Alert
 from holdfast.model.item import Inventory
@@ -52,13 +49,12 @@ from holdfast.model.operation import Operation, Removal
 from holdfast.model.session import Session, SessionFilter
 from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import GuardOptions
-from holdfast.policy.costs import costs
 from holdfast.policy.lifecycle import SessionOptions
-from holdfast.policy.prices import Prices
+from holdfast.policy.prices import Prices, costs
 from holdfast.policy.rules import DAY, HOUR, Files, Policy
 from holdfast.policy.selection import Selection
 from holdfast.ports import Clock, Progress, SessionStore
-from holdfast.services.doctor import CheckedHome, Diagnosis, examine, mend
+from holdfast.services.doctor import Diagnosis, examine, mend
 from holdfast.services.endings import end_by_hand
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.redactor import Redactor
@@ -66,10 +62,10 @@ from holdfast.services.exchange.session_export import ExportReport, export_sessi
 from holdfast.services.exchange.session_import import ImportReport, import_sessions
 from holdfast.services.exchange.session_line import session_line
 from holdfast.services.plans import plan_archive, plan_delete, plan_home_gc, plan_prune
+from holdfast.services.restore import Whereabouts, resolved, whereabouts
 from holdfast.services.stats import HomeStats, stats
 from holdfast.services.status import HomeStatus, status
 from holdfast.services.upkeep import StepPlan, preview
-from holdfast.services.whereabouts import Whereabouts, resolved, whereabouts
 from holdfast.spine import undo as undoing
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import Foreseen
@@ -112,6 +108,7 @@ class Home:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._sessions: list[AgentSessions] = []
+        self._usual: AgentSessions | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -131,7 +128,7 @@ class Home:
         """Close what this home opened, its sessions among it. What was done is on the disk."""
         while self._sessions:
             self._sessions.pop().close()
-        self.__dict__.pop("sessions", None)
+        self._usual = None
         self._place.close()
 
     # --- What it is -------------------------------------------------------------------------------
@@ -162,14 +159,18 @@ class Home:
 
     # --- Its parts --------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def sessions(self) -> AgentSessions:
         """The sessions: create, append, find, get, messages, search and the rest.
 
         In Holdfast's own home the store is made when there is none. The sessions of another agent
-        can be read. Closed with the home.
+        can be read; what changed there is seen by the next `home.sessions`. Closed with the home.
         """
-        return self.open_sessions()
+        if self._usual is None:
+            self._usual = self.open_sessions()
+        else:
+            self._place.home.session_store()  # brings the index of another agent's home up to date
+        return self._usual
 
     def open_sessions(
         self,
@@ -251,8 +252,6 @@ class Home:
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """Look the home over: configuration, store, log, trash, archive, permissions."""
         home, settings = self._place.to_examine()
-        if not isinstance(home, CheckedHome):
-            raise UsageError(f"A home of kind {home.kind} cannot be checked yet.")
         found = examine(home, progress=progress or Silent())
         return Diagnosis(findings=(settings, *found.findings))
 
@@ -588,8 +587,8 @@ class Home:
         root = find_home(source)
         with storage_errors(f"read {root}"):
             kind = kind_of(root) if root.is_dir() else None
-        if kind is None or kind.name == KIND:
-            raise UsageError(f"There is no home of another agent at {root}.")
+        if kind is None or kind.import_checkpoints is None:
+            raise UsageError(f"There is no home of another agent with checkpoints at {root}.")
         mine = kind_of(self.path) if self.path.is_dir() else None
         if mine is not None and mine.name != KIND:
             raise UsageError(
@@ -597,7 +596,7 @@ class Home:
                 " Holdfast's own.",
                 hint="Open a Holdfast home, and import into that.",
             )
-        return import_checkpoints(
+        return kind.import_checkpoints(
             root.resolve(),
             self.checkpoints.own_store(create=not dry_run),
             workdir=None if path is None else directory(path),

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.invocation import Invocation, here, quoted
+from holdfast.cli.output import note
 from holdfast.errors import UnknownCheckpointError, UsageError
 
 if TYPE_CHECKING:
     from holdfast.api.capture import Capture
     from holdfast.api.checkpoints import Checkpoints
     from holdfast.model.checkpoint import Checkpoint
+
 
 _Function = Callable[..., Any]
 _LOOKS_LIKE_AN_ID = re.compile(r"[0-9a-f]{4,40}", re.IGNORECASE)
@@ -61,8 +63,6 @@ def chosen(checkpoints: Checkpoints, text: str) -> Checkpoint:
     """The checkpoint that an id or the start of one names."""
     found = checkpoints.get(text)
     if not found.id.startswith(text.lower()):
-        from holdfast.cli.output import note
-
         known = text.lower()[:12]
         note(f"note: {known} is of an older layout; here it is checkpoint {found.id[:12]}")
     return found

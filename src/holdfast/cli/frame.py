@@ -109,7 +109,7 @@ class _Framed(click.Command):
         try:
             rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            from holdfast.cli.suggesting import option_error
+            from holdfast.cli.suggestions import option_error
 
             raise option_error(error, ctx) from None
         for param in self.params:
@@ -173,7 +173,7 @@ class Group(_Framed, click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         unknown = self.get_command(ctx, args[0]) is None and not args[0].startswith("-")
         if unknown and not ctx.resilient_parsing:  # a shell that completes wants no errors
-            from holdfast.cli.suggesting import command_error
+            from holdfast.cli.suggestions import command_error
 
             raise command_error(args[0], self.list_commands(ctx), ctx)
         return super().resolve_command(ctx, args)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.cli.streams import output_errors, write, write_error
 from holdfast.model.text import one_line, printable
@@ -55,6 +55,27 @@ def name(text: str, style: str = "") -> Text:
     return Text(one_line(text), style=style, overflow="fold")
 
 
+def styled(text: str = "", style: str = "", *, overflow: Literal["fold"] | None = None) -> Text:
+    """Words of our own in a style; a name from the disk goes through `name`."""
+    from rich.text import Text
+
+    return Text(text, style=style, overflow=overflow)
+
+
+def joined(*parts: str | Text | tuple[str, str], style: str = "") -> Text:
+    """Texts and (words, style) pairs as one text."""
+    from rich.text import Text
+
+    return Text.assemble(*parts, style=style)
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes: a Chinese character takes two."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     """A table without lines: columns named in `right` are numbers."""
     from holdfast.cli.console import SafeTable
@@ -70,16 +91,16 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
 
 def bar(share: float, width: int) -> Text:
     """A small bar of eighths; anything that is not nothing shows at least one of them."""
-    from rich.text import Text
-
     if not console().encoding.startswith("utf"):
-        return Text(("#" * max(share > 0, round(share * width))).ljust(width), style="cyan")
+        return styled(("#" * max(share > 0, round(share * width))).ljust(width), "cyan")
     eighths = round(max(0.0, min(1.0, share)) * width * 8)
     if share > 0:
         eighths = max(1, eighths)
     full, rest = divmod(eighths, 8)
     filled = "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
-    return Text(filled.ljust(width), style="cyan", no_wrap=True)
+    shown = styled(filled.ljust(width), "cyan")
+    shown.no_wrap = True
+    return shown
 
 
 def when(moment: float) -> str:

@@ -13,7 +13,9 @@ import click
 from holdfast.cli.errors import print_error
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.main import INTERRUPTED
+from holdfast.cli.output import note, print_json, say, suggest
 from holdfast.cli.progress import progress
+from holdfast.cli.show_plan import amount, for_good, is_archiving, show_plan, show_report
 from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report, Result
@@ -78,8 +80,6 @@ def remove(invocation: Invocation, planned: HomePlan, how: RemovalFlags) -> int:
     plan = planned.plan
     _tell(planned)
     if not invocation.json:
-        from holdfast.cli.show_plan import show_plan
-
         show_plan(plan, all_items=how.all_items, sources=planned.names)
     if how.plan_out is not None:
         _save(invocation, planned, how.plan_out)
@@ -99,9 +99,6 @@ def remove(invocation: Invocation, planned: HomePlan, how: RemovalFlags) -> int:
         report = planned.apply(progress=shown).report
     _document(invocation, plan, report)
     if not invocation.json:
-        from holdfast.cli.output import say
-        from holdfast.cli.show_plan import show_report
-
         say()
         show_report(report, home_flag=invocation.home_flag, plan=plan)
     return exit_code(report)
@@ -126,7 +123,6 @@ def _ask(plan: Plan) -> DeclinedError | None:
             "Nothing was removed: there is no terminal to ask on.",
             hint="Look at the plan with --dry-run, then pass --yes.",
         )
-    from holdfast.cli.show_plan import amount, for_good, is_archiving
 
     if is_archiving(plan):
         click.echo(err=True)
@@ -157,8 +153,6 @@ def confirmed(question: str) -> bool:
 
 def _tell(planned: HomePlan) -> None:
     """What the plan does not show: what could not be looked at, and sources that are not there."""
-    from holdfast.cli.output import note
-
     for problem in planned.problems:
         note(f"warning: {problem.path}: {problem.reason}")
     for source, near in planned.unknown_sources.items():
@@ -169,8 +163,6 @@ def _tell(planned: HomePlan) -> None:
 def _save(invocation: Invocation, planned: HomePlan, path: Path) -> None:
     planned.save(path)
     if not invocation.json:
-        from holdfast.cli.output import say, suggest
-
         say()
         say("Saved. Carry it out with:")
         suggest(f"holdfast {invocation.home_flag}apply {quoted(path)}")
@@ -178,8 +170,6 @@ def _save(invocation: Invocation, planned: HomePlan, path: Path) -> None:
 
 def _document(invocation: Invocation, plan: Plan, report: Report | None) -> None:
     if invocation.json:
-        from holdfast.cli.output import print_json
-
         print_json(
             {
                 "plan": plan.to_json(),

@@ -1,19 +1,33 @@
-"""Checkpoints and projects as people and scripts read them."""
+"""Checkpoints, their projects, and what older layouts left, as people and scripts read them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
+from holdfast.cli.output import columns_of, console, name, say, styled, table, when
+from holdfast.model.checkpoint import Checkpoint, NotCaptured, Project, ProjectState, Rollback
+from holdfast.model.item import Item
+from holdfast.model.text import format_bytes, format_count, format_duration, one_line
 
-from holdfast.cli.output import name, say, table, when
-from holdfast.model.checkpoint import Checkpoint, NotCaptured, Project, Rollback
-from holdfast.model.text import format_count, format_duration
+if TYPE_CHECKING:
+    from rich.text import Text
+
 
 SHORT_ID = 12
 _FIRST = 10
+_STATES = {
+    ProjectState.LIVE: "green",
+    ProjectState.STALE: "yellow",
+    ProjectState.UNMOUNTED: "yellow",
+    ProjectState.MISSING: "red",
+}
+_COLUMNS = ("project", "state", "checkpoints", "last used", "size")
+_NUMBERS = ("checkpoints", "last used", "size")
+_GAP = 2
+_NARROWEST = 12
+_ARCHIVE = "legacy-"
 
 
 def short(checkpoint_id: str) -> str:
@@ -71,13 +85,13 @@ def show_list(checkpoints: Sequence[Checkpoint], now: float, *, places: bool) ->
 def lines(checkpoint: Checkpoint) -> Text:
     """`+12 -3`; nothing where they were not counted."""
     if checkpoint.insertions is None or checkpoint.deletions is None:
-        return Text("")
-    counted = Text(f"+{checkpoint.insertions:,}", style="green")
+        return styled("")
+    counted = styled(f"+{checkpoint.insertions:,}", style="green")
     return counted.append(f" -{checkpoint.deletions:,}", style="red")
 
 
 def _why(checkpoint: Checkpoint, *, places: bool) -> Text:
-    text = Text(overflow="fold")
+    text = styled(overflow="fold")
     if checkpoint.pinned:
         text.append("📌 ")
     if checkpoint.name:
@@ -109,10 +123,10 @@ def show_checkpoint(checkpoint: Checkpoint) -> None:
     rows.show_header = False
     for what, which in facts:
         if which:
-            rows.add_row(Text(what, style="dim"), name(which))
+            rows.add_row(styled(what, style="dim"), name(which))
     files = format_count(checkpoint.files_changed, "file")
-    changed = Text(f"{files} against the one before  ").append_text(lines(checkpoint))
-    rows.add_row(Text("changed", style="dim"), changed)
+    changed = styled(f"{files} against the one before  ").append_text(lines(checkpoint))
+    rows.add_row(styled("changed", style="dim"), changed)
     say(rows)
 
 
@@ -133,12 +147,12 @@ def show_paths(title: str, paths: Sequence[Text], *, style: str, all_items: bool
     if not paths:
         return
     say()
-    say(Text(title, style=f"bold {style}"))
+    say(styled(title, style=f"bold {style}"))
     shown = paths if all_items else paths[:_FIRST]
     for path in shown:
-        say(Text("  ", overflow="fold").append_text(path))
+        say(styled("  ", overflow="fold").append_text(path))
     if len(shown) < len(paths):
-        say(Text(f"  … and {len(paths) - len(shown):,} more; --all lists them.", style="dim"))
+        say(styled(f"  … and {len(paths) - len(shown):,} more; --all lists them.", style="dim"))
 
 
 def show_foreseen(workdir: str, foreseen: Rollback, *, all_items: bool) -> None:
@@ -158,3 +172,73 @@ def show_foreseen(workdir: str, foreseen: Rollback, *, all_items: bool) -> None:
         title = f"{word} ({len(paths):,})"
         show_paths(title, [name(path) for path in paths], style=style, all_items=all_items)
     show_not_captured(foreseen.kept, all_items=all_items, title="Left alone")
+
+
+def show_projects(projects: Sequence[Project], now: float, *, limit: int | None) -> None:
+    """The last used first, one line each: a path that is too long loses its beginning."""
+    ordered = sorted(projects, key=lambda each: -each.last_touch)
+    shown = ordered[:limit]
+    cells = [
+        (
+            each.state.value,
+            f"{each.checkpoints:,}",
+            _ago(now - each.last_touch),
+            "" if each.bytes is None else format_bytes(each.bytes),
+        )
+        for each in shown
+    ]
+    columns = _COLUMNS if any(row[-1] for row in cells) else _COLUMNS[:-1]
+    width = _left_for_paths(columns, cells)
+    rows = table(*columns, right=_NUMBERS)
+    for column in rows.columns:
+        column.no_wrap = True
+    for each, (state, *numbers) in zip(shown, cells, strict=True):
+        by = f" (by {each.by})" if each.by else ""
+        path = styled(from_the_left(each.workdir, width - len(by)) + by)
+        rows.add_row(path, styled(state, style=_STATES[each.state]), *numbers[: len(columns) - 2])
+    say(rows)
+    if len(shown) < len(ordered):
+        rest = len(ordered) - len(shown)
+        say(styled(f"… and {rest:,} more; --limit {len(ordered)} shows them all.", style="dim"))
+
+
+def show_older(legacy: Sequence[Item], older: Mapping[str, Project], now: float) -> None:
+    """Archives of older layouts, and repositories that were not moved aside yet."""
+    rows = table("older layout", "size", "since", "of", right=("size",))
+    for column in rows.columns:
+        column.no_wrap = True
+    for each in sorted(legacy, key=lambda each: -each.last_active_at):
+        project = older.get(each.id)
+        ago = _ago(now - each.last_active_at)
+        since = f"moved {ago}" if each.id.startswith(_ARCHIVE) else f"used {ago}"
+        workdir = "" if project is None else from_the_left(project.workdir, console().width // 3)
+        rows.add_row(name(each.id), format_bytes(each.bytes), since, workdir)
+    say(rows)
+
+
+def from_the_left(text: str, width: int) -> str:
+    """The end of a path if the whole does not fit: `…/work/site`. The end tells two directories
+    apart; it begins at a separator where that leaves enough of it."""
+    shown = one_line(text)
+    if columns_of(shown) <= width:
+        return shown
+    end = ""
+    for character in reversed(shown):
+        if columns_of(character + end) >= width:
+            break
+        end = character + end
+    whole = end.find("/")
+    return f"…{end[whole:] if 0 <= whole < len(end) // 2 else end}"
+
+
+def _ago(seconds: float) -> str:
+    """A clock that was wrong once does not make it negative."""
+    return f"{format_duration(max(0.0, seconds))} ago"
+
+
+def _left_for_paths(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
+    others = [
+        max([len(title), *(columns_of(row[place]) for row in cells)])
+        for place, title in enumerate(columns[1:])
+    ]
+    return max(_NARROWEST, console().width - sum(others) - _GAP * len(columns))

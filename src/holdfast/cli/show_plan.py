@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from rich.text import Text
-
-from holdfast.cli.output import name, say, suggest, table
+from holdfast.cli.output import name, say, styled, suggest, table
 from holdfast.model.item import (
     ARCHIVED,
     ARCHIVED_FILES,
@@ -24,6 +22,10 @@ from holdfast.model.item import (
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, Result
 from holdfast.model.text import format_bytes, format_count, format_duration
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
 
 _KIND_NAMES = {
     SESSION: "sessions",
@@ -74,19 +76,19 @@ def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_T
     removals = plan.removals
     if removals:
         verb = "archives" if is_archiving(plan) else "removes"
-        say(Text(f"The plan {verb} {amount(removals)}", style="bold"))
+        say(styled(f"The plan {verb} {amount(removals)}", style="bold"))
         say()
         _show_groups(removals, sources, all_items=all_items)
         say()
         show_items(removals, plan.made_at, all_items=all_items)
         if warning := for_good(removals):
-            say(Text(warning, style="yellow"))
+            say(styled(warning, style="yellow"))
     elif not plan.ends:
         say("Nothing to remove.")
     _show_ends(plan.ends, all_items=all_items)
     if plan.kept:
         say()
-        say(Text(f"It keeps {amount(plan.kept)}", style="bold"))
+        say(styled(f"It keeps {amount(plan.kept)}", style="bold"))
         _show_rules(plan.kept)
         if all_items:
             say()
@@ -94,7 +96,7 @@ def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_T
     _show_beside(plan)
     for shortfall in plan.shortfalls:
         say()
-        say(Text(_in_words(shortfall), style="yellow"))
+        say(styled(_in_words(shortfall), style="yellow"))
 
 
 def _show_beside(plan: Plan) -> None:
@@ -110,7 +112,7 @@ def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:
     """Which sessions get an end, and why. Their files and messages stay."""
     if not ended:
         return
-    say(Text(f"The plan ends {format_count(len(ended), 'abandoned session')}", style="bold"))
+    say(styled(f"The plan ends {format_count(len(ended), 'abandoned session')}", style="bold"))
     shown = ended if all_items else ended[:_EXAMPLES]
     rows = table("session", "why")
     for item in shown:
@@ -118,7 +120,7 @@ def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:
     say(rows)
     hidden = len(ended) - len(shown)
     if hidden:
-        say(Text(f"… and {hidden:,} more.", style="dim"))
+        say(styled(f"… and {hidden:,} more.", style="dim"))
 
 
 def _show_groups(items: Sequence[PlanItem], sources: Mapping[str, str], *, all_items: bool) -> None:
@@ -170,7 +172,7 @@ def show_items(items: Sequence[PlanItem], now: float, *, all_items: bool) -> Non
     say(rows)
     hidden = len(items) - len(shown)
     if hidden:
-        say(Text(f"… and {hidden:,} more; --all lists them with their reasons.", style="dim"))
+        say(styled(f"… and {hidden:,} more; --all lists them with their reasons.", style="dim"))
 
 
 def _in_words(shortfall: Shortfall) -> str:
@@ -206,7 +208,7 @@ def show_report(report: Report, *, home_flag: str, plan: Plan | None = None) -> 
         _show_gone(report, plan)
     _show_notes(report)
     if report.stopped:
-        say(Text(f"The run was {report.stopped}; the rest was left as it was.", style="yellow"))
+        say(styled(f"The run was {report.stopped}; the rest was left as it was.", style="yellow"))
 
 
 def archived_words(archived: int, files: int) -> str:
@@ -241,7 +243,7 @@ def _summary(report: Report, plan: Plan | None) -> Text:
     shown = [(count, word, style) for count, word, style in parts if count] or [
         (0, "removed", "bold")
     ]
-    line = Text()
+    line = styled()
     for count, word, style in shown:
         line.append(", " if line else "").append(f"{count:,} {word}", style=style)
     return line.append(f"  (operation {report.operation})", style="dim")
@@ -261,7 +263,7 @@ def _show_gone(report: Report, plan: Plan) -> None:
     removed = {(o.kind, o.id) for o in report.outcomes if o.result is Result.REMOVED}
     gone = [item for item in plan.removals if (item.kind, item.id) in removed]
     if warning := for_good(gone):
-        say(Text(warning, style="yellow"))
+        say(styled(warning, style="yellow"))
 
 
 def _show_notes(report: Report) -> None:
@@ -276,7 +278,7 @@ def _show_outcomes(title: str, outcomes: Sequence[Outcome]) -> None:
     if not outcomes:
         return
     say()
-    say(Text(title, style="bold"))
+    say(styled(title, style="bold"))
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         groups[outcome.reason].append(outcome)
@@ -284,11 +286,11 @@ def _show_outcomes(title: str, outcomes: Sequence[Outcome]) -> None:
     rows.show_header = False
     for reason, members in list(groups.items())[: 4 * _EXAMPLES]:
         shown = members if len(members) <= _EXAMPLES else members[: _EXAMPLES - 1]
-        label = Text("\n").join(name(each.id) for each in shown)
+        label = styled("\n").join(name(each.id) for each in shown)
         if len(members) > len(shown):
             label.append(f"\n… and {len(members) - len(shown):,} more", style="dim")
         rows.add_row(label, name(reason))
     say(rows)
     hidden = sum(len(members) for members in list(groups.values())[4 * _EXAMPLES :])
     if hidden:
-        say(Text(f"… and {hidden:,} more.", style="dim"))
+        say(styled(f"… and {hidden:,} more.", style="dim"))

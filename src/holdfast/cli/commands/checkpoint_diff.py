@@ -1,23 +1,45 @@
-"""`holdfast checkpoints diff`: what differs between a checkpoint and now, or another one."""
+"""`holdfast checkpoints diff`: coloured on a terminal, byte for byte in a pipe."""
 
 from __future__ import annotations
 
+import contextlib
+import re
+import stat
+import sys
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.checkpoint_options import (
-    chosen,
-    hash_option,
-    paths_argument,
-    resolved,
-    second_id,
-)
+from holdfast.cli.checkpoint_options import chosen, hash_option, paths_argument, resolved, second_id
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import console, print_json, say, styled
+from holdfast.cli.streams import output_errors
+from holdfast.model.text import printable
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from holdfast.api.checkpoints import Difference
+    from holdfast.model.checkpoint import Change
+
+_HEADERS = (
+    "diff --git",
+    "index ",
+    "--- ",
+    "+++ ",
+    "old mode",
+    "new mode",
+    "new file",
+    "deleted file",
+    "similarity ",
+    "rename ",
+    "Binary files",
+)
+_BAR = re.compile(r"\| +\d+ (\+*)(-*)$")
+_TAB = 8
 
 
 @click.command(
@@ -33,7 +55,7 @@ if TYPE_CHECKING:
 @hash_option
 @click.option("--stat", is_flag=True, help="Only how much changed, file by file.")
 @click.pass_obj
-def command(
+def diff(
     invocation: Invocation,
     checkpoint: str | None,
     paths: tuple[str, ...],
@@ -56,12 +78,8 @@ def command(
     other, rest = second_id(checkpoints, paths)
     found = checkpoints.diff(old, other, rest, hash_all=hash_all)
     if invocation.json:
-        from holdfast.cli.output import print_json
-
         print_json(_document(found))
         return 0
-    from holdfast.cli.output import console
-    from holdfast.cli.show_diff import show_diff
 
     lines = found.statistics(width=console().width) if stat else found.patch()
     show_diff(lines, found.changes)
@@ -83,3 +101,103 @@ def _document(found: Difference) -> dict[str, Any]:
             for each in found.changes
         ],
     }
+
+
+def show_diff(lines: Iterable[bytes], changes: Sequence[Change]) -> None:
+    """The text that git wrote, and below it what git has no words for."""
+    try:
+        _show(lines, changes)
+    finally:
+        # A reader that leaves cuts this short. Python would close the generator too late for the
+        # temporary file behind it, and warn about that.
+        if isinstance(lines, Generator):
+            lines.close()
+
+
+def _show(lines: Iterable[bytes], changes: Sequence[Change]) -> None:
+    also = [f"{line}\n".encode("utf-8", "surrogateescape") for line in beyond_git(changes)]
+    if not console().is_terminal:
+        _pass_on(lines)
+        _pass_on(also)
+        return
+    shown = iter(lines)
+    # A difference of one screen stays on it; a longer one goes to the pager.
+    first = list(islice(shown, console().height))
+    longer = len(first) == console().height
+    with console().pager(styles=True) if longer else contextlib.nullcontext():
+        for line in _chain(first, shown, also):
+            say(line)
+
+
+def _pass_on(lines: Iterable[bytes]) -> None:
+    with output_errors():
+        sys.stdout.flush()
+        sys.stdout.buffer.writelines(lines)
+
+
+def _chain(*parts: Iterable[bytes]) -> Iterator[Text]:
+    in_header = True
+    for part in parts:
+        for line in part:
+            # Git's own text is ASCII: what is not comes from the files, in whatever encoding.
+            text = line.decode("utf-8", "surrogateescape").rstrip("\n").expandtabs(_TAB)
+            if text.startswith("diff --git"):
+                in_header = True
+            elif text.startswith("@@"):
+                in_header = False
+            yield _coloured(printable(text), in_header=in_header)
+
+
+def _coloured(text: str, *, in_header: bool) -> Text:
+    shown = styled(text, overflow="fold")
+    if in_header and text.startswith(_HEADERS):
+        shown.stylize("bold")
+    elif in_header and (bar := _BAR.search(text)):
+        shown.stylize("green", *bar.span(1))
+        shown.stylize("red", *bar.span(2))
+    elif text.startswith("@@"):
+        shown.stylize("cyan")
+    elif not in_header and text.startswith("+"):
+        shown.stylize("green")
+    elif not in_header and text.startswith("-"):
+        shown.stylize("red")
+    return shown
+
+
+def beyond_git(changes: Iterable[Change]) -> Iterator[str]:
+    """Permissions and empty directories, worded like git's summary; `git apply` skips them."""
+    for change in changes:
+        old, new = change.old, change.new
+        path = _quoted(change.path)
+        if (old and old.is_directory) and not new:
+            yield f" delete directory {path}"
+        elif (new and new.is_directory) and not old:
+            yield f" create directory {new.mode:06o} {path}"
+        elif old and new and _only_permissions(old.mode, new.mode):
+            yield f" mode change {old.mode:06o} => {new.mode:06o} {path}"
+
+
+def _only_permissions(old: int, new: int) -> bool:
+    """Whether git has no words for it: it knows of a file only whether its owner may execute it."""
+    if old == new or stat.S_IFMT(old) != stat.S_IFMT(new):
+        return False
+    return stat.S_ISDIR(old) or bool(old & stat.S_IXUSR) == bool(new & stat.S_IXUSR)
+
+
+def _quoted(path: str) -> str:
+    """As git quotes names: plain ones as they are, odd bytes as octal escapes."""
+    data = path.encode("utf-8", "surrogateescape")
+    if path.isascii() and path.isprintable() and not set(path) & {'"', "\\"}:
+        return path
+    return '"' + "".join(_octal(byte) for byte in data) + '"'
+
+
+def _octal(byte: int) -> str:
+    character = chr(byte)
+    if character in '"\\':
+        return f"\\{character}"
+    names = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+    if character in names:
+        return names[character]
+    plain = character.isascii() and character.isprintable()
+    return character if plain else f"\\{byte:03o}"

@@ -15,7 +15,11 @@ import click
 from holdfast.cli.checkpoint_options import capture, resolved
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import note, print_json
+from holdfast.cli.show_checkpoints import short
 from holdfast.errors import HoldfastError
+from holdfast.model.checkpoint import TakeOutcome
+from holdfast.model.text import format_count, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,14 +66,11 @@ def command(invocation: Invocation, /, directory: str, *, settle: str | None) ->
         )
         lines.end(done.taken)
     if invocation.json:
-        from holdfast.cli.output import print_json
-
         print_json({"workdir": str(workdir), **done.to_json()})
     return 0
 
 
 def _pace(settle: str | None) -> Pace:
-    from holdfast.model.text import parse_duration
     from holdfast.services.watch import Pace
 
     if settle is None:
@@ -87,19 +88,12 @@ class _Lines:
 
     def begin(self, step: Step) -> None:
         """The first look is done: from here on everything is seen."""
-        from holdfast.cli.output import note
-        from holdfast.cli.show_checkpoints import short
-
         self._begun = True
         known = step.taking.id if step.taking else None
         since = f" since checkpoint {short(known)}" if known else ""
         note(f"watching {self._workdir}{since}; Ctrl-C ends it")
 
     def tell(self, step: Step) -> None:
-        from holdfast.cli.output import note
-        from holdfast.cli.show_checkpoints import short
-        from holdfast.model.checkpoint import TakeOutcome
-
         moment = datetime.fromtimestamp(step.at, UTC).astimezone().strftime("%H:%M:%S")
         if step.error is not None:
             note(f"{moment} no checkpoint: {step.error.message} It will try again.")
@@ -111,9 +105,6 @@ class _Lines:
             self.begin(step)
 
     def end(self, taken: int) -> None:
-        from holdfast.cli.output import note
-        from holdfast.model.text import format_count
-
         note(f"no longer watching {self._workdir}; took {format_count(taken, 'checkpoint')}")
 
 

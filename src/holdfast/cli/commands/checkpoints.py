@@ -9,21 +9,21 @@ from holdfast.cli.frame import Group, Lazy, run_default
 _HERE = "holdfast.cli.commands.checkpoint_"
 
 COMMANDS = {
-    "status": Lazy(_HERE + "status", "Which projects have some, and what they cost.", "command"),
-    "list": Lazy(_HERE + "list", "List those of a project.", "command"),
+    "status": Lazy(_HERE + "read", "Which projects have some, and what they cost.", "status"),
+    "list": Lazy(_HERE + "read", "List those of a project.", "list_"),
     "take": Lazy(_HERE + "take", "Take one now.", "command"),
-    "excluded": Lazy(_HERE + "excluded", "List what is left out by default.", "command"),
-    "show": Lazy(_HERE + "show", "Say what one holds.", "command"),
-    "diff": Lazy(_HERE + "diff", "Compare one with now, or with another.", "command"),
-    "restore": Lazy(_HERE + "restore", "Go back to one.", "command"),
+    "excluded": Lazy(_HERE + "read", "List what is left out by default.", "excluded"),
+    "show": Lazy(_HERE + "read", "Say what one holds.", "show"),
+    "diff": Lazy(_HERE + "diff", "Compare one with now, or with another.", "diff"),
+    "restore": Lazy(_HERE + "change", "Go back to one.", "restore"),
     "watch": Lazy(_HERE + "watch", "Follow a directory and take them by itself.", "command"),
-    "import": Lazy(_HERE + "import", "Bring in those that Hermes took.", "command"),
-    "pin": Lazy(_HERE + "edit", "Keep one whatever the policy.", "pin"),
-    "name": Lazy(_HERE + "edit", "Give one a name; it stays, too.", "rename"),
-    "prune": Lazy(_HERE + "prune", "Remove what the policy lets go.", "command"),
-    "clear": Lazy(_HERE + "clear", "Remove all of them.", "clear"),
-    "clear-legacy": Lazy(_HERE + "clear", "Remove what an older layout left.", "clear_legacy"),
-    "verify": Lazy(_HERE + "verify", "Prove that every one is whole.", "command"),
+    "import": Lazy(_HERE + "change", "Bring in those that Hermes took.", "import_"),
+    "pin": Lazy(_HERE + "change", "Keep one whatever the policy.", "pin"),
+    "name": Lazy(_HERE + "change", "Give one a name; it stays, too.", "rename"),
+    "prune": Lazy(_HERE + "removal", "Remove what the policy lets go.", "prune"),
+    "clear": Lazy(_HERE + "removal", "Remove all of them.", "clear"),
+    "clear-legacy": Lazy(_HERE + "removal", "Remove what an older layout left.", "clear_legacy"),
+    "verify": Lazy(_HERE + "read", "Prove that every one is whole.", "verify"),
 }
 
 

@@ -6,6 +6,7 @@ import click
 
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import print_json
 from holdfast.cli.streams import write
 
 _INSTALL = {
@@ -27,8 +28,6 @@ def completion(invocation: Invocation, shell: str) -> int:
     kinds = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
     script = kinds[shell](root, {}, "holdfast", "_HOLDFAST_COMPLETE").source()
     if invocation.json:
-        from holdfast.cli.output import print_json
-
         print_json({"shell": shell, "script": script})
     else:
         write(script + "\n")

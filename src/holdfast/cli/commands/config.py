@@ -8,7 +8,9 @@ import click
 
 from holdfast.cli.frame import Command, Group, run_default
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import name, print_json, say, table
 from holdfast.cli.streams import write_path
+from holdfast.config import template
 from holdfast.errors import UsageError
 
 
@@ -27,8 +29,6 @@ def config(ctx: click.Context) -> int | None:
 @click.pass_obj
 def show(invocation: Invocation) -> int:
     """Show every setting in effect, and where it comes from."""
-    from holdfast.cli.output import name, print_json, say, table
-
     entries = list(invocation.settings(invocation.home_path).entries())
     if invocation.json:
         print_json(
@@ -51,8 +51,6 @@ def show(invocation: Invocation) -> int:
 @click.pass_obj
 def check(invocation: Invocation) -> int:
     """Check the configuration as a whole. Exit code 2 when anything in it is wrong."""
-    from holdfast.cli.output import name, print_json, say
-
     path = _path(invocation)
     invocation.settings(invocation.home_path)
     exists = path.exists()
@@ -67,8 +65,6 @@ def check(invocation: Invocation) -> int:
 @click.pass_obj
 def path(invocation: Invocation) -> int:
     """Print where the configuration is, or would be."""
-    from holdfast.cli.output import print_json
-
     if invocation.json:
         print_json({"path": str(_path(invocation)), "exists": _path(invocation).exists()})
     else:
@@ -83,8 +79,6 @@ def init(invocation: Invocation) -> int:
 
     An existing file is left alone.
     """
-    from holdfast.cli.output import name, print_json, say
-    from holdfast.config import template
     from holdfast.stores.files import storage_errors, write_new
 
     path = _path(invocation)

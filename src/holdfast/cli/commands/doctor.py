@@ -11,6 +11,7 @@ import click
 from holdfast.cli.errors import print_error
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import name, print_json, say, styled, table
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import confirmed
 from holdfast.errors import DamageError, DeclinedError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.api.home import Home
     from holdfast.model.checkup import Repair
     from holdfast.services.doctor import Diagnosis
+
 
 _STYLES = {"ok": "green", "warning": "yellow", "damage": "bold red"}
 
@@ -87,8 +89,6 @@ def _tell(
 ) -> None:
     """What is true now, and what was done to get there."""
     if invocation.json:
-        from holdfast.cli.output import print_json
-
         document: dict[str, Any] = found.to_json()
         if repair:
             document["repair"] = mended.to_json() if mended else None
@@ -101,15 +101,11 @@ def _tell(
 
 
 def _show(found: Diagnosis) -> None:
-    from rich.text import Text
-
-    from holdfast.cli.output import name, say, table
-
     rows = table("check", "", "found")
     rows.columns[0].no_wrap = True
     for finding in found.findings:
         word = finding.severity.value
-        rows.add_row(finding.check, Text(word, style=_STYLES[word]), name(finding.message))
+        rows.add_row(finding.check, styled(word, style=_STYLES[word]), name(finding.message))
     say(rows)
     say()
     advice = dict.fromkeys(finding.advice for finding in found.findings if finding.advice)
@@ -120,8 +116,6 @@ def _show(found: Diagnosis) -> None:
 
 
 def _show_repair(mended: Repair) -> None:
-    from holdfast.cli.output import name, say
-
     say()
     for step in mended.steps:
         say(name(f"Done: {step}."))

@@ -1,18 +1,56 @@
-"""`holdfast maintain`: look after a home, once or for ever, or have the system do it."""
+"""`holdfast maintain`: look after a home, once or until stopped, or have the system do it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+import logging
+import os
+import random
+import select
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from types import FrameType
 
 import click
 
 from holdfast.cli.frame import Choice, Command
+from holdfast.cli.install import install
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.main import FAILED, INTERRUPTED
+from holdfast.cli.output import name, print_json, say, styled, suggest, table, when
 from holdfast.cli.progress import progress
-from holdfast.errors import BusyError, UsageError
+from holdfast.cli.show_plan import show_plan
+from holdfast.errors import BusyError, HoldfastError, UsageError
+from holdfast.homes.maintenance import ConfigWatch
+from holdfast.model.item import SESSION
+from holdfast.model.maintenance import MaintenanceResult, Skipped, Step, StepResult
+from holdfast.model.report import Result
+from holdfast.model.text import format_bytes, format_duration, one_line, printable
+from holdfast.policy.schedule import next_run
+from holdfast.services.maintain import failed
+from holdfast.services.upkeep import StepPlan
+from holdfast.stores.maintenance_marker import FileMaintenanceGate
 
-if TYPE_CHECKING:
-    from holdfast.model.maintenance import MaintenanceResult
+#: The longest sleep in one piece: a machine that slept meanwhile counts no time of its own, and
+#: whoever edits the configuration does not want to wait until tomorrow.
+_NAP = 30.0
+_log = logging.getLogger("holdfast")
+_TITLES = {
+    Step.SETTLE: "interrupted runs",
+    Step.AUTO_ARCHIVE: "old sessions into the archive",
+    Step.PRUNE: "prune by the policy",
+    Step.UPKEEP: "trash, space",
+    Step.FILES: "files of old sessions",
+    Step.GC: "empty and trivial sessions",
+    Step.ARCHIVE: "archive",
+    Step.CHECKPOINTS: "checkpoints",
+    Step.END: "abandoned sessions",
+    Step.LOG: "old entries of the log",
+    Step.LOOK: "a look at the result",
+    Step.RECORD: "writing down that it is done",
+    Step.PROGRESS: "telling how far it is",
+}
 
 
 @click.command(
@@ -59,12 +97,8 @@ def maintain(
     if (watched and (scheduler or dry_run)) or (scheduler and (force or early)):
         raise UsageError("These flags do not go together.", hint="See `holdfast maintain --help`.")
     if scheduler is not None:
-        from holdfast.cli.install import install
-
         return install(invocation, scheduler, dry_run=dry_run, yes=yes)
     if watched:
-        from holdfast.cli.watch import watch
-
         return watch(invocation, force=force)
     if dry_run:
         return _preview(invocation)
@@ -72,14 +106,10 @@ def maintain(
 
 
 def _preview(invocation: Invocation) -> int:
-    from holdfast.cli.show_maintenance import show_auto_prune, show_preview
-
     home = invocation.open_home()
     with progress() as shown:
         plans = home.plan_maintain(progress=shown)
     if invocation.json:
-        from holdfast.cli.output import print_json
-
         steps = [
             {"step": each.step.value, "note": each.note, "plan": each.plan.to_json()}
             for each in plans
@@ -92,28 +122,273 @@ def _preview(invocation: Invocation) -> int:
 
 
 def _run(invocation: Invocation, *, force: bool, early: str | None) -> int:
-    from holdfast.cli.log_lines import log_to_stderr
-
     home = invocation.open_home()
     with progress(stoppable=True) as shown, log_to_stderr(debug=invocation.debug):
         result = home.maintain(force=force, early=early, progress=shown)
     if invocation.json:
-        from holdfast.cli.output import print_json
-
         print_json(result.to_json())
     else:
-        from holdfast.cli.show_maintenance import show_result
-
         show_result(invocation, result)
     return exit_code(result)
 
 
 def exit_code(result: MaintenanceResult) -> int:
     """Not being due is no failure."""
-    from holdfast.cli.main import FAILED, INTERRUPTED
-
     if result.busy:
         return BusyError.exit_code
     if result.stopped:
         return INTERRUPTED
     return 0 if result.ok else FAILED
+
+
+class _Stop:
+    """A progress that shows nothing; a signal asks it to stop, and wakes whoever sleeps.
+
+    A pipe, because it may be written to from a signal handler at any moment.
+    """
+
+    def __init__(self) -> None:
+        self._requested = False
+        self._asleep, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+
+    def step(self, label: str, done: int, total: int | None) -> None:
+        """Nobody is watching."""
+
+    def stop_requested(self) -> bool:
+        return self._requested
+
+    def request(self, _signal: int, _frame: FrameType | None) -> None:
+        if self._requested:
+            raise KeyboardInterrupt
+        self._requested = True
+        with contextlib.suppress(OSError):
+            os.write(self._wake, b".")
+
+    def sleep(self, seconds: float) -> None:
+        select.select([self._asleep], [], [], seconds)
+
+    def close(self) -> None:
+        os.close(self._asleep)
+        os.close(self._wake)
+
+
+def watch(invocation: Invocation, *, force: bool) -> int:
+    """Run whenever it is due, until a signal comes. Only one at a time may watch a home."""
+    home = invocation.open_place().home  # whatever is wrong now is told now
+    gate = FileMaintenanceGate(home.state)
+    watched = ConfigWatch(home.root)
+    runs = failures = 0
+    with (
+        gate.watching("maintain --watch"),
+        log_to_stderr(dated=True, debug=invocation.debug),
+        _stoppable() as stop,
+    ):
+        _log.info("watching %s", home.root)
+        while not stop.stop_requested():
+            result = _once(invocation, stop, force=force and runs == 0)
+            due = next_run(result, random.random())  # noqa: S311 - only to spread runs
+            runs += result.ran
+            failures += bool(result.errors)
+            again = "" if stop.stop_requested() else f"; again at {when(due)}"
+            _log.info("maintenance of %s: %s%s", home.root, summary(result), again)
+            _sleep_until(due, stop, invocation, watched)
+        _log.info("no longer watching %s", home.root)
+    if invocation.json:
+        print_json({"home": str(home.root), "runs": runs, "failed": failures})
+    return 0
+
+
+def _once(invocation: Invocation, stop: _Stop, *, force: bool) -> MaintenanceResult:
+    """One run, with the settings as they are now. One that fails does not end the watch."""
+    started_at = invocation.clock()
+    try:
+        home = invocation.open_home()
+    except (HoldfastError, OSError) as error:
+        root = str(invocation.home_path)
+        return failed(root, started_at, invocation.clock, error)
+    result = home.maintain(force=force, progress=stop)
+    invocation.close()  # or each run would leave one more home open
+    return result
+
+
+def _sleep_until(moment: float, stop: _Stop, invocation: Invocation, watched: ConfigWatch) -> None:
+    """Sleep until then, or until the configuration changes."""
+    while not stop.stop_requested() and (left := moment - invocation.clock()) > 0:
+        if watched.changed():
+            return
+        stop.sleep(min(left, _NAP))
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[_Stop]:
+    """SIGINT and SIGTERM stop a run between two batches; a second one ends it at once."""
+    stop = _Stop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {each: signal.signal(each, stop.request) for each in signals}
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        stop.close()
+
+
+def show_result(invocation: Invocation, result: MaintenanceResult) -> None:
+    if result.skipped is Skipped.BUSY:
+        say(name(result.reason))
+    elif result.skipped is Skipped.NOT_DUE:
+        _show_not_due(invocation, result)
+    elif result.error:
+        say(name(f"Nothing was done: {result.error}", "bold red"))
+    else:
+        _show_run(invocation, result)
+        if result.auto_prune is not None:
+            show_auto_prune(invocation, auto_prune=result.auto_prune)
+
+
+def summary(result: MaintenanceResult) -> str:
+    """A run in one line, for a log."""
+    if result.skipped is Skipped.NOT_DUE:
+        return "not due"
+    if result.skipped is Skipped.BUSY:
+        return result.reason
+    if result.errors:
+        return f"failed: {'; '.join(result.errors)}"
+    freed = format_bytes(result.bytes_freed)
+    state = "stopped" if result.stopped else "done"
+    ended = f"{result.ended:,} ended as abandoned, " if result.ended else ""
+    archiving = [step for step in result.steps if step.step is Step.AUTO_ARCHIVE]
+    archived = sum(map(_left, archiving))
+    removed = result.removed - sum(step.removed for step in archiving)
+    words = f"{archived:,} archived, " if archived else ""
+    return f"{state}: {words}{removed:,} removed, {ended}{freed} freed"
+
+
+def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
+    """Whether it prunes by itself is the one thing that nobody should have to guess."""
+    if auto_prune:
+        return
+    say()
+    say("auto_prune is off: maintenance prunes no sessions by itself. To let it, put this into")
+    say(name(f"{invocation.config_file()}:"))
+    say(styled("  [sessions]\n  auto_prune = true", style="bold green"))
+    say("See what would go then:")
+    suggest(f"holdfast {invocation.home_flag}sessions prune --dry-run")
+
+
+def show_preview(plans: Sequence[StepPlan]) -> None:
+    for each in plans:
+        say(styled(f"{_TITLES[each.step].capitalize()}", style="bold"))
+        if each.note:
+            say(name(f"({each.note})", "dim"))
+        if each.step is Step.END and not each.plan.ends:
+            say("Nothing to end.")
+        else:
+            show_plan(each.plan, all_items=False)
+        say()
+    say("Nothing was done.")
+
+
+def _show_not_due(invocation: Invocation, result: MaintenanceResult) -> None:
+    due = result.next_due or result.finished_at
+    left = format_duration(due - result.finished_at)
+    say(f"Not due: {result.reason}. It is due at {when(due)}, in {left}. To run it now:")
+    suggest(f"holdfast {invocation.home_flag}maintain --force")
+
+
+def _show_run(invocation: Invocation, result: MaintenanceResult) -> None:
+    rows = table("step", "what was done")
+    for step in result.steps:
+        style = "bold red" if step.error or step.failed else ""
+        rows.add_row(_TITLES[step.step], name(_in_words(step), style))
+    say(rows)
+    if result.stopped:
+        say(styled("The run was stopped; the next one takes it up again.", style="yellow"))
+    for event in result.events:
+        say(name(event.message, "yellow"))
+    _show_ways_back(invocation, result)
+    if result.next_due is not None:
+        say()
+        say(f"It is due again at {when(result.next_due)}.")
+
+
+def _show_ways_back(invocation: Invocation, result: MaintenanceResult) -> None:
+    """How to undo what was done: each kind of it once, with every operation that did it."""
+    archiving = [step for step in result.steps if step.step is Step.AUTO_ARCHIVE]
+    archived = [report for step in archiving for report in step.reports if report.removed]
+    reports = [report for step in result.steps for report in step.reports]
+    ways = (
+        ("What was archived can come back:", archived),
+        ("What went to the trash can come back:", [r for r in reports if r.bytes_in_trash]),
+        ("Sessions that were ended can be reopened as they were:", [r for r in reports if r.ended]),
+    )
+    for text, found in ways:
+        if found:
+            say()
+            say(text)
+        for report in found:
+            suggest(f"holdfast {invocation.home_flag}undo {report.operation}")
+
+
+def _in_words(step: StepResult) -> str:
+    if step.error:
+        return f"failed: {step.error}"
+    parts = [
+        (_left(step), "archived" if step.step is Step.AUTO_ARCHIVE else "removed"),
+        (step.ended, "ended as abandoned"),
+        (sum(report.skipped for report in step.reports), "skipped"),
+        (step.failed, "failed"),
+    ]
+    words = [f"{number:,} {word}" for number, word in parts if number]
+    if not step.reports:
+        return step.note or "nothing to do"
+    if step.step is not Step.END:  # which frees nothing
+        words.append(f"{format_bytes(step.bytes_freed)} freed")
+    if step.bytes_in_trash:
+        words.append(f"{format_bytes(step.bytes_in_trash)} in the trash")
+    operations = [report.operation for report in step.reports if report.operation]
+    label = "operation" if len(operations) == 1 else "operations"
+    return f"{', '.join(words)} ({label} {', '.join(operations)})"
+
+
+def _left(step: StepResult) -> int:
+    """How many items went; of those for the archive the sessions, which have their files in it."""
+    if step.step is not Step.AUTO_ARCHIVE:
+        return step.removed
+    done = [outcome for report in step.reports for outcome in report.outcomes]
+    return sum(each.kind == SESSION and each.result is Result.REMOVED for each in done)
+
+
+class _Line(logging.Formatter):
+    """One line, whatever is in it; a stack trace only for those who asked for it."""
+
+    def __init__(self, *, dated: bool, debug: bool) -> None:
+        super().__init__()
+        self._dated = dated
+        self._debug = debug
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = f"{self.formatTime(record, '%Y-%m-%d %H:%M:%S')} " if self._dated else ""
+        level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
+        error = record.exc_info[1] if record.exc_info else None
+        why = f": {type(error).__name__}: {error}" if error else ""
+        line = when + level + one_line(record.getMessage() + why)
+        if self._debug and record.exc_info:
+            line += "\n" + printable(self.formatException(record.exc_info))
+        return line
+
+
+@contextlib.contextmanager
+def log_to_stderr(*, dated: bool = False, debug: bool = False) -> Iterator[None]:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Line(dated=dated, debug=debug))
+    log = logging.getLogger("holdfast")
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)

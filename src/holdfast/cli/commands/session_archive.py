@@ -1,28 +1,32 @@
-"""`holdfast sessions archive`: pack sessions away, to be found and restored later."""
+"""`holdfast sessions archive` and `restore`: packed away, and brought back."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import name, note, print_json, say, suggest
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import RemovalFlags, removal_options, remove
-from holdfast.cli.session_options import (
-    filter_options,
-    is_given,
-    session_filter,
-)
+from holdfast.cli.removal import RemovalFlags, exit_code, removal_options, remove
+from holdfast.cli.session_options import filter_options, is_given, session_filter
+from holdfast.cli.show_plan import show_report
 from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.item import SESSION
+from holdfast.model.text import format_bytes, format_count
 
 if TYPE_CHECKING:
     from holdfast.model.archive import ArchivedSession
     from holdfast.model.plan import Plan
+    from holdfast.model.report import Report
     from holdfast.model.session import SessionFilter
 
+
 _CODECS = ("zstd", "gzip")
+_EXAMPLES = 5
 
 
 @click.command(
@@ -36,7 +40,7 @@ _CODECS = ("zstd", "gzip")
 @click.option("--codec", type=Choice(list(_CODECS)), help="How to compress, for this run.")
 @removal_options
 @click.pass_obj
-def command(
+def archive(
     invocation: Invocation,
     /,
     ids: tuple[str, ...],
@@ -84,9 +88,6 @@ def _wanted(
 
 def _stayed(plan: Plan, ids: tuple[str, ...]) -> int:
     """A session that was named and stays is no success; why it does is said."""
-    from holdfast.cli.output import note
-    from holdfast.model.item import SESSION
-
     stayed = [item for item in plan.kept if item.kind == SESSION] if ids else []
     for item in stayed:
         note(f"{item.id} stays: {item.reason}")
@@ -96,11 +97,84 @@ def _stayed(plan: Plan, ids: tuple[str, ...]) -> int:
 def _tell(invocation: Invocation, archived: list[ArchivedSession]) -> None:
     if not archived:
         return
-    from holdfast.cli.output import say, suggest
-    from holdfast.model.text import format_bytes, format_count
 
     sessions = format_count(len(archived), "session")
     size = format_bytes(sum(each.archive_bytes for each in archived))
     were = format_bytes(sum(each.session.bytes for each in archived))
     say(f"Archived {sessions}: {were} of messages in {size}. Restore one with:")
     suggest(f"holdfast {invocation.home_flag}sessions restore {archived[0].session.id}")
+
+
+@click.command(
+    "restore",
+    cls=Command,
+    example="holdfast sessions restore 20260325_112518_6995d1\n"
+    "holdfast sessions restore --all --dry-run",
+)
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--all", "everything", is_flag=True, help="Every archived session.")
+@click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
+@click.option("--yes", "-y", is_flag=True, help="Accepted for scripts; nothing is asked here.")
+@click.pass_obj
+def restore(
+    invocation: Invocation,
+    /,
+    ids: tuple[str, ...],
+    *,
+    everything: bool,
+    dry_run: bool,
+    yes: bool,  # noqa: ARG001 - restoring removes nothing, so there is nothing to ask
+) -> int:
+    """Put archived sessions back whole: messages, totals, lineage, route, search and files.
+
+    An id may be shortened while it is unique. Nothing is ever replaced: when another session has
+    the id, or another file the name of one that would come back, the session stays in the archive
+    and the report names what is in the way. A bundle leaves the archive after its session is back.
+    A damaged one stays, and is named.
+    """
+    if not ids and not everything:
+        raise UsageError(
+            "Say which sessions to restore: their ids, or --all.",
+            hint="`holdfast sessions list --archived` shows them.",
+        )
+    if ids and everything:
+        raise UsageError("--all is every archived session; it does not go with ids.")
+    planned = invocation.open_home().plan_restore_sessions(ids or None)
+    for problem in planned.problems:
+        note(f"warning: {problem.path}: {problem.reason}")
+    report = None
+    if not dry_run:
+        with progress(stoppable=True) as shown:
+            report = planned.apply(progress=shown).report
+    _show(invocation, planned.sessions, report)
+    return 0 if report is None else exit_code(report)
+
+
+def _show(
+    invocation: Invocation, sessions: Sequence[ArchivedSession], report: Report | None
+) -> None:
+    if invocation.json:
+        print_json(
+            {
+                "sessions": [each.to_json() for each in sessions],
+                "applied": report is not None,
+                "report": report.to_json() if report else None,
+            }
+        )
+        return
+
+    if not sessions:
+        say("There are no archived sessions.")
+    elif report is None:
+        _preview(sessions)
+    else:
+        show_report(report, home_flag=invocation.home_flag)
+
+
+def _preview(sessions: Sequence[ArchivedSession]) -> None:
+    size = format_bytes(sum(each.session.bytes for each in sessions))
+    say(f"This would restore {format_count(len(sessions), 'session')}, {size} of messages.")
+    for each in sessions[:_EXAMPLES]:
+        say(name(f"  {each.session.id}  {each.session.title or ''}"))
+    if len(sessions) > _EXAMPLES:
+        say(f"  … and {len(sessions) - _EXAMPLES:,} more.")

@@ -8,6 +8,7 @@ import click
 
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import print_json, say
 from holdfast.cli.session_options import stored_text
 
 if TYPE_CHECKING:
@@ -55,8 +56,6 @@ def end(invocation: Invocation, session: str, *, reason: str) -> int:
 
 
 def _tell(invocation: Invocation, session: Session, what: str) -> int:
-    from holdfast.cli.output import print_json, say
-
     if invocation.json:
         print_json({"session": session.to_json()})
     else:

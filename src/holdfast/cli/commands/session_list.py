@@ -186,8 +186,8 @@ def _number(prices: Prices, session: Session, column: str) -> str:
         return format_bytes(session.bytes)
     if column == "tokens":
         return f"{session.tokens.total:,}"
-    from holdfast.cli.show_usage import cost_text
-    from holdfast.policy.costs import session_cost
+    from holdfast.cli.commands.session_stats import cost_text
+    from holdfast.policy.prices import session_cost
 
     return cost_text(session_cost(prices, session))
 

@@ -1,14 +1,30 @@
-"""`holdfast sessions stats`: what the sessions of a home add up to."""
+"""`holdfast sessions stats`: what the sessions of a home add up to, and what they cost."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import reduce
+
 import click
 
+from holdfast.cli.commands.status import show_files, show_shares
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import joined, name, print_json, say, styled, suggest, table
 from holdfast.cli.progress import progress
+from holdfast.cli.show_plan import kind_name
+from holdfast.model.session import Session, Tokens
+from holdfast.model.text import format_bytes, format_cost, format_count
+from holdfast.model.usage import Cost, CostShare, CostTotals, Share, StoreStats
+from holdfast.services.stats import HomeStats
 
 _DAYS = 14
+_FEW_DAYS = 7
+_MOST_NAMES = 8
+_MOST_UNKNOWN = 3
+_NUMBERS = ("tokens in", "out", "cached", "cost")
+_NO_MODEL = "none named"
+UNKNOWN = "unknown"
 
 
 @click.command(
@@ -18,7 +34,7 @@ _DAYS = 14
 )
 @click.option("--cost", is_flag=True, help="Only tokens and cost, by day, source and model.")
 @click.pass_obj
-def command(invocation: Invocation, cost: bool) -> int:
+def stats(invocation: Invocation, cost: bool) -> int:
     """Count sessions by source, age and size; show what the database and the files take.
 
     Usage by day, source and model counts sessions that were removed, too. What came without a cost
@@ -30,12 +46,8 @@ def command(invocation: Invocation, cost: bool) -> int:
     with progress() as shown:
         seen = home.stats(progress=shown)
     if invocation.json:
-        from holdfast.cli.output import print_json
-
         print_json(seen.to_json())
     else:
-        from holdfast.cli.show_stats import show_stats
-
         show_stats(seen, invocation.home_flag)
     return 0
 
@@ -44,16 +56,152 @@ def _show_cost(invocation: Invocation) -> int:
     home = invocation.open_home()
     totals = home.costs()
     if invocation.json:
-        from holdfast.cli.output import print_json
-
         print_json({"home": str(home.path), "kind": home.kind} | totals.to_json())
         return 0
     if totals.by_source:
-        from holdfast.cli.show_usage import show_usage
-
         show_usage(totals, invocation.home_flag, days=_DAYS)
     else:
-        from holdfast.cli.output import say
-
         say("Nothing was used yet: no message told of tokens or cost.")
     return 0
+
+
+def show_stats(seen: HomeStats, home_flag: str) -> None:
+    if seen.store is None:
+        say("There is no session store in this home.")
+    else:
+        _show_store(seen.store)
+    show_shares("on the disk", list(_on_the_disk(seen)), "number")
+    if seen.largest:
+        _show_largest(seen.largest)
+    show_files("largest files", seen.largest_files)
+    show_usage(seen.costs, home_flag)
+    _show_tip(seen, home_flag)
+
+
+def _show_store(store: StoreStats) -> None:
+    sessions = f"{format_count(store.sessions, 'session')} ({store.open_sessions:,} open)"
+    messages = format_count(store.messages, "message")
+    used = format_count(store.tokens, "token")
+    say(styled(f"In the store now: {sessions}, {messages}, {used}", style="bold"))
+    say()
+    show_shares("source", store.by_source, "sessions")
+    show_shares("last active", store.by_age, "sessions")
+    show_shares("messages", store.by_size, "sessions")
+    show_shares("average message", store.by_average_message, "sessions")
+
+
+def _on_the_disk(seen: HomeStats) -> Iterator[Share]:
+    for share in seen.by_kind:
+        yield Share(name=kind_name(share.name), count=share.count, bytes=share.bytes)
+    checkpoints = seen.checkpoints
+    yield Share(name="checkpoints", count=checkpoints.count, bytes=checkpoints.bytes)
+    store = seen.store
+    if store is not None:
+        yield Share(name="database", count=1, bytes=store.database_bytes - store.free_bytes)
+        yield Share(name="free pages in it", count=0, bytes=store.free_bytes)
+        yield Share(name="write-ahead log", count=1, bytes=store.wal_bytes)
+    yield Share(name="archive", count=seen.inventory.archived, bytes=seen.inventory.archive_bytes)
+
+
+def _show_largest(largest: Sequence[Session]) -> None:
+    rows = table("largest", "messages", "size", "title", right=("messages", "size"))
+    for session in largest:
+        rows.add_row(
+            name(session.id),
+            f"{session.message_count:,}",
+            format_bytes(session.bytes),
+            name(session.title or ""),
+        )
+    say(rows)
+    say()
+
+
+def _show_tip(seen: HomeStats, home_flag: str) -> None:
+    tip = seen.tip
+    if tip is not None:
+        sessions = format_count(tip.sessions, "session is", "sessions are")
+        say(
+            f"{sessions} {tip.why}: up to {format_bytes(tip.bytes)} of the database, and files "
+            "beside it. Have a look first:"
+        )
+        suggest(f"holdfast {home_flag}{tip.command} --dry-run")
+    elif seen.inventory.trash:
+        say("No session is old or small enough to go. What was removed is still in the trash:")
+        suggest(f"holdfast {home_flag}trash list")
+    else:
+        say("No session is old or small enough to go. To see what goes when:")
+        suggest(f"holdfast {home_flag}config show")
+
+
+def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> None:
+    """The totals, the latest days, and who used most; nothing when nothing was used."""
+    if not totals.by_source:
+        return
+    tokens = totals.ever.usage.tokens
+    used = f"{tokens.total:,} tokens, cost {cost_text(totals.ever)}"
+    say(styled(f"Ever used, also by sessions that are gone: {used}", style="bold"))
+    if totals.ever.priced:
+        priced = format_cost(totals.ever.priced)
+        say(styled(f"{priced} of it by the prices of the configuration", style="dim"))
+    say()
+    _show("day (UTC)", totals.by_day[:days], "outside all days")
+    _show("source", _main(totals.by_source), "")
+    _show("model", _main(totals.by_model), _NO_MODEL)
+    if totals.by_task:
+        _show("auxiliary task", _main(totals.by_task), "")
+    _show_unknown(totals.by_model, home_flag)
+
+
+def cost_text(cost: Cost) -> str:
+    """What is known, and that there is more."""
+    if cost.full is not None:
+        return format_cost(cost.full)
+    return f"{format_cost(cost.known)} + unknown" if cost.known else UNKNOWN
+
+
+def _show(title: str, shares: Sequence[CostShare], nameless: str) -> None:
+    rows = table(title, *_NUMBERS, right=_NUMBERS)
+    rows.columns[0].min_width = 16
+    for share in shares:
+        tokens = share.cost.usage.tokens
+        rows.add_row(
+            name(share.name or nameless),
+            f"{tokens.input:,}",
+            f"{tokens.output:,}",
+            f"{tokens.cached:,}",
+            cost_text(share.cost),
+        )
+    say(rows)
+    say()
+
+
+def _show_unknown(by_model: Sequence[CostShare], home_flag: str) -> None:
+    """Of which models nobody knows the cost, and what to do about it."""
+    unknown = [share for share in by_model if share.cost.unknown != Tokens()]
+    if not unknown:
+        return
+    unknown.sort(key=lambda share: -_count(share.cost.unknown))
+    for share in unknown[:_MOST_UNKNOWN]:
+        model = joined("model ", name(share.name)) if share.name else "sessions without a model"
+        tokens = format_count(_count(share.cost.unknown), "token")
+        say(joined(f"Cost unknown for {tokens} of ", model, ".", style="yellow"))
+    if rest := unknown[_MOST_UNKNOWN:]:
+        tokens = format_count(sum(_count(share.cost.unknown) for share in rest), "token")
+        models = format_count(len(rest), "other model")
+        say(styled(f"Cost unknown for {tokens} of {models}.", style="yellow"))
+    say("Set their prices in [prices] of the configuration:")
+    suggest(f"holdfast {home_flag}config path")
+    say()
+
+
+def _count(tokens: Tokens) -> int:
+    """All that would cost something; a price may hold for the cached ones alone."""
+    return tokens.total + tokens.cached
+
+
+def _main(shares: Sequence[CostShare]) -> list[CostShare]:
+    shown, rest = list(shares[:_MOST_NAMES]), shares[_MOST_NAMES:]
+    if rest:
+        together = reduce(Cost.plus, (share.cost for share in rest))
+        shown.append(CostShare(name=format_count(len(rest), "other"), cost=together))
+    return shown

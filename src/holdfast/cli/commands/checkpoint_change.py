@@ -1,0 +1,307 @@
+"""`holdfast checkpoints restore`, `pin`, `name` and `import`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.checkpoint_options import (
+    chosen,
+    hash_option,
+    id_argument,
+    paths_argument,
+    resolved,
+)
+from holdfast.cli.errors import print_error
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import name, print_json, say, suggest, table, when
+from holdfast.cli.progress import progress
+from holdfast.cli.removal import confirmed
+from holdfast.cli.session_options import stored_text
+from holdfast.cli.show_checkpoints import (
+    checkpoint_json,
+    not_captured_json,
+    short,
+    show_foreseen,
+    show_not_captured,
+)
+from holdfast.errors import DeclinedError, HoldfastError, UsageError
+from holdfast.model.text import format_count, one_line
+
+if TYPE_CHECKING:
+    from holdfast.model.checkpoint import Checkpoint, Imported, NotCaptured, Rollback
+
+_HERMES = "hermes"
+_USUAL = ".hermes"
+_SHOWN = 10
+
+
+@click.command(
+    "restore",
+    cls=Command,
+    example="holdfast checkpoints restore 3f2a1b9c --dry-run\n"
+    "holdfast checkpoints restore 3f2a1b9c src/main.py --yes",
+)
+@id_argument
+@paths_argument
+@hash_option
+@click.option("--all", "all_items", is_flag=True, help="List every path.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", "-n", is_flag=True, help="Show what would change and stop there.")
+@click.pass_obj
+def restore(
+    invocation: Invocation,
+    /,
+    checkpoint: str,
+    paths: tuple[str, ...],
+    *,
+    hash_all: bool,
+    all_items: bool,
+    yes: bool,
+    dry_run: bool,
+) -> int:
+    """Bring a project back to a checkpoint, byte for byte: all of it, or the given paths.
+
+    It shows what will be written, changed and deleted, and asks. It then does that and no more: a
+    file that changed after it was shown is left as it is and named, and the exit code is 1.
+    Before the first change it takes a checkpoint of how things are, so that `holdfast undo` can
+    take the restore back. What the checkpoint did not cover, such as ignored files, stays as it is.
+    """
+    checkpoints = invocation.checkpoints()
+    planned = checkpoints.plan_restore(chosen(checkpoints, checkpoint), paths, hash_all=hash_all)
+    target, foreseen = planned.checkpoint, planned.preview
+    if not invocation.json:
+        _show_restore(target, foreseen, all_items=all_items)
+    if dry_run or planned.changes_nothing:
+        _document_restore(invocation, foreseen)
+        return 0
+    declined = None if yes else _ask(target, foreseen)
+    if declined is not None:
+        _document_restore(invocation, foreseen)
+        print_error(declined, as_json=False)
+        return declined.exit_code
+    with progress() as shown:
+        report = planned.apply(progress=shown)
+    done, left = report.rollback, report.left
+    _document_restore(invocation, done, left, applied=True)
+    if not invocation.json:
+        _tell_restore(invocation, done, left, all_items=all_items)
+    return HoldfastError.exit_code if left or not (done.written or done.deleted) else 0
+
+
+def _ask(target: Checkpoint, foreseen: Rollback) -> DeclinedError | None:
+    """None when a person said yes."""
+    if not sys.stdin.isatty():
+        return DeclinedError(
+            "Nothing was restored: there is no terminal to ask on.",
+            hint="Look at it with --dry-run, then pass --yes.",
+        )
+
+    click.echo(err=True)
+    gone = f", {len(foreseen.deleted):,} of them deleted" if foreseen.deleted else ""
+    count = len(foreseen.written) + len(foreseen.deleted)
+    what = f"{count:,} path{'' if count == 1 else 's'} of {one_line(target.workdir)}"
+    if confirmed(f"Restore {what}{gone}? It can be undone."):
+        return None
+    return DeclinedError("Nothing was restored.")
+
+
+def _show_restore(target: Checkpoint, foreseen: Rollback, *, all_items: bool) -> None:
+    known = f"checkpoint {short(target.known_id)} of {when(target.time)}"
+    if not (foreseen.written or foreseen.deleted):
+        alike = "so far as that can be " if foreseen.kept else ""
+        say(name(f"{target.workdir} is {alike}as in {known}. There is nothing to restore."))
+    else:
+        say(name(f"Restoring {target.workdir} to {known}: {target.reason}", "bold"))
+    show_foreseen(target.workdir, foreseen, all_items=all_items)
+
+
+def _tell_restore(
+    invocation: Invocation,
+    done: Rollback,
+    left: Sequence[NotCaptured],
+    *,
+    all_items: bool,
+) -> None:
+    """What was done, what was left although the preview named it or knew nothing of it, and how to
+    take the restore back."""
+    say()
+    say(f"{len(done.written):,} written, {len(done.deleted):,} deleted.")
+    show_not_captured(left, all_items=all_items, title="Left alone")
+    if left:
+        say("These stay as they are. Run the same restore again to see what it would do now.")
+    if done.operation is not None:
+        safety = short(done.safety_checkpoint or "")
+        say(f"How it was before is checkpoint {safety}. Take the restore back with:")
+        suggest(f"holdfast {invocation.home_flag}undo {done.operation}")
+
+
+def _document_restore(
+    invocation: Invocation,
+    rollback: Rollback,
+    left: Sequence[NotCaptured] = (),
+    *,
+    applied: bool = False,
+) -> None:
+    if not invocation.json:
+        return
+
+    document: dict[str, Any] = {
+        "applied": applied,
+        "written": list(rollback.written),
+        "deleted": list(rollback.deleted),
+        "kept": not_captured_json(rollback.kept),
+        "left": not_captured_json(left),
+        "safety_checkpoint": rollback.safety_checkpoint,
+        "operation": rollback.operation,
+    }
+    print_json(document)
+
+
+@click.command("pin", cls=Command, example="holdfast checkpoints pin 3f2a1b9c")
+@id_argument
+@click.option("--off", is_flag=True, help="Take the pin away.")
+@click.pass_obj
+def pin(invocation: Invocation, checkpoint: str, *, off: bool) -> int:
+    """Pin a checkpoint: no rule, no bound and no newer one ever removes it."""
+    checkpoints = invocation.checkpoints()
+    changed = checkpoints.pin(chosen(checkpoints, checkpoint), not off)
+    return _tell_edit(invocation, changed, "is no longer pinned" if off else "is pinned")
+
+
+@click.command(
+    "name", cls=Command, example='holdfast checkpoints name 3f2a1b9c "works on all machines"'
+)
+@id_argument
+@click.argument("text", metavar="TEXT")
+@click.pass_obj
+def rename(invocation: Invocation, checkpoint: str, text: str) -> int:
+    """Give a checkpoint a name; an empty one ("") takes it away. A named one stays, too."""
+    wanted = stored_text(text, "The name")
+    checkpoints = invocation.checkpoints()
+    changed = checkpoints.rename(chosen(checkpoints, checkpoint), wanted)
+    named = f"is now called {changed.name!r}" if changed.name else "has no name now"
+    return _tell_edit(invocation, changed, named)
+
+
+def _tell_edit(invocation: Invocation, checkpoint: Checkpoint, what: str) -> int:
+    if invocation.json:
+        print_json({"checkpoint": checkpoint_json(checkpoint)})
+    else:
+        say(f"Checkpoint {short(checkpoint.id)} {what}.")
+    return 0
+
+
+@click.command(
+    "import",
+    cls=Command,
+    example="holdfast checkpoints import --dry-run\n"
+    "holdfast checkpoints import ~/work/site\n"
+    "holdfast checkpoints import /srv/agent/.hermes",
+)
+@click.argument("source", metavar="[PATH]", required=False, type=click.Path())
+@click.option("--all", "all_items", is_flag=True, help="List every checkpoint.")
+@click.option("--dry-run", "-n", is_flag=True, help="Show what would be imported.")
+@click.pass_obj
+def import_(invocation: Invocation, source: str | None, *, all_items: bool, dry_run: bool) -> int:
+    """Bring checkpoints that Hermes took into Holdfast's own store, with their times and reasons.
+
+    PATH is a home of Hermes, or a directory that it took checkpoints of; by default all of
+    $HERMES_HOME, else of ~/.hermes. Nothing there is changed. What was imported before is left
+    out, so it can be repeated. Older layouts are read, too.
+    """
+    from holdfast.api.home import Home
+    from holdfast.model.checkpoint import ImportState
+
+    home, workdir = _place(invocation, source)
+    place = invocation.checked_place(invocation.home_path)
+    with progress(stoppable=True) as shown:
+        done = Home(place).import_checkpoints(home, path=workdir, dry_run=dry_run, progress=shown)
+    if invocation.json:
+        print_json(_document_import(home, done, dry_run=dry_run))
+    else:
+        _show_import(invocation, home, done, all_items=all_items, dry_run=dry_run)
+    skipped = any(each.state is ImportState.SKIPPED for each in done)
+    return HoldfastError.exit_code if skipped else 0
+
+
+def _place(invocation: Invocation, source: str | None) -> tuple[Path, Path | None]:
+    """The home of Hermes, and the directory that is meant, if it is one."""
+    usual = invocation.named_homes.get(_HERMES, invocation.user_home / _USUAL)
+    if source is None:
+        return _checked(usual), None
+    path = resolved(source)
+    if _is_hermes(path):
+        return path, None
+    return _checked(usual), path
+
+
+def _checked(home: Path) -> Path:
+    if not _is_hermes(home):
+        raise UsageError(
+            f"There is no home of Hermes at {home}.",
+            hint="Name one: holdfast checkpoints import PATH",
+        )
+    return home.resolve()
+
+
+def _is_hermes(path: Path) -> bool:
+    from holdfast.homes.registry import kind_of
+    from holdfast.stores.files import storage_errors
+
+    with storage_errors(f"read {path}"):
+        kind = kind_of(path) if path.is_dir() else None
+    return kind is not None and kind.name == _HERMES
+
+
+def _document_import(home: Path, done: Sequence[Imported], *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "source": str(home),
+        "applied": not dry_run,
+        **_counts(done),
+        "checkpoints": [each.to_json() for each in done],
+    }
+
+
+def _counts(done: Sequence[Imported]) -> dict[str, int]:
+    from holdfast.model.checkpoint import ImportState
+
+    return {state.value: sum(each.state is state for each in done) for state in ImportState}
+
+
+def _show_import(
+    invocation: Invocation,
+    home: Path,
+    done: Sequence[Imported],
+    *,
+    all_items: bool,
+    dry_run: bool,
+) -> None:
+    from holdfast.model.checkpoint import ImportState
+
+    fresh = [each for each in done if each.state is not ImportState.KNOWN]
+    if fresh:
+        rows = table("of Hermes", "here", "taken", "why", "directory")
+        for each in fresh if all_items else fresh[:_SHOWN]:
+            why = each.reason if not each.why else f"skipped: {each.why}"
+            rows.add_row(
+                short(each.origin), short(each.id), when(each.time), name(why), name(each.workdir)
+            )
+        say(rows)
+        if len(fresh) > _SHOWN and not all_items:
+            say(f"… and {len(fresh) - _SHOWN:,} more; --all lists them.")
+        say()
+    counts = _counts(done)
+    verb = "would be imported" if dry_run else "imported"
+    parts = [f"{format_count(counts['imported'], 'checkpoint')} {verb} from {home}"]
+    parts += [f"{counts['known']:,} known already"] if counts["known"] else []
+    parts += [f"{counts['skipped']:,} skipped"] if counts["skipped"] else []
+    shown = bool(counts["imported"]) and not dry_run
+    say(name("; ".join(parts) + (". To see them:" if shown else ".")))
+    if shown:
+        suggest(f"holdfast {invocation.home_flag}checkpoints list --all-projects")

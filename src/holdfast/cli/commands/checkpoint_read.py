@@ -1,0 +1,377 @@
+"""`holdfast checkpoints status`, `list`, `show`, `excluded` and `verify`: what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.checkpoint_options import (
+    capture,
+    chosen,
+    directory_argument,
+    id_argument,
+    resolved,
+    take_command,
+)
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation, quoted
+from holdfast.cli.output import joined, name, print_json, say, styled, suggest, table
+from holdfast.cli.progress import progress
+from holdfast.cli.show_checkpoints import (
+    checkpoint_json,
+    not_captured_json,
+    project_json,
+    short,
+    show_checkpoint,
+    show_list,
+    show_not_captured,
+    show_older,
+    show_paths,
+    show_projects,
+)
+from holdfast.errors import DamageError, UsageError
+from holdfast.model.text import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from holdfast.model.checkpoint import Captured, Checkpoint, Entry, Project
+    from holdfast.model.checkup import Damage, Verification
+    from holdfast.services.checkpoint_status import CheckpointStatus
+
+
+_FOLDER = "checkpoints"
+#: How many projects are shown unless somebody asks for more.
+_USUAL_LIMIT = 20
+#: Of other projects, when a directory has no checkpoints.
+_FEW = 20
+_NAMED = 3
+
+
+@click.command(
+    "status",
+    cls=Command,
+    example="holdfast checkpoints\nholdfast checkpoints status --limit 50\n"
+    "holdfast checkpoints status --json",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Show the N projects used last [{_USUAL_LIMIT}].",
+)
+@click.option("--all", "all_items", is_flag=True, help="Show every project.")
+@click.pass_obj
+def status(invocation: Invocation, *, limit: int | None = None, all_items: bool = False) -> int:
+    """Say which projects have checkpoints, in what state they are, and what all of it costs.
+
+    The size of a project is what would be free if it went alone: what it shares with others costs
+    nothing twice. Archives of an older layout are listed with their size; only you remove them. It
+    only reads.
+    """
+    place = invocation.open_place()
+    with progress():
+        found = invocation.checkpoints().status()
+    base = place.home.root / _FOLDER
+    if invocation.json:
+        print_json(_document_status(base, found))
+    else:
+        _show_status(invocation, base, found, limit=None if all_items else limit or _USUAL_LIMIT)
+    return 0
+
+
+def _document_status(base: Path, found: CheckpointStatus) -> dict[str, Any]:
+    return {
+        "base": str(base),
+        "total_bytes": found.total_bytes,
+        "store_bytes": found.store_bytes,
+        "legacy_bytes": found.legacy_bytes,
+        "project_count": len(found.projects),
+        "checkpoint_count": sum(each.checkpoints for each in found.projects),
+        "projects": [project_json(each) for each in found.projects],
+        "legacy_archives": [
+            {
+                "name": each.id,
+                "bytes": each.bytes,
+                "moved_at": each.last_active_at,
+                "workdir": found.older[each.id].workdir if each.id in found.older else None,
+            }
+            for each in found.legacy
+        ],
+        "problems": [{"path": each.path, "reason": each.reason} for each in found.problems],
+    }
+
+
+def _show_status(
+    invocation: Invocation, base: Path, found: CheckpointStatus, *, limit: int | None
+) -> None:
+    holdfast = f"holdfast {invocation.home_flag}checkpoints"
+    if found.total_bytes:
+        say(joined(("checkpoints in ", "bold"), name(str(base), "bold cyan")))
+        say(_figures(found))
+        say()
+    if found.projects:
+        show_projects(found.projects, invocation.now, limit=limit)
+        say()
+    if found.legacy:
+        show_older(found.legacy, found.older, invocation.now)
+        say("They can still be read and restored. Archives stay until you clear them; single")
+        say("repositories are pruned like projects. To clear all of them:")
+        suggest(f"{holdfast} clear-legacy")
+        say()
+    for problem in found.problems:
+        say(name(f"{problem.path}: {problem.reason}", "yellow"))
+    if found.problems:
+        say()
+    if found.projects:
+        say("To see what the policy would remove:")
+        suggest(f"{holdfast} prune --dry-run")
+    elif found.legacy:
+        say("There are no checkpoints of the present layout yet. To see those of the older one:")
+        suggest(f"{holdfast} list --all-projects")
+    else:
+        say("There are no checkpoints yet. Take the first of a directory with:")
+        suggest(take_command(invocation, None))
+
+
+def _figures(found: CheckpointStatus) -> str:
+    """`12.3 MB: store 10.1 MB, older layouts 2.2 MB; 17 checkpoints of 3 projects`."""
+    parts = [f"store {format_bytes(found.store_bytes)}"]
+    if found.legacy_bytes:
+        parts.append(f"older layouts {format_bytes(found.legacy_bytes)}")
+    count = format_count(sum(each.checkpoints for each in found.projects), "checkpoint")
+    projects = format_count(len(found.projects), "project")
+    trash = f", {format_count(found.trash, 'item')} in the trash" if found.trash else ""
+    total = format_bytes(found.total_bytes)
+    return f"total {total}: {', '.join(parts)}; {count} of {projects}{trash}"
+
+
+@click.command(
+    "list",
+    cls=Command,
+    example="holdfast checkpoints list\n"
+    "holdfast checkpoints list ~/work/site\n"
+    "holdfast checkpoints list --all-projects --session 20260325_112518_6995d1",
+)
+@directory_argument
+@click.option("--all-projects", is_flag=True, help="Of every project, not of one directory.")
+@click.option("--session", metavar="ID", help="Only those of this session.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Show the newest N.",
+)
+@click.pass_obj
+def list_(
+    invocation: Invocation,
+    /,
+    directory: str | None,
+    *,
+    all_projects: bool,
+    session: str | None,
+    limit: int | None,
+) -> int:
+    """List the checkpoints of a directory, the newest first: by default, of the current one.
+
+    Files and lines are those that changed since the checkpoint before. For a directory without
+    checkpoints it lists the projects that have some.
+    """
+    if all_projects and directory is not None:
+        raise UsageError("--all-projects is every project; it does not go with a directory.")
+    workdir = None if all_projects else resolved(directory)
+    checkpoints = invocation.checkpoints()
+    everything = checkpoints.list(workdir)
+    found = [each for each in everything if session in (None, each.session)][:limit]
+    elsewhere = () if everything or workdir is None else checkpoints.projects()
+    if invocation.json:
+        print_json(
+            {
+                "checkpoints": [checkpoint_json(each) for each in found],
+                **({"projects": [project_json(each) for each in elsewhere]} if elsewhere else {}),
+            }
+        )
+    elif everything and not found:
+        say("No checkpoint is of that session.")
+    elif not found:
+        _say_none(invocation, workdir, elsewhere, directory)
+    else:
+        show_list(found, invocation.now, places=all_projects)
+    return 0
+
+
+def _say_none(
+    invocation: Invocation,
+    workdir: Path | None,
+    elsewhere: Sequence[Project],
+    directory: str | None,
+) -> None:
+    """Whoever asks about a directory without checkpoints may mean another project."""
+    if workdir is None or not elsewhere:
+        say("There are no checkpoints yet. Take the first of a directory with:")
+    else:
+        say(name(f"There are no checkpoints of {workdir} yet. Take the first with:"))
+    suggest(take_command(invocation, directory))
+    if not elsewhere:
+        return
+    places = {str(place) for place in (workdir or Path()).parents}
+    for place in (each.workdir for each in elsewhere if each.workdir in places):
+        say(name(f"{place}, which it lies in, has some."))
+
+    say()
+    say("Projects that have checkpoints:")
+    show_projects(elsewhere, invocation.now, limit=_FEW)
+    say()
+    say("To list those of one of them, or of all:")
+    suggest(f"holdfast {invocation.home_flag}checkpoints list {quoted(Path(elsewhere[0].workdir))}")
+    suggest(f"holdfast {invocation.home_flag}checkpoints list --all-projects")
+
+
+@click.command(
+    "show",
+    cls=Command,
+    example="holdfast checkpoints show 3f2a1b9c\nholdfast checkpoints show 3f2a1b9c --all",
+)
+@id_argument
+@click.option("--all", "all_items", is_flag=True, help="List every path.")
+@click.pass_obj
+def show(invocation: Invocation, checkpoint: str, *, all_items: bool) -> int:
+    """Say what a checkpoint holds: when and why it was taken, its files, what was left out.
+
+    The id may be shortened while it is unique.
+    """
+    checkpoints = invocation.checkpoints()
+    found, captured = checkpoints.show(chosen(checkpoints, checkpoint))
+    if invocation.json:
+        print_json(_document_show(found, captured))
+        return 0
+
+    show_checkpoint(found)
+    paths = _entries(captured)
+    show_paths(
+        f"Captured ({format_count(len(captured.files), 'file')})",
+        [_line(path, entry) for path, entry in paths],
+        style="green",
+        all_items=all_items,
+    )
+    show_not_captured(found.not_captured, all_items=all_items)
+    return 0
+
+
+def _entries(captured: Captured) -> list[tuple[str, Entry]]:
+    return sorted({**captured.directories, **captured.files}.items())
+
+
+def _line(path: str, entry: Entry) -> Text:
+    return styled(f"{entry.mode:06o}  ", style="dim").append_text(
+        name(path + ("/" if entry.is_directory else ""), "default")
+    )
+
+
+def _document_show(checkpoint: Checkpoint, captured: Captured) -> dict[str, Any]:
+    return {
+        "checkpoint": checkpoint_json(checkpoint),
+        "captured": [
+            {"path": path, "mode": f"{entry.mode:06o}", "oid": entry.oid or None}
+            for path, entry in _entries(captured)
+        ],
+        "not_captured": not_captured_json(checkpoint.not_captured),
+    }
+
+
+@click.command(
+    "excluded",
+    cls=Command,
+    example="holdfast checkpoints excluded\nholdfast checkpoints excluded ~/work/site --all",
+)
+@directory_argument
+@click.option("--all", "all_items", is_flag=True, help="List every path.")
+@click.pass_obj
+def excluded(invocation: Invocation, /, directory: str | None, *, all_items: bool) -> int:
+    """List what checkpoints of a directory leave out by default, each path with the rule.
+
+    These are dependencies, build output, caches, media, archives, secrets, logs and what `exclude`
+    in config.toml adds. A folder is named once, without what is in it. What your own .gitignore
+    files leave out is not listed; `git status --ignored` does that. To capture something after
+    all, put `!name` into the project's .gitignore or into `exclude`.
+    """
+    workdir = resolved(directory)
+    found = capture(invocation).excluded(workdir)
+    if invocation.json:
+        print_json(
+            {
+                "workdir": str(workdir),
+                "excluded": [
+                    {"path": each.path, "rule": each.rule, "directory": each.is_directory}
+                    for each in found
+                ],
+            }
+        )
+        return 0
+
+    if not found:
+        say(name(f"The default excludes leave nothing out of {workdir}."))
+    show_paths(
+        f"Left out of {workdir} by default ({format_count(len(found), 'path')})",
+        [
+            name(each.path + ("/" if each.is_directory else "")).append(
+                f"  {each.rule}", style="dim"
+            )
+            for each in found
+        ],
+        style="yellow",
+        all_items=all_items,
+    )
+    return 0
+
+
+@click.command(
+    "verify",
+    cls=Command,
+    example="holdfast checkpoints verify\nholdfast checkpoints verify --json",
+)
+@click.pass_obj
+def verify(invocation: Invocation) -> int:
+    """Read everything in the checkpoint store, and name what is damaged and what that costs.
+
+    It only reads; checkpoints may be taken meanwhile. Ends with 5 when it found damage. What it
+    does not name is whole, and can be restored.
+    """
+    found = invocation.checkpoints().verify()
+    if invocation.json:
+        print_json(found.to_json())
+    else:
+        _show_verified(found)
+    return 0 if found.ok else DamageError.exit_code
+
+
+def _show_verified(found: Verification) -> None:
+    if found.problems:
+        _show_problems(found)
+        say()
+    count = format_count(found.checkpoints, "checkpoint")
+    if not found.checkpoints and not found.problems:
+        say("There are no checkpoints yet, so there is nothing to verify.")
+    elif found.ok:
+        say(f"{count}: every one is whole.")
+    else:
+        say("Damage was found. Checkpoints that are not named here are whole.")
+
+
+def _show_problems(found: Verification) -> None:
+    rows = table("what", "which", "found")
+    for each in found.problems:
+        style = "yellow" if each.harmless else "bold red"
+        rows.add_row(styled(each.kind, style=style), name(each.name), name(_words(each)))
+    say(rows)
+
+
+def _words(damage: Damage) -> str:
+    if not damage.checkpoints:
+        return damage.reason
+    named = ", ".join(short(each) for each in damage.checkpoints[:_NAMED])
+    more = len(damage.checkpoints) - _NAMED
+    return f"{damage.reason}; needed by {named}{f' and {more:,} more' if more > 0 else ''}"

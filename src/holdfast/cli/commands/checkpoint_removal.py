@@ -1,0 +1,222 @@
+"""`holdfast checkpoints prune`, `clear` and `clear-legacy`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import name, print_json, say, styled
+from holdfast.cli.progress import progress
+from holdfast.cli.removal import RemovalFlags, removal_options, remove, size_cap
+from holdfast.errors import UsageError
+from holdfast.model.item import CHECKPOINT, LEGACY
+from holdfast.model.plan import Plan
+from holdfast.model.text import format_bytes, format_count, parse_size
+from holdfast.value import replace
+
+if TYPE_CHECKING:
+    from holdfast.model.item import Item
+
+
+_COUNT = click.IntRange(min=1)
+_MEGABYTE = 1_000_000
+_force = click.option("--force", "-f", is_flag=True, help="The same as --yes.")
+_now = click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; not undoable.")
+
+
+@click.command(
+    "prune",
+    cls=Command,
+    example="holdfast checkpoints prune --dry-run\n"
+    "holdfast checkpoints prune --retention-days 30 --keep-orphans\n"
+    "holdfast checkpoints prune --keep-last 5 --keep-daily 14 --yes\n"
+    "holdfast checkpoints prune --max-total-size 200MB",
+)
+@click.option(
+    "--retention-days",
+    type=click.FloatRange(min=0),
+    metavar="N",
+    help="Projects untouched for N days go whole; 0 is never.",
+)
+@click.option(
+    "--keep-orphans/--delete-orphans",
+    default=None,
+    help="Keep projects whose directory is gone, or remove them [as delete_orphans says].",
+)
+@click.option("--legacy", is_flag=True, help="Remove archives of an older layout, too.")
+@click.option("--keep-last", type=_COUNT, metavar="N", help="Keep the last N of each project.")
+@click.option("--keep-within", metavar="DURATION", help="Keep what is this close to the newest.")
+@click.option("--keep-hourly", type=_COUNT, metavar="N", help="Keep the last of each of N hours.")
+@click.option("--keep-daily", type=_COUNT, metavar="N", help="Keep the last of each of N days.")
+@click.option("--keep-weekly", type=_COUNT, metavar="N", help="Keep the last of each of N weeks.")
+@click.option("--keep-monthly", type=_COUNT, metavar="N", help="Keep the last of N months each.")
+@click.option("--max-snapshots", type=_COUNT, metavar="N", help="At most N of each project.")
+@click.option("--max-total-size", metavar="SIZE", help="Bound all bytes: 500MB, 2GB.")
+@click.option(
+    "--max-size-mb",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="The same in MB: --max-size-mb 500.",
+)
+@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@removal_options
+@click.pass_obj
+def prune(
+    invocation: Invocation,
+    /,
+    *,
+    keep_orphans: bool | None,
+    legacy: bool,
+    skip_trash: bool,
+    how: RemovalFlags,
+    **flags: Any,
+) -> int:
+    """Remove checkpoints that the policy does not keep, and give their space back.
+
+    Without rules of its own the command uses [checkpoints] in config.toml: by default, projects
+    that nobody touched for 7 days go, those whose directory is gone, the oldest beyond 20 of a
+    project, and the fewest oldest that bring everything below 500 MB. Flags replace these one by
+    one; any --keep-… flag replaces all keep rules.
+
+    The newest of each project that stays is kept whatever the bounds, and so are pinned and named
+    ones. A directory on a disk that is not mounted is not gone. What goes by age or by a rule
+    stays in the trash for a week (trash_days), where `holdfast undo` finds it.
+
+    Archives of an older layout wait for you: they go with --legacy, or with `clear-legacy`, and
+    never by age or size.
+    """
+    checkpoints = invocation.checkpoints()
+    days = flags.pop("retention_days")
+    size = _asked_size(flags)
+    with progress():
+        planned = checkpoints.plan_prune(
+            older_than=None if days is None else _age(days),
+            max_total_size=size,
+            keep_orphans=keep_orphans,
+            legacy=legacy,
+            use_trash=not skip_trash,
+            pack=not how.dry_run and how.plan_out is None,
+            **flags,
+        )
+    return remove(invocation, planned, how)
+
+
+def _age(days: float) -> timedelta:
+    try:
+        return timedelta(days=days)
+    except (OverflowError, ValueError):
+        raise UsageError(f"--retention-days {days:g} is not a length of time.") from None
+
+
+def _asked_size(flags: dict[str, Any]) -> int | None:
+    text, megabytes = flags.pop("max_total_size"), flags.pop("max_size_mb")
+    if text is not None and megabytes is not None:
+        raise UsageError("--max-total-size and --max-size-mb are the same bound: give one.")
+    instead = "To remove everything: holdfast checkpoints clear"
+    if megabytes is not None:
+        size = int(megabytes * _MEGABYTE)
+        return size_cap("--max-size-mb", f"{megabytes:g}", size, instead=instead)
+    if text is None:
+        return None
+    return size_cap("--max-total-size", text, parse_size(text), instead=instead)
+
+
+@click.command(
+    "clear",
+    cls=Command,
+    example="holdfast checkpoints clear --dry-run\nholdfast checkpoints clear --force\n"
+    "holdfast checkpoints clear --legacy --now",
+)
+@click.option("--legacy", is_flag=True, help="Clear what an older layout left, too: everything.")
+@_force
+@_now
+@removal_options
+@click.pass_obj
+def clear(
+    invocation: Invocation, /, *, legacy: bool, force: bool, skip_trash: bool, how: RemovalFlags
+) -> int:
+    """Remove the checkpoints of all projects, pinned and named ones too.
+
+    Their history is lost with them: no project can go back to an earlier state any more. They stay
+    in the trash for a week (trash_days), where `holdfast undo` finds them, unless --now is given.
+    What an older layout left stays unless --legacy is given; `clear-legacy` clears that alone.
+    """
+    if _has_no_home(invocation):
+        return 0
+    checkpoints = invocation.checkpoints()
+    planned = checkpoints.plan_clear(legacy=legacy, use_trash=not skip_trash)
+    if not invocation.json:
+        left = () if legacy else checkpoints.status().legacy
+        _warn(invocation, planned.plan, left, len(planned.names), skip_trash=skip_trash)
+    return remove(invocation, planned, replace(how, yes=how.yes or force))
+
+
+def _warn(
+    invocation: Invocation, plan: Plan, left: Sequence[Item], projects: int, *, skip_trash: bool
+) -> None:
+    """What is lost, before the plan says it item by item."""
+    going = [each for each in plan.removals if each.kind == CHECKPOINT]
+    older = [each for each in plan.removals if each.kind == LEGACY]
+    if going or older:
+        parts = []
+        if going:
+            of = format_count(projects, "project")
+            parts.append(f"{format_count(len(going), 'checkpoint')} of {of}")
+        if older:
+            size = format_bytes(sum(each.bytes for each in older))
+            parts.append(f"{size} of an older layout")
+        until = "for good" if skip_trash else "until you undo it"
+        text = f"Warning: this clears {' and '.join(parts)}. Their history is lost {until}."
+        say(styled(text, style="bold red"))
+    if left:
+        size = format_bytes(sum(each.bytes for each in left))
+        command = f"holdfast {invocation.home_flag}checkpoints clear --legacy"
+        say(styled(f"{size} of an older layout stay; `{command}` takes them too.", style="dim"))
+    if going or older or left:
+        say()
+
+
+def _has_no_home(invocation: Invocation) -> bool:
+    """Without a home there is nothing to clear, which is no mistake. Says so."""
+    if invocation.home_path.exists():
+        return False
+    if invocation.json:
+        none = Plan(
+            home=str(invocation.home_path),
+            command=invocation.command_line,
+            made_at=invocation.now,
+            items=(),
+        )
+        print_json({"plan": none.to_json(), "applied": False, "report": None})
+    else:
+        say(name(f"Nothing to clear: there is no home at {invocation.home_path}."))
+    return True
+
+
+@click.command(
+    "clear-legacy",
+    cls=Command,
+    example="holdfast checkpoints clear-legacy --dry-run\n"
+    "holdfast checkpoints clear-legacy --force",
+)
+@_force
+@_now
+@removal_options
+@click.pass_obj
+def clear_legacy(
+    invocation: Invocation, /, *, force: bool, skip_trash: bool, how: RemovalFlags
+) -> int:
+    """Remove what an older layout left: one repository for each directory, moved aside or not.
+
+    They stay in the trash for a week (trash_days), where `holdfast undo` finds them, unless --now
+    is given. Nothing else removes archives of older layouts.
+    """
+    if _has_no_home(invocation):
+        return 0
+    planned = invocation.checkpoints().plan_clear_legacy(use_trash=not skip_trash)
+    return remove(invocation, planned, replace(how, yes=how.yes or force))

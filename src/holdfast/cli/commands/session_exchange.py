@@ -1,0 +1,190 @@
+"""`holdfast sessions export` and `import`: JSONL for machines, Markdown for people."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from holdfast.cli.frame import Choice, Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.main import INTERRUPTED
+from holdfast.cli.output import name, print_json, say, styled, suggest
+from holdfast.cli.progress import progress
+from holdfast.cli.session_options import filter_options, is_given, session_filter
+from holdfast.cli.streams import output_errors
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.text import format_count
+
+if TYPE_CHECKING:
+    from holdfast.model.session import SessionFilter
+    from holdfast.services.exchange.session_export import ExportReport
+    from holdfast.services.exchange.session_import import ImportReport
+
+
+_FORMATS = ("jsonl", "markdown")
+_SHOWN = 20
+
+
+@click.command(
+    "export",
+    cls=Command,
+    example="holdfast sessions export --all --output sessions.jsonl\n"
+    "holdfast sessions export 20260325_112518 --format markdown --redact",
+)
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--all", "everything", is_flag=True, help="Every session.")
+@filter_options
+@click.option(
+    "--format",
+    "form",
+    type=Choice(list(_FORMATS)),
+    default="jsonl",
+    show_default=True,
+    help="JSONL can be imported again; Markdown is for reading.",
+)
+@click.option("--redact", is_flag=True, help="Replace secrets by a note of what they were.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write here, whole or not at all [standard output].",
+)
+@click.pass_obj
+def export(
+    invocation: Invocation,
+    /,
+    ids: tuple[str, ...],
+    *,
+    everything: bool,
+    form: str,
+    redact: bool,
+    output: Path | None,
+    **flags: Any,
+) -> int:
+    """Write sessions out: those with these ids, those that the filters pick, or all.
+
+    Export, import and export again give the same bytes. Secrets are left in unless --redact is
+    given; the rules look for keys and passwords, not for everything that is private.
+    """
+    wanted = _wanted(invocation, ids, everything, flags)
+    if invocation.json and output is None:
+        raise UsageError("--json needs --output FILE: standard output cannot hold both.")
+    report = _export(invocation, wanted, ids, form, redact, output)
+    if invocation.json:
+        print_json({**report.to_json(), "output": str(output)})
+    elif output is not None:
+        _tell_export(report, output)
+    return INTERRUPTED if report.stopped else 0
+
+
+def _wanted(
+    invocation: Invocation, ids: tuple[str, ...], everything: bool, flags: dict[str, Any]
+) -> SessionFilter:
+    filtered = is_given(flags)
+    if not ids and not everything and not filtered:
+        raise UsageError("Say which sessions: their ids, filters, or --all.")
+    if everything and (ids or filtered):
+        raise UsageError("--all is every session; it does not go with ids or filters.")
+    return session_filter(invocation, flags)
+
+
+def _export(
+    invocation: Invocation,
+    wanted: SessionFilter,
+    ids: tuple[str, ...],
+    form: str,
+    redact: bool,
+    output: Path | None,
+) -> ExportReport:
+    home = invocation.open_home()
+    with progress(stoppable=True) as shown, output_errors() if output is None else nullcontext():
+        report = home.export(
+            sys.stdout.buffer if output is None else output,
+            ids or None,
+            wanted=wanted,
+            form=form,
+            redact=redact,
+            progress=shown,
+        )
+        if output is None:
+            sys.stdout.buffer.flush()
+    if report.stopped and output is not None:
+        raise KeyboardInterrupt  # nothing was written
+    return report
+
+
+def _tell_export(report: ExportReport, output: Path) -> None:
+    sessions = format_count(report.sessions, "session")
+    messages = format_count(report.messages, "message")
+    say(name(f"Wrote {sessions} with {messages} to {output}."))
+    if report.redacted:
+        found = ", ".join(f"{count:,} {rule}" for rule, count in report.redacted.items())
+        say(name(f"Redacted: {found}."))
+
+
+@click.command(
+    "import",
+    cls=Command,
+    example="holdfast sessions import sessions.jsonl\n"
+    "zcat old.jsonl.gz | holdfast sessions import -",
+)
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--replace", is_flag=True, help="Replace sessions whose id is there already.")
+@click.pass_obj
+def import_(invocation: Invocation, file: Path, *, replace: bool) -> int:
+    """Store the sessions of a JSONL file, one a line, as `sessions export` writes them.
+
+    Each session is stored whole or not at all. A bad line is refused by its number and the others
+    go on; an id that exists is skipped unless --replace is given, and then the old session goes
+    into the archive: `sessions list --archived` shows it, and `sessions restore` brings it back
+    when the new one is gone. The home is made when there is none. `-` reads standard input.
+    """
+    with _stream(file) as stream:
+        home = invocation.create_home()
+        with progress(stoppable=True) as shown:
+            done = home.import_(stream, replace=replace, progress=shown)
+    report = done.report
+    kept = {"replaced_kept_in": done.kept_in, "operation": done.operation}
+    if invocation.json:
+        print_json({**report.to_json(), **kept})
+    else:
+        _tell_import(report, kept["operation"], invocation.home_flag)
+    if report.stopped:
+        return INTERRUPTED
+    return HoldfastError.exit_code if report.refused else 0
+
+
+def _stream(file: Path) -> AbstractContextManager[BinaryIO]:
+    from holdfast.api.home import import_source
+
+    return nullcontext(sys.stdin.buffer) if str(file) == "-" else import_source(file)
+
+
+def _tell_import(report: ImportReport, operation: str | None, home_flag: str) -> None:
+    stored = format_count(report.imported + report.replaced, "session")
+    say(f"Stored {stored} with {format_count(report.messages, 'message')}.")
+    if report.replaced:
+        say(
+            f"{report.replaced:,} of them replaced one that was there; those are in the archive "
+            f"(operation {operation}):"
+        )
+        suggest(f"holdfast {home_flag}sessions list --archived")
+    if report.skipped:
+        there = "was" if len(report.skipped) == 1 else "were"
+        count = format_count(len(report.skipped), "session")
+        say(f"{count} {there} there already; --replace takes the new ones.")
+    for note in report.notes[:_SHOWN]:
+        say(name(f"Note: {note}"))
+    if len(report.notes) > _SHOWN:
+        say(styled(f"… and {len(report.notes) - _SHOWN:,} more notes.", style="dim"))
+    if report.refused:
+        say(styled(f"Refused {format_count(len(report.refused), 'line')}:", style="bold red"))
+        for refused in report.refused[:_SHOWN]:
+            say(name(f"  line {refused.line}: {refused.text}"))
+        if len(report.refused) > _SHOWN:
+            say(styled(f"  … and {len(report.refused) - _SHOWN:,} more.", style="dim"))

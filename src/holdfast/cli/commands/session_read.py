@@ -1,0 +1,355 @@
+"""`holdfast sessions show` and `search`: read a conversation, find what was said."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.frame import Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import console, joined, name, note, print_json, say, styled, suggest, when
+from holdfast.cli.session_options import filter_options, session_filter
+from holdfast.cli.show_checkpoints import short
+from holdfast.errors import HoldfastError
+from holdfast.model.archive import Holds
+from holdfast.model.session import Search, SessionFilter, Tokens
+from holdfast.model.text import format_bytes, format_count, one_line, printable
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from holdfast.model.checkpoint import Checkpoint
+    from holdfast.model.session import Hit, Json, Message, Session
+    from holdfast.ports import Home
+
+
+_STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
+_LONGEST_SHOWN = 4_000
+
+
+@click.command(
+    "show",
+    cls=Command,
+    example="holdfast sessions show 20260325_112518\n"
+    "holdfast sessions show 20260325_112518 --last 5",
+)
+@click.argument("session", metavar="ID")
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the last N messages.")
+@click.option("--whole", is_flag=True, help="Do not shorten long messages.")
+@click.option("--taken-back", is_flag=True, help="Also what the user took back.")
+@click.pass_obj
+def show(
+    invocation: Invocation, session: str, *, last: int | None, whole: bool, taken_back: bool
+) -> int:
+    """Read a session like a conversation. The id may be shortened while it is unique.
+
+    Where a checkpoint of this session was taken, a line says how to go back to that moment. On a
+    terminal a long one opens in your pager.
+
+    Messages that the user took back in the agent were not said: they are counted, and shown only
+    with --taken-back.
+    """
+    home = invocation.open_home()
+    store = home.need_store()
+    found = store.get(home.resolve(session))
+    said = _Said(store.messages(found.id), taken_back=taken_back)
+    messages = said if last is None else iter(deque(said, maxlen=last))
+    marks = home.checkpoints.list(session=found.id)[::-1]
+    if invocation.json:
+        print_json(
+            {
+                "session": found.to_json(),
+                "messages": [_document_show(m) for m in messages],
+                "taken_back": said.taken_back,
+                "checkpoints": [
+                    {"id": each.id, "time": each.time, "reason": each.reason, "turn": each.turn}
+                    for each in marks
+                ],
+            }
+        )
+        return 0
+    begun = last is not None and last < found.message_count
+    with _paged(last if begun and last else found.message_count):
+        _show_facts(found)
+        _show_messages(_Marks(marks, invocation.home_flag, begun=begun), messages, whole=whole)
+        if said.taken_back and not taken_back:
+            _tell_taken_back(said.taken_back)
+    return 0
+
+
+class _Said:
+    """Messages one by one, without those that were taken back unless they are asked for."""
+
+    def __init__(self, messages: Iterator[Message], *, taken_back: bool) -> None:
+        self._messages = messages
+        self._all = taken_back
+        self.taken_back = 0
+
+    def __iter__(self) -> Iterator[Message]:
+        for message in self._messages:
+            self.taken_back += message.taken_back
+            if self._all or not message.taken_back:
+                yield message
+
+
+def _tell_taken_back(count: int) -> None:
+    what = format_count(count, "message was taken back", "messages were taken back")
+    say()
+    say(name(f"{what}. To see that too: --taken-back", "dim"))
+
+
+def _document_show(message: Message) -> dict[str, Any]:
+    tokens = message.tokens
+    if isinstance(tokens, Tokens):
+        shown: Json = {"in": tokens.input, "out": tokens.output, "cached": tokens.cached}
+    else:
+        shown = tokens
+    return {
+        "number": message.number,
+        "role": message.role,
+        "content": message.content,
+        "timestamp": message.timestamp,
+        "tool_name": message.tool_name,
+        "tool_calls": message.tool_calls,
+        "tool_call_id": message.tool_call_id,
+        "reasoning": message.reasoning,
+        "tokens": shown,
+        "cost": message.cost,
+        "taken_back": message.taken_back,
+        "extra": dict(message.extra),
+    }
+
+
+@contextlib.contextmanager
+def _paged(messages: int) -> Iterator[None]:
+    if console().is_terminal and messages * 3 > console().height:
+        with console().pager(styles=True):
+            yield
+    else:
+        yield
+
+
+def _show_facts(session: Session) -> None:
+    say(name(session.title or session.id, "bold"))
+    facts = [session.id if session.title else None, session.source, session.model, session.cwd]
+    say(name("  ".join(fact for fact in facts if fact), "dim"))
+    end = f"ended {when(session.ended_at)} ({session.end_reason})" if session.ended_at else "open"
+    say(name(f"started {when(session.started_at)}, {end}", "dim"))
+    size = format_bytes(session.bytes)
+    count = f"{format_count(session.message_count, 'message')}, {size}"
+    say(name(f"{count}, {session.tokens.total:,} tokens, cost {session.cost:.4f}", "dim"))
+    if session.parent_id:
+        say(name(f"{session.relation} of {session.parent_id}", "dim"))
+
+
+class _Marks:
+    """Checkpoints between messages, by their time."""
+
+    def __init__(self, checkpoints: Sequence[Checkpoint], home_flag: str, *, begun: bool) -> None:
+        self._left = list(checkpoints)
+        self._home_flag = home_flag
+        self._begun = begun
+
+    def show_until(self, moment: float | None) -> None:
+        """Those that were taken before a message, or, without a moment, after the last one."""
+        due = [each for each in self._left if moment is None or each.time <= moment]
+        self._left = self._left[len(due) :]
+        # Of what came before the first message that is shown, only the last is about that one.
+        for each in due[-1:] if self._begun else due:
+            self._show(each, "before this" if moment is not None else "after this")
+        self._begun = False
+
+    def _show(self, checkpoint: Checkpoint, where: str) -> None:
+        known = short(checkpoint.id)
+        show = f"holdfast {self._home_flag}checkpoints restore {known}"
+        say()
+        say(name(f"checkpoint {known} {where}: {show}", "dim"))
+
+
+def _show_messages(marks: _Marks, messages: Iterable[Message], *, whole: bool) -> None:
+    for message in messages:
+        if message.timestamp is not None:
+            marks.show_until(message.timestamp)
+        say()
+        moment = when(message.timestamp) if message.timestamp is not None else ""
+        role = name(message.role, _STYLES.get(message.role, "bold"))
+        if message.tool_name:
+            role.append_text(name(f" {message.tool_name}", "yellow"))
+        if message.taken_back:
+            role.append("  taken back", style="bold red")
+        say(role.append(f"  {moment}", style="dim"))
+        say(_body(message, whole=whole))
+    marks.show_until(None)
+
+
+def _body(message: Message, *, whole: bool) -> Text:
+    parts = [_readable(message.content)]
+    if isinstance(message.tool_calls, list):
+        parts += [f"→ {json.dumps(call, ensure_ascii=False)}" for call in message.tool_calls]
+    text = "\n".join(part for part in parts if part)
+    if not whole and len(text) > _LONGEST_SHOWN:
+        hidden = len(text) - _LONGEST_SHOWN
+        text = f"{text[:_LONGEST_SHOWN]}\n… {hidden:,} more characters; --whole shows them."
+    shown = text.replace("\r\n", "\n").expandtabs(4)
+    return styled(printable(shown), overflow="fold")
+
+
+def _readable(content: Json) -> str:
+    """Text as it is; of structured parts, the texts, and a name for the others."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(filter(None, map(_readable_part, content)))
+    return json.dumps(content, ensure_ascii=False, indent=1)
+
+
+def _readable_part(part: Json) -> str:
+    if isinstance(part, dict):
+        text = part.get("text")
+        return text if isinstance(text, str) else f"[{part.get('type', 'part')}]"
+    return _readable(part)
+
+
+@click.command(
+    "search",
+    cls=Command,
+    example='holdfast sessions search "disk full" --source cron\n'
+    "holdfast sessions search 'backup* NOT weekly' --newer-than 30d\n"
+    "holdfast sessions search --part otal_siz",
+)
+@click.argument("words", nargs=-1, required=True, metavar="QUERY...")
+@click.option("--part", is_flag=True, help="Find a part of a word or identifier.")
+@click.option("--role", "roles", multiple=True, metavar="ROLE", help="Said by: user, assistant, …")
+@filter_options
+@click.option("--archived", is_flag=True, help="In the archive; every bundle is read.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="At most N.",
+)
+@click.option("--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip N.")
+@click.pass_obj
+def search(
+    invocation: Invocation,
+    /,
+    words: tuple[str, ...],
+    *,
+    part: bool,
+    roles: tuple[str, ...],
+    archived: bool,
+    limit: int,
+    offset: int,
+    **flags: Any,
+) -> int:
+    """Find messages by their words, the best matches first.
+
+    All words must occur. "A phrase" in quotes is found as it stands, word* finds what begins so,
+    OR, NOT and parentheses combine. Text in Chinese, Japanese and Korean is found by any part.
+    """
+    wanted = session_filter(invocation, flags)
+    home = invocation.open_place().home
+    store = None if archived else home.session_store()
+    query = " ".join(words)
+    found: Sequence[Hit] = ()
+    asked = Search(
+        text=query,
+        wanted=wanted,
+        roles=roles or None,
+        limit=limit,
+        offset=offset,
+        substring=part,
+    )
+    if archived:
+        found = _search_archive(home, asked)
+    elif store is not None:
+        found = store.search(asked)
+    if invocation.json:
+        print_json({"hits": [_document_search(hit) for hit in found]})
+    else:
+        close = store.close_words(query) if store is not None and not found and not part else ()
+        where = "--archived " if archived else ""
+        _show(words, found, close, part=part, flags=(invocation.home_flag, where))
+        if not found and not archived and _has_archived(home):
+            _suggest_archive(words, invocation.home_flag, part=part)
+    return 0
+
+
+def _has_archived(home: Home) -> bool:
+    try:
+        return any(each.holds is Holds.SESSION for each in home.archive.find(SessionFilter()))
+    except HoldfastError:  # an archive that cannot be read is for doctor; here it is only a hint
+        return False
+
+
+def _suggest_archive(words: tuple[str, ...], home_flag: str, *, part: bool) -> None:
+    say("This did not look into the archive. To search there:")
+    dashes = "-- " if words[0].startswith("-") else ""
+    flags = "--archived --part " if part else "--archived "
+    suggest(f"holdfast {home_flag}sessions search {flags}{dashes}{shlex.join(words)}")
+
+
+def _search_archive(home: Home, asked: Search) -> Sequence[Hit]:
+    found = home.archive.search(asked)
+    for problem in (*home.archive.problems(), *found.problems):
+        note(f"warning: {problem.path}: {problem.reason}")
+    return found.hits
+
+
+def _document_search(hit: Hit) -> dict[str, Any]:
+    return {
+        "session": hit.session.id,
+        "source": hit.session.source,
+        "title": hit.session.title,
+        "message": hit.message.number,
+        "role": hit.message.role,
+        "timestamp": hit.message.timestamp,
+        "snippet": hit.snippet,
+        "score": hit.score,
+    }
+
+
+def _show(
+    words: tuple[str, ...],
+    found: Sequence[Hit],
+    close: Sequence[str],
+    *,
+    part: bool,
+    flags: tuple[str, str],
+) -> None:
+    if not found:
+        say(joined("Nothing was found for ", name(" ".join(words), "bold"), "."))
+        if close:
+            say(name(f"Words like it that do occur: {', '.join(close)}."))
+        if not part:
+            say("To look for a part of a word:")
+            dashes = "-- " if words[0].startswith("-") else ""
+            part_of = dashes + shlex.quote(words[0])
+            home_flag, where = flags
+            suggest(f"holdfast {home_flag}sessions search {where}--part {part_of}")
+        return
+    for hit in found:
+        moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""
+        said = f"  {hit.message.role}  {moment}"
+        head = joined(name(hit.session.id, "bold"), name(said, "dim"))
+        say(head.append_text(name(f"  {hit.session.title or ''}")))
+        say(_marked(hit.snippet))
+        say()
+
+
+def _marked(snippet: str) -> Text:
+    """The snippet with what matched in bold, brackets kept for terminals without it."""
+    text = styled("  " + one_line(snippet), overflow="fold")
+    text.highlight_regex(re.compile(r"\[[^\[\]]*\]"), "bold magenta")
+    return text

@@ -1,0 +1,255 @@
+"""`holdfast sessions prune`, `gc` and `delete`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.frame import Choice, Command
+from holdfast.cli.invocation import Invocation
+from holdfast.cli.output import note
+from holdfast.cli.progress import progress
+from holdfast.cli.removal import RemovalFlags, removal_options, remove, size_cap
+from holdfast.cli.session_options import ended_options, session_filter
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
+from holdfast.model.text import format_duration, parse_size
+from holdfast.policy.lifecycle import NOT_ENDED
+
+if TYPE_CHECKING:
+    from holdfast.model.plan import Plan, PlanItem
+
+
+_KINDS = {"session": SESSION, "transcript": TRANSCRIPT, "request-dump": REQUEST_DUMP}
+#: Flags that `Home.plan_prune` takes under the same name.
+_KNOBS = (
+    "older_than",
+    "keep_last",
+    "keep_within",
+    "keep_hourly",
+    "keep_daily",
+    "keep_weekly",
+    "keep_monthly",
+    "keep_yearly",
+    "max_count",
+)
+_COUNT = click.IntRange(min=1)
+_TIME = click.FloatRange(min=0, max=1_000_000)
+
+
+@click.command(
+    "prune",
+    cls=Command,
+    example="holdfast sessions prune --older-than 30d --source cron --dry-run\n"
+    "holdfast sessions prune --keep-last 20 --keep-daily 14 --yes\n"
+    "holdfast sessions prune --max-total-size 500MB",
+)
+@click.option(
+    "--older-than", metavar="WHEN", help="Last active before: 5h, 2d, 1w, 2026-03-25, an ISO time."
+)
+@ended_options
+@click.option(
+    "--kind", "kinds", multiple=True, type=Choice(list(_KINDS)), help="Only of this kind."
+)
+@click.option("--keep-last", type=_COUNT, metavar="N", help="Keep the last N of each group.")
+@click.option("--keep-within", metavar="DURATION", help="Keep what is this close to the newest.")
+@click.option("--keep-hourly", type=_COUNT, metavar="N", help="Keep the last of each of N hours.")
+@click.option("--keep-daily", type=_COUNT, metavar="N", help="Keep the last of each of N days.")
+@click.option("--keep-weekly", type=_COUNT, metavar="N", help="Keep the last of each of N weeks.")
+@click.option("--keep-monthly", type=_COUNT, metavar="N", help="Keep the last of N months each.")
+@click.option("--keep-yearly", type=_COUNT, metavar="N", help="Keep the last of N years each.")
+@click.option("--max-total-size", metavar="SIZE", help="Bound the bytes that stay: 500MB, 2GB.")
+@click.option("--max-count", type=_COUNT, metavar="N", help="Bound the number that stays.")
+@click.option("--include-files", is_flag=True, help="Files go with their sessions: the default.")
+@click.option("--files-only", is_flag=True, help="Remove files; the sessions stay as history.")
+@click.option("--no-files", is_flag=True, help="Remove sessions; their files stay.")
+@click.option("--archived", is_flag=True, help="Of the archive; its own retention holds there.")
+@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@removal_options
+@click.pass_obj
+def prune(
+    invocation: Invocation,
+    /,
+    *,
+    kinds: tuple[str, ...],
+    include_files: bool,
+    files_only: bool,
+    no_files: bool,
+    archived: bool,
+    skip_trash: bool,
+    how: RemovalFlags,
+    **flags: Any,
+) -> int:
+    """Remove sessions, with their files, that the policy does not keep.
+
+    Without rules of its own the command uses the policy in config.toml: by default, what was
+    last active more than 90 days ago goes. Any --older-than or --keep-… flag replaces those
+    rules for this run, any --max-total-size or --max-count the caps. The other flags say which
+    sessions to look at; they combine. A group is what is of one kind and source.
+
+    Sessions that have not ended, or that a process holds, always stay, and so do pinned ones. A
+    session that was archived in its agent stays too, unless --agent-archived asks for those.
+    Files without a session go too when they are old enough, unless they are open or were touched
+    within the last day. What goes stays in the trash for a week (trash_days), where `holdfast
+    undo` finds it; what only a size cap removes goes at once, because the trash counts too.
+
+    With --archived it looks at the archive instead: retention_days and max_total_size_mb of
+    [archive] hold, and --older-than counts from when a session was archived.
+    """
+    if include_files and no_files:
+        raise UsageError("--include-files and --no-files say the opposite of each other.")
+    if files_only and no_files:
+        raise UsageError("--files-only and --no-files together leave nothing to remove.")
+    if archived and (kinds or files_only or no_files):
+        raise UsageError("--archived does not go with --kind, --files-only or --no-files.")
+    wanted = session_filter(invocation, {**flags, "older_than": None})
+    home = invocation.open_home()
+    base = home.settings.archive_policy() if archived else home.settings.policy()
+    _check_window(invocation, base.everywhere.rules.max_age, flags)
+    knobs = {
+        "wanted": wanted,
+        "use_trash": not skip_trash,
+        "max_total_size": _size(flags["max_total_size"]),
+        **{name: flags[name] for name in _KNOBS},
+    }
+    with progress() as shown:
+        if archived:
+            plan = home.archive.plan_prune(**knobs)
+        else:
+            plan = home.plan_prune(
+                **knobs,
+                kinds=[_KINDS[kind] for kind in kinds],
+                files="only" if files_only else "none" if no_files else "with",
+                progress=shown,
+            )
+    return remove(invocation, plan, how)
+
+
+def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str, Any]) -> None:
+    """A window in which nothing can lie is an error, also when the retention is one side of it."""
+    newer, older = flags["newer_than"], flags["older_than"]
+    ruled = any(flags[name] for name in _KNOBS if name.startswith("keep_"))
+    if older is not None:
+        max_age = invocation.now - invocation.moment(older)
+    elif ruled:  # keep rules of their own replace the retention
+        max_age = None
+    if newer is None or max_age is None:
+        return
+    if invocation.now - max_age <= invocation.moment(newer):
+        raise UsageError(
+            f"--newer-than {newer} and --older-than {older or format_duration(max_age)} leave no "
+            "time in between.",
+            hint=None if older else "The retention holds unless you say --older-than.",
+        )
+
+
+def _size(text: str | None) -> int | None:
+    if text is None:
+        return None
+    instead = "To remove everything that ended: --older-than 0s"
+    return size_cap("--max-total-size", text, parse_size(text), instead=instead)
+
+
+@click.command(
+    "gc",
+    cls=Command,
+    example="holdfast sessions gc --dry-run\n"
+    "holdfast sessions gc --source cron --trivial-days 1 --trivial-max 2 --yes",
+)
+@click.option("--empty-hours", type=_TIME, metavar="H", help="Empty ones go after H hours [24].")
+@click.option("--trivial-days", type=_TIME, metavar="D", help="Trivial ones after D days [7].")
+@click.option(
+    "--trivial-max",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Trivial is a session of at most N messages [5].",
+)
+@click.option("--keep-titled/--titled-too", default=None, help="Keep those that have a title.")
+@click.option("--source", "sources", multiple=True, metavar="NAME", help="From this source.")
+@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@removal_options
+@click.pass_obj
+def gc(
+    invocation: Invocation,
+    /,
+    *,
+    empty_hours: float | None,
+    trivial_days: float | None,
+    trivial_max: int | None,
+    keep_titled: bool | None,
+    sources: tuple[str, ...],
+    skip_trash: bool,
+    how: RemovalFlags,
+) -> int:
+    """Remove sessions in which nothing was said, or hardly anything.
+
+    Empty ones go after a day without activity, those of up to five messages after a week; 0 turns
+    a rule off. Pinned sessions stay, and so does every session that has no end. A title alone does
+    not protect, because agents give titles by themselves; --keep-titled makes it do so. A longer
+    session that came from one of these stays and loses its parent. Defaults are those of
+    config.toml.
+    """
+    home = invocation.open_home()
+    with progress() as shown:
+        plan = home.plan_gc(
+            empty_hours=empty_hours,
+            trivial_days=trivial_days,
+            trivial_max=trivial_max,
+            keep_titled=keep_titled,
+            source=sources or None,
+            use_trash=not skip_trash,
+            progress=shown,
+        )
+    return remove(invocation, plan, how)
+
+
+@click.command(
+    "delete",
+    cls=Command,
+    example="holdfast sessions delete 20260325_112518_6995d1\n"
+    "holdfast sessions delete 20260325 20260326_09 --yes",
+)
+@click.argument("sessions", nargs=-1, required=True, metavar="ID…")
+@click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
+@removal_options
+@click.pass_obj
+def delete(
+    invocation: Invocation,
+    /,
+    *,
+    sessions: tuple[str, ...],
+    skip_trash: bool,
+    how: RemovalFlags,
+) -> int:
+    """Remove sessions by id, or by the start of one if no other begins so; their files go too.
+
+    Delegates that worked for a session go with it, unless they are substantial (trivial_max); in a
+    Hermes home all of them go, as in Hermes itself. Other sessions that came from it stay. Files
+    of it that a reset put into the archive go as well. You can also name a session that is only in
+    the archive.
+
+    A pin does not protect what is named. A session that has not ended does not go, unless its
+    process is provably gone: end it first, with `holdfast sessions end`. What goes can be brought
+    back with `holdfast undo`. With --now it cannot: then everything that the store, the archive and
+    the trash have of it is gone.
+    """
+    planned = invocation.open_home().plan_delete(sessions, use_trash=not skip_trash)
+    refused = _refused(planned.plan)
+    _tell(refused, invocation.home_flag)
+    code = remove(invocation, planned, how)
+    # A session that was named and stays is no success.
+    return max(code, HoldfastError.exit_code) if refused else code
+
+
+def _refused(plan: Plan) -> Sequence[PlanItem]:
+    return [item for item in plan.kept if item.kind == SESSION]
+
+
+def _tell(refused: Sequence[PlanItem], home_flag: str) -> None:
+    """The plan counts what stays; of what somebody named, they want to know which and why."""
+    for item in refused:
+        why = item.reason.removeprefix("in use: ")
+        hint = f" End it: holdfast {home_flag}sessions end {item.id}" if why == NOT_ENDED else ""
+        note(f"note: {item.id} stays: {why}.{hint}")

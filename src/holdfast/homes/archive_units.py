@@ -1,0 +1,305 @@
+"""Sessions of other agents in the archive: whole units, packed as they lay in the trash.
+
+A unit is archived by removing it into the trash, packing that folder into a bundle, reading the
+bundle back, and then emptying the folder. So the original is in its place, or in the trash, until
+the bundle is proved. Restoring unpacks the same folder and puts the unit back from there: exactly
+as an undo does.
+
+The bundle holds the session as a line, like every bundle, so that archived sessions are listed,
+shown and searched. Its files are those of the folder: `tree.json` says which file is what.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from holdfast.errors import DamageError, HoldfastError
+from holdfast.homes.archive import HomeArchive, IntoArchive
+from holdfast.homes.archive_bundles import Packer
+from holdfast.homes.archive_rows import Ended
+from holdfast.homes.home import Ground
+from holdfast.homes.mirror import Mirror
+from holdfast.model.archive import ArchivedSession
+from holdfast.model.arguments import check_foreign_id
+from holdfast.model.item import SESSION
+from holdfast.model.json_value import Reader
+from holdfast.model.operation import Removal
+from holdfast.model.plan import Action, PlanItem
+from holdfast.model.report import Moved, Presence, Result, failed
+from holdfast.parts.trees import below, is_folder, remove_tree
+from holdfast.parts.units import RECORD, UnitMover
+from holdfast.spine.keeper import Keeper, in_a_word
+from holdfast.spine.outcomes import NOT_REACHED
+from holdfast.stores import files
+from holdfast.stores.archive import bundle
+from holdfast.stores.archive.archive import SessionArchive
+from holdfast.stores.archive.bundle import SourceFile
+from holdfast.stores.files import make_private_dir, sync_dir, write_all
+from holdfast.value import dataclass, replace
+
+_TREE = "tree.json"
+_TAKEN = "its place is taken; the session stays in the archive"
+_NEW_RECORD = f"{RECORD}.new"
+_CHUNK = 1024 * 1024
+
+
+def unit_archive(
+    ground: Ground, units: UnitMover, mirror: Mirror, ids: Callable[[], Collection[str]]
+) -> HomeArchive:
+    """The archive of a home that has a format. `ids` are those of the units that are in it."""
+    made = HomeArchive(ground, check=check_foreign_id)
+    mover = UnitArchiveMover(made.folder, made.packer, units, mirror)
+
+    made.serve(mover, mover.restore, lambda session_id: session_id in ids())
+    return made
+
+
+class UnitArchiveMover(IntoArchive):
+    """Moves units into the archive and back, one at a time: a bundle holds one unit."""
+
+    def __init__(
+        self, archive: SessionArchive, packer: Packer, units: UnitMover, mirror: Mirror
+    ) -> None:
+        super().__init__(archive, packer)
+        self._units = units
+        self._mirror = mirror
+
+    def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
+        self._archive.clear_unfinished()
+        entries = self._entries()
+        return [self._look(each, entries.get((each.item.id, each.operation))) for each in batch]
+
+    def _look(self, removal: Removal, entry: ArchivedSession | None) -> Presence:
+        staged = self._units.folder(removal)
+        if entry is not None and self._is_whole(entry.file):
+            [seen] = self._units.look([removal])
+            if seen.here is False:
+                # Killed after the bundle was proved: it holds all that is in the trash.
+                remove_tree(staged)
+                return Presence(here=False, copied=True)
+            return replace(seen, copied=True)
+        if entry is not None and staged.is_dir():
+            self._archive.drop([entry.file], removal.operation)
+        elif entry is not None:
+            return Presence(here=False, copied=True, damage=f"its bundle is damaged: {entry.file}")
+        [seen] = self._units.look([removal])
+        if seen.copied and seen.here is False and not seen.partly:
+            # In the trash and not in a bundle: it goes back, and the next plan takes it again.
+            return Presence(here=False, copied=True, partly=True, obstacle=NOT_REACHED)
+        return seen
+
+    def _is_staged(self, removal: Removal) -> bool:
+        return (self._units.folder(removal) / RECORD).exists()
+
+    def _is_whole(self, file: str) -> bool:
+        try:
+            self._archive.verify(file)
+        except DamageError:
+            return False
+        return True
+
+    def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        """Each unit is copied when its turn comes: the place of its entries in a shared file is
+        then the one that it has when the units before it are gone, and an undo finds it again."""
+        return [Moved(copied=True)] * len(batch)
+
+    def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return [self._drop(each) for each in batch]
+
+    def _drop(self, removal: Removal) -> Moved:
+        if not self._is_staged(removal):
+            [copied] = self._units.copy([removal])
+            if not copied.done:
+                return copied
+        [moved] = self._units.drop([removal])
+        if not moved.done:
+            return moved
+        try:
+            self._pack(removal)
+        except (HoldfastError, OSError) as error:
+            self._units.put_back([removal])
+            self._units.discard([removal])
+            return failed(in_a_word(error))
+        self._clear(removal)
+        return Moved(copied=True)
+
+    def _pack(self, removal: Removal) -> None:
+        store = self._mirror.store()
+        session = store.get(removal.item.id)
+        staged = self._units.folder(removal)
+        files.replace(staged / _TREE, json.dumps(_listed(staged)).encode("ascii"))
+        made = self._packer.session(
+            removal,
+            session,
+            store.messages(session.id),
+            children=[child.id for child in store.children(session.id)],
+            files=list(_sources(staged)),
+        )
+        self._archive.catalogue.add([made])
+
+    def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        entries = self._entries()
+        return [self._put_back(each, entries.get((each.item.id, each.operation))) for each in batch]
+
+    def _put_back(self, removal: Removal, entry: ArchivedSession | None) -> Moved:
+        if entry is not None:
+            self._unpack(removal, entry.file)
+        [moved] = self._units.put_back([removal])
+        return moved
+
+    def _unpack(self, removal: Removal, file: str) -> None:
+        """The folder in the trash as it was packed. It gets its record last, so that a killed run
+        starts again."""
+        if not self._is_staged(removal):
+            staged = self._units.folder(removal)
+            remove_tree(staged)
+            self._archive.verify(file)
+            with self._archive.opened(file) as (raw, codec), bundle.members(raw, codec) as members:
+                _write_all(staged, members)
+
+    def restore(self, removal: Removal) -> Ended:
+        """Bring a unit back from its bundle, which is for the caller to drop."""
+        file = removal.item.id
+        try:
+            beside = self._archive.beside(file)
+            archived = Removal(
+                operation=beside.operation, number=beside.number, item=_as_session(removal.item)
+            )
+            self._unpack(archived, file)
+            [seen] = self._units.look([archived])
+        except (HoldfastError, OSError) as error:
+            return Result.DAMAGED, in_a_word(error)
+        if seen.here and seen.changed:
+            self._clear(archived)
+            return Result.FAILED, _TAKEN
+        [done] = Keeper(self._units).undo([archived])
+        return done.result, done.reason
+
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        moved = [one for each in batch for one in self._units.discard([each])]
+        self._drop_bundles(batch)
+        return moved
+
+    def _clear(self, removal: Removal) -> None:
+        """Empty the folder in the trash. Hidden references stay: the bundle does not hold their
+        objects, so they are what a restore needs."""
+        staged = self._units.folder(removal)
+        remove_tree(staged)
+        self._units.forget_empty(removal)
+
+
+def _as_session(item: PlanItem) -> PlanItem:
+    """The session of a bundle as the plan that archived it had it."""
+    return PlanItem(
+        kind=SESSION,
+        id=item.session,
+        source=item.source,
+        session=item.session,
+        bytes=item.bytes,
+        last_active_at=item.last_active_at,
+        version="",
+        action=Action.ARCHIVE,
+        reason=item.reason,
+        undoable=True,
+    )
+
+
+# --- A folder as files of a bundle ----------------------------------------------------------------
+
+
+def _listed(folder: Path) -> list[dict[str, Any]]:
+    """Everything below a folder, folders before what they hold. Times to the nanosecond: a tar
+    rounds them."""
+    return [
+        {
+            "path": str(path.relative_to(folder)),
+            "kind": "folder" if is_folder(path) else "link" if path.is_symlink() else "file",
+            "mode": stat.S_IMODE(path.lstat().st_mode),
+            "mtime_ns": path.lstat().st_mtime_ns,
+        }
+        for path in sorted(below(folder))
+        if path.name != _TREE or path.parent != folder
+    ]
+
+
+def _sources(folder: Path) -> Iterator[SourceFile]:
+    yield _source(_TREE, folder / _TREE)
+    for number, each in enumerate(_listed(folder)):
+        if each["kind"] != "folder":
+            yield _source(str(number), folder / each["path"])
+
+
+def _source(name: str, path: Path) -> SourceFile:
+    status = path.lstat()
+    link = str(path.readlink()) if stat.S_ISLNK(status.st_mode) else None
+    return SourceFile(name=name, status=status, open=lambda: path.open("rb"), link=link)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Node:
+    path: Path
+    kind: str
+    mode: int
+    mtime_ns: int
+
+
+def _write_all(folder: Path, members: Iterator[tuple[str, str | None, IO[bytes]]]) -> None:
+    """Write what `_sources` packed. `tree.json` comes first, and names every other file."""
+    nodes: list[_Node] = []
+    make_private_dir(folder)
+    for name, link, content in members:
+        short = name.removeprefix(bundle.FILES)
+        if short == name:
+            continue
+        if short == _TREE:
+            nodes = [_node(folder, each) for each in json.loads(content.read())]
+            for node in nodes:
+                if node.kind == "folder":
+                    make_private_dir(node.path)
+        elif short.isdecimal() and int(short) < len(nodes):
+            _write(nodes[int(short)], link, content)
+        else:
+            raise DamageError(f"{short!r} is not in the list of its bundle")
+    for node in reversed(nodes):  # a folder after what it holds, which changes its time
+        if node.kind == "folder":
+            node.path.chmod(node.mode)
+            os.utime(node.path, ns=(node.mtime_ns, node.mtime_ns))
+    (folder / _NEW_RECORD).rename(folder / RECORD)
+    sync_dir(folder)
+
+
+def _node(folder: Path, value: object) -> _Node:
+    read = Reader(value, "file of a bundle", DamageError)
+    relative = Path(read.text("path"))
+    if relative.is_absolute() or ".." in relative.parts:
+        raise DamageError(f"{relative} leads out of its bundle")
+    if relative == Path(RECORD):
+        relative = Path(_NEW_RECORD)
+    return _Node(
+        path=folder / relative,
+        kind=read.text("kind"),
+        mode=read.whole("mode"),
+        mtime_ns=read.whole("mtime_ns"),
+    )
+
+
+def _write(node: _Node, link: str | None, content: IO[bytes]) -> None:
+    times = (node.mtime_ns, node.mtime_ns)
+    if link is not None:
+        node.path.symlink_to(link)
+        os.utime(node.path, ns=times, follow_symlinks=False)
+        return
+    fd = os.open(node.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        while piece := content.read(_CHUNK):
+            write_all(fd, piece)
+        os.fchmod(fd, node.mode)
+        os.utime(fd, ns=times)
+        os.fsync(fd)
+    finally:
+        os.close(fd)

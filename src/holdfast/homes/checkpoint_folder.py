@@ -1,0 +1,227 @@
+"""The checkpoint folder of a home: what is in it, what it weighs, and how it is looked after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from holdfast.homes.checkpoint_movers import CheckpointMover, CheckpointSpace, LegacyMover
+from holdfast.homes.checkpoints import FOLDER, checkpoint_store
+from holdfast.homes.home import Ground
+from holdfast.homes.home_bytes import beside_checkpoints
+from holdfast.model.checkpoint import Capturing, Project
+from holdfast.model.checkpoint_inventory import CheckpointInventory, Weights
+from holdfast.model.checkup import Verification
+from holdfast.model.item import (
+    CHECKPOINT,
+    CHECKPOINT_KINDS,
+    CHECKPOINT_SPACE,
+    LEGACY,
+    SPACE,
+    UNKNOWN_SOURCE,
+    Item,
+    Problem,
+)
+from holdfast.model.operation import LogView, TrashEntry
+from holdfast.ports import CheckpointStore, Space
+from holdfast.spine.keeper import Keeper
+from holdfast.stores.checkpoints import finder, older_layout, reclaim, space, verify
+from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
+from holdfast.stores.checkpoints.projects import ProjectRecord, recorded, state_without_record
+from holdfast.stores.checkpoints.repository import Layout, opened, used
+from holdfast.stores.checkpoints.sizes import Measured, items, measure
+from holdfast.stores.checkpoints.space import store_bytes
+from holdfast.stores.files import allocated_below
+
+_HOLDER = "checkpoints prune"
+
+
+class OwnCheckpoints:
+    """The checkpoints that Holdfast takes in a home: who moves, who reclaims, who looks after
+    them."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        limit = ground.options.checkpoint_bytes
+        layout = Layout(folder=ground.state / FOLDER)
+        self.keepers: Mapping[str, Keeper] = {
+            CHECKPOINT: Keeper(CheckpointMover(layout)),
+            LEGACY: Keeper(LegacyMover(layout, ground.trash)),
+        }
+        self.space: Space = CheckpointSpace(layout, limit)
+        self.upkeep = self.own_upkeep = CheckpointFolder(
+            ground.root, layout, ground.log.read, limit
+        )
+
+    def check_writable(self) -> None:
+        """A store of ours may always be changed."""
+
+    def store(self, how: Capturing | None = None) -> CheckpointStore | None:
+        """None when there is neither a checkpoint nor an older layout."""
+        ground = self._ground
+        if not (ground.state / FOLDER).is_dir():
+            return None
+        store = checkpoint_store(ground.state, how or Capturing(), home=ground.root)
+        return store if store.layout.exists() or store.list() else None
+
+
+class CheckpointFolder:
+    """The bounds of a checkpoint folder. Looking at it creates nothing. `limit` is the cap on its
+    bytes: packing never takes more than twice that."""
+
+    def __init__(
+        self,
+        home: Path,
+        layout: Layout,
+        log: Callable[[], LogView],
+        limit: int | None = None,
+    ) -> None:
+        self._home = home
+        self._layout = layout
+        self._log = log
+        self._limit = limit
+
+    def scan(self, now: float) -> CheckpointInventory:
+        log = self._log()
+        single = older_layout.singles(self._layout)
+        trash = [entry for entry in log.trash if entry.removal.item.kind in CHECKPOINT_KINDS]
+        if not self._layout.exists():
+            return self._without_store(trash, single, now)
+        with used(self._layout):
+            refs = all_refs(self._layout)
+            objects = opened(self._layout)
+            measured = measure(self._layout, objects, refs)
+            records = recorded(self._layout)
+            projects = finder.projects(self._layout)
+        shown = [ref for ref in refs if not ref.operation]
+        ids = {ref.checkpoint for ref in shown}
+        # One that has both names was about to be hidden: it is still there.
+        rotated = [ref for ref in refs if ref.rotated and ref.checkpoint not in ids]
+        weights = measured.weights
+        return CheckpointInventory(
+            home=str(self._home),
+            scanned_at=now,
+            projects={project.id: project for project in projects},
+            checkpoints=tuple(items(self._layout, objects, shown, records, weights)),
+            rotated=tuple(items(self._layout, objects, rotated, {}, weights)),
+            trash=tuple(entry.as_item() for entry in trash),
+            legacy=tuple(legacy_items(self._layout, single)),
+            older=older_projects(single),
+            space=(_space(measured, now),),
+            names=_names(records.values()),
+            needed=_needed(log.rolled_back),
+            total_bytes=measured.total_bytes + beside_checkpoints(trash),
+            garbage=measured.garbage,
+            weights=weights,
+            problems=(*_unknown(refs, trash), *_damage(measured)),
+        )
+
+    def note(self, now: float) -> None:
+        """Everything is noted when a checkpoint is taken."""
+
+    def pack(self) -> int:
+        """Bring the store into its smallest form without dropping anything; the bytes freed."""
+        if not self._layout.exists():
+            return 0
+        done = reclaim.reclaim(self._layout, holder=_HOLDER, thorough=True, limit=self._limit)
+        return done.freed
+
+    def tidy(self) -> bool:
+        """The cheap part of that, if it is time to."""
+        if not self._layout.exists():
+            return False
+        if self._limit is not None and store_bytes(self._layout) > self._limit:
+            return False  # it copies packs, and there is no room for that
+        return space.tidy(self._layout)
+
+    def verify(self) -> Verification:
+        return verify.verify(self._layout)
+
+    def _without_store(
+        self,
+        trash: Sequence[TrashEntry],
+        single: Sequence[older_layout.SingleRepository],
+        now: float,
+    ) -> CheckpointInventory:
+        return CheckpointInventory(
+            home=str(self._home),
+            scanned_at=now,
+            projects={},
+            checkpoints=(),
+            trash=tuple(entry.as_item() for entry in trash),
+            legacy=tuple(legacy_items(self._layout, single)),
+            older=older_projects(single),
+            total_bytes=allocated_below(self._layout.folder) + beside_checkpoints(trash),
+            weights=Weights((), (), {}),
+        )
+
+
+def legacy_items(layout: Layout, found: Sequence[older_layout.SingleRepository]) -> Iterator[Item]:
+    """Archives of an older layout, and single repositories that nobody moved aside yet."""
+    for archive in older_layout.archives(layout):
+        yield Item(
+            kind=LEGACY,
+            id=archive.name,
+            bytes=archive.bytes,
+            last_active_at=archive.moved_at,
+            version=older_layout.version_at(archive.path),
+        )
+    for each in found:
+        yield Item(
+            kind=LEGACY,
+            id=each.name,
+            source=each.workdir or UNKNOWN_SOURCE,
+            bytes=each.bytes,
+            last_active_at=each.last_touch,
+            version=each.version,
+        )
+
+
+def older_projects(found: Sequence[older_layout.SingleRepository]) -> Mapping[str, Project]:
+    """What the single repositories are about."""
+    return {
+        each.name: Project(
+            id=each.name,
+            workdir=each.workdir,
+            state=state_without_record(each.workdir),
+            checkpoints=0,
+            last_touch=each.last_touch,
+        )
+        for each in found
+    }
+
+
+def _space(measured: Measured, now: float) -> Item:
+    return Item(
+        kind=SPACE,
+        id=CHECKPOINT_SPACE,
+        bytes=reclaim.expected(measured),
+        last_active_at=now,
+        version=CHECKPOINT_SPACE,
+    )
+
+
+def _names(records: Iterable[ProjectRecord]) -> Mapping[str, str]:
+    return {checkpoint: name for record in records for checkpoint, name in record.names.items()}
+
+
+def _needed(rolled_back: Sequence[TrashEntry]) -> Mapping[str, float]:
+    """The two checkpoints of the latest rollback of each project, and when that was."""
+    latest = {entry.removal.item.id: entry for entry in rolled_back}
+    return {
+        checkpoint: entry.removed_at
+        for entry in latest.values()
+        for checkpoint in (entry.removal.item.version, entry.removal.item.target)
+    }
+
+
+def _unknown(refs: Iterable[Ref], trash: Sequence[TrashEntry]) -> Iterator[Problem]:
+    known = {(entry.removal.operation, entry.removal.number) for entry in trash}
+    for ref in refs:
+        if ref.operation and not ref.rotated and (ref.operation, ref.number) not in known:
+            yield Problem(path=ref.path, reason="in the trash of an operation that the log lacks")
+
+
+def _damage(measured: Measured) -> Iterator[Problem]:
+    for oid in measured.damaged:
+        yield Problem(path=oid, reason="missing from the checkpoint store, or damaged")

@@ -1,0 +1,287 @@
+"""Loose session files in a home's `sessions/` folder: removing them and bringing them back.
+
+Removal is one rename into the trash. That is atomic, keeps times and modes, needs no free
+space, and closes the race that a check before an unlink leaves open: once the file is under its
+new name nobody can open it by the old one, so the second check, made there, is final.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.homes.session_folder import FOLDER, Life, SessionFileName, in_use, signs_of_life
+from holdfast.model.operation import Removal
+from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
+from holdfast.ports import Clock
+from holdfast.spine.keeper import OneStepMover
+from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN, copy_changed
+from holdfast.stores.files import (
+    allocated_bytes,
+    make_private_dir,
+    open_dir,
+    same_content,
+    storage_errors,
+    version_of,
+)
+from holdfast.stores.liveness import open_elsewhere
+from holdfast.stores.sqlite.survey import Owner
+from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass
+
+_FOREIGN_NAME = "not the name of a session file"
+_OTHER_DISK = "on another file system than the trash"
+#: What `link` says on file systems that have no hard links.
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """One file's two places, by descriptor: no symlink made meanwhile can lead a rename astray.
+    A descriptor is None when its folder does not exist."""
+
+    removal: Removal
+    parsed: SessionFileName
+    sessions_or_none: int | None
+    name: str
+    trash_or_none: int | None
+    copy: str
+
+    @property
+    def sessions(self) -> int:
+        if self.sessions_or_none is None:
+            raise FileNotFoundError(errno.ENOENT, "its folder is gone")
+        return self.sessions_or_none
+
+    @property
+    def trash(self) -> int:
+        if self.trash_or_none is None:
+            raise FileNotFoundError(errno.ENOENT, "its trash folder is gone")
+        return self.trash_or_none
+
+    def original(self) -> os.stat_result | None:
+        return None if self.sessions_or_none is None else _lstat(self.name, self.sessions)
+
+    def undo_copy(self) -> os.stat_result | None:
+        return None if self.trash_or_none is None else _lstat(self.copy, self.trash)
+
+
+class SessionFileMover(OneStepMover):
+    """Moves transcripts and request dumps."""
+
+    def __init__(self, root: Path, trash: TrashFolder, clock: Clock, life: Life) -> None:
+        self._folder = root / FOLDER
+        self._trash = trash
+        self._clock = clock
+        self._life = life
+
+    def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
+        # By the names of the files: what a saved plan says of their sessions may be anything.
+        names = (self._life.parse(each.item.id.rpartition("/")[2]) for each in batch)
+        owners = self._life.owners(sorted({parsed.session for parsed in names if parsed}))
+        return self._each(batch, lambda places: self._look(owners, places), unseen, looking=True)
+
+    def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return self._each(batch, self._drop, failed, create_trash=True)
+
+    def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        with storage_errors(f"create {self._folder}"):
+            make_private_dir(self._folder)
+        return self._each(batch, self._put_back, failed)
+
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        """Two at a time: most of the work is the file system's, which frees two files as fast as
+        one."""
+        middle = len(batch) // 2
+        with ThreadPoolExecutor(max_workers=2) as hands:
+            halves = hands.map(
+                lambda half: self._each(half, _discard, failed), (batch[:middle], batch[middle:])
+            )
+            return [moved for half in halves for moved in half]
+
+    def _look(self, owners: Mapping[str, Owner], places: _Places) -> Presence:
+        original, copy = places.original(), places.undo_copy()
+        judged = places.removal.item.version
+        if copy is not None:
+            twice = original is not None and os.path.samestat(copy, original)
+            changed = not same_content(version_of(copy), judged)
+            return Presence(
+                here=original is not None,
+                copied=True,
+                partly=not twice,  # in the trash it is checked once more, by `drop`
+                damage=copy_changed(self._trash.path(places.removal)) if changed else "",
+                bytes=allocated_bytes(copy),
+            )
+        if original is None:
+            return Presence(here=False, bytes=places.removal.item.bytes)
+        obstacle = _changed(places, original) or self._protected(
+            places, original, owners.get(places.parsed.session)
+        )
+        return Presence(
+            here=True,
+            changed=not same_content(version_of(original), judged),
+            obstacle=obstacle or "",
+        )
+
+    def _protected(
+        self, places: _Places, status: os.stat_result, owner: Owner | None
+    ) -> str | None:
+        """Why a file must stay as things are now with its session."""
+        item = places.removal.item
+        if item.goes_with or item.owned:
+            if item.goes_with and owner is not None:
+                return "its session is in the store"
+            if owner is not None and not owner.ended:
+                return "its session is open"
+            return in_use(status, places.sessions, places.name)
+        if owner is not None:
+            return "its session is in the store now"
+        return signs_of_life(
+            status, places.sessions, places.name, owner, self._life.idle, self._clock()
+        )
+
+    def _drop(self, places: _Places) -> Moved:
+        if places.undo_copy() is None:  # otherwise a killed run had come this far
+            try:
+                os.rename(
+                    places.name, places.copy, src_dir_fd=places.sessions, dst_dir_fd=places.trash
+                )
+            except FileNotFoundError:
+                return stayed(ALREADY_GONE)
+        return self._confirm(places)
+
+    def _confirm(self, places: _Places) -> Moved:
+        """The second, final look: what lies in the trash must be what the plan judged."""
+        moved = os.stat(places.copy, dir_fd=places.trash, follow_symlinks=False)
+        obstacle = _changed(places, moved)
+        if obstacle is None and stat.S_ISREG(moved.st_mode):
+            obstacle = open_elsewhere(places.copy, places.trash)
+        if obstacle is None:
+            return Moved(copied=True, bytes=allocated_bytes(moved))
+        if _link_back(places):
+            _discard(places)
+            return stayed(obstacle)
+        # A new file has taken the name already. The old one stays in the trash, to be found.
+        where = self._trash.path(places.removal)
+        return failed(f"{obstacle}, then replaced; the old file is {where}")
+
+    def _put_back(self, places: _Places) -> Moved:
+        """Only the name comes back here. All names are durable before the first copy goes."""
+        copy = places.undo_copy()
+        if copy is None:
+            return damaged(COPY_MISSING)
+        return Moved(copied=True) if _link_back(places) else failed(PLACE_TAKEN)
+
+    def _each(
+        self,
+        batch: Sequence[Removal],
+        step: Callable[[_Places], _Answer],
+        refuse: Callable[[str], _Answer],
+        *,
+        looking: bool = False,
+        create_trash: bool = False,
+    ) -> Sequence[_Answer]:
+        """Run a step for each item; one that fails does not cost the others."""
+        answers: list[_Answer] = []
+        for operation, removals in itertools.groupby(batch, key=lambda each: each.operation):
+            group = list(removals)
+            done: list[_Answer] = []
+            try:
+                with self._opened(operation, looking, create_trash) as (sessions, trash):
+                    done = [self._run(step, refuse, each, sessions, trash) for each in group]
+            except OSError as error:
+                why = f"{self._folder}: {error.strerror}"
+                done += [refuse(why) for _ in group[len(done) :]]
+            answers += done
+        return answers
+
+    def _run(
+        self,
+        step: Callable[[_Places], _Answer],
+        refuse: Callable[[str], _Answer],
+        removal: Removal,
+        sessions: int | None,
+        trash: int | None,
+    ) -> _Answer:
+        folder, _, name = removal.item.id.rpartition("/")
+        parsed = self._life.parse(name)
+        # A saved plan is a file that anybody may have written: only such names are ours.
+        if folder != FOLDER or parsed is None or parsed.kind != removal.item.kind:
+            return refuse(_FOREIGN_NAME)
+        copy = self._trash.name(removal)
+        try:
+            return step(_Places(removal, parsed, sessions, name, trash, copy))
+        except OSError as error:
+            return refuse(
+                _OTHER_DISK if error.errno == errno.EXDEV else str(error.strerror or error)
+            )
+
+    @contextlib.contextmanager
+    def _opened(
+        self, operation: str, looking: bool, create_trash: bool
+    ) -> Iterator[tuple[int | None, int | None]]:
+        with contextlib.ExitStack() as stack:
+            sessions = None
+            with contextlib.suppress(FileNotFoundError):
+                sessions = stack.enter_context(open_dir(self._folder))
+            trash = stack.enter_context(self._trash.opened(operation, create=create_trash))
+            yield sessions, trash
+            if looking:
+                return
+            # New names first, lost names second: a power cut may leave two, never none.
+            for fd in (trash, sessions):
+                if fd is not None:
+                    os.fsync(fd)
+        self._trash.drop_if_empty(operation)
+
+
+def _changed(places: _Places, status: os.stat_result) -> str | None:
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+        return "no longer a file"
+    return CHANGED if version_of(status) != places.removal.item.version else None
+
+
+def _discard(places: _Places) -> Moved:
+    copy = places.undo_copy()
+    if copy is None:
+        return Moved()
+    os.unlink(places.copy, dir_fd=places.trash)
+    return Moved(copied=True, bytes=allocated_bytes(copy))
+
+
+def _link_back(places: _Places) -> bool:
+    """Give the undo copy its old name, never replacing anything; False when the place is taken."""
+    try:
+        os.link(
+            places.copy,
+            places.name,
+            src_dir_fd=places.trash,
+            dst_dir_fd=places.sessions,
+            follow_symlinks=False,
+        )
+    except FileExistsError:
+        copy, original = places.undo_copy(), places.original()
+        # The same file under both names: a killed run had come this far.
+        return copy is not None and original is not None and os.path.samestat(copy, original)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if places.original() is not None:
+            return False
+        os.rename(places.copy, places.name, src_dir_fd=places.trash, dst_dir_fd=places.sessions)
+    return True
+
+
+def _lstat(name: str, dir_fd: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return None

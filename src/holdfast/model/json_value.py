@@ -1,0 +1,116 @@
+"""Values as JSON: written field by field, and read with every field checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NoReturn, TypeVar, cast
+
+from holdfast.errors import HoldfastError
+
+E = TypeVar("E", bound=StrEnum)
+
+#: The first number that neither SQLite nor a system call takes.
+TOO_LARGE = 2**63
+
+
+class JsonValue:
+    """A value whose JSON has its fields, under their names."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return fields_to_json(self)
+
+
+def fields_to_json(value: object, *more: str, without: Collection[str] = ()) -> dict[str, Any]:
+    """The fields of a value except `without`, and `more` of its properties."""
+    names = [name for name in type(value).__slots__ if name not in without]  # type: ignore[attr-defined]
+    return {name: _plain(getattr(value, name)) for name in (*names, *more)}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value.to_json() if hasattr(value, "to_json") else value
+
+
+class Reader:
+    """A JSON object that a person may have edited. Its fields are read by type. A wrong field
+    raises `error`, which names it."""
+
+    def __init__(self, value: object, what: str, error: type[HoldfastError]) -> None:
+        self._what = what
+        self._error = error
+        if not isinstance(value, dict):
+            raise self._error(f"a {what} must be an object, not {_name(value)}")
+        self._fields = cast("Mapping[str, object]", value)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def value(self, key: str) -> object:
+        if key not in self._fields:
+            raise self._error(f"a {self._what} without `{key}`")
+        return self._fields[key]
+
+    def text(self, key: str) -> str:
+        value = self.value(key)
+        return value if isinstance(value, str) else self._wrong(key, "text", value)
+
+    def flag(self, key: str) -> bool:
+        value = self.value(key)
+        return value if isinstance(value, bool) else self._wrong(key, "true or false", value)
+
+    def whole(self, key: str) -> int:
+        """A count: a whole number that is not negative and fits into a store."""
+        value = self.value(key)
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < TOO_LARGE:
+            return value
+        if isinstance(value, int) and value >= TOO_LARGE:
+            raise self._error(f"`{key}` of a {self._what} is far too large")
+        return self._wrong(key, "a whole number, 0 or more", value)
+
+    def number(self, key: str) -> float:
+        value = self.value(key)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            try:
+                number = float(value)
+            except OverflowError:
+                number = math.inf
+            if math.isfinite(number):
+                return number
+        return self._wrong(key, "a number", value)
+
+    def array(self, key: str) -> Sequence[object]:
+        value = self.value(key)
+        return value if isinstance(value, list) else self._wrong(key, "a list", value)
+
+    def choice(self, key: str, choices: type[E]) -> E:
+        value = self.value(key)
+        for choice in choices:
+            if value == choice.value:
+                return choice
+        return self._wrong(key, "one of " + ", ".join(choices), value)
+
+    def _wrong(self, key: str, wanted: str, value: object) -> NoReturn:
+        raise self._error(f"`{key}` of a {self._what} must be {wanted}, not {_name(value)}")
+
+
+def _name(value: object) -> str:
+    """A short word for a value of the wrong type; never its content, which may be private."""
+    if value is None:
+        return "null"
+    return {
+        dict: "an object",
+        list: "a list",
+        str: "text",
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+    }.get(type(value), type(value).__name__)
