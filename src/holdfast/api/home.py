@@ -54,7 +54,7 @@ from holdfast.policy.prices import Prices, costs
 from holdfast.policy.rules import DAY, HOUR, Files, Policy
 from holdfast.policy.selection import Selection
 from holdfast.ports import Clock, Progress, SessionStore
-from holdfast.services.doctor import CheckedHome, Diagnosis, examine, mend
+from holdfast.services.doctor import Diagnosis, examine, mend
 from holdfast.services.endings import end_by_hand
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.redactor import Redactor
@@ -247,8 +247,6 @@ class Home:
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """Look the home over: configuration, store, log, trash, archive, permissions."""
         home, settings = self._place.to_examine()
-        if not isinstance(home, CheckedHome):
-            raise UsageError(f"A home of kind {home.kind} cannot be checked yet.")
         found = examine(home, progress=progress or Silent())
         return Diagnosis(findings=(settings, *found.findings))
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from holdfast.errors import DamageError
-from holdfast.model.json_reader import Reader
+from holdfast.model.json_value import Reader
 from holdfast.model.part import Sight, Slot, Unit, part_from_json, part_to_json, version_of_parts
 from holdfast.parts.trees import remove_tree
 from holdfast.stores import files

@@ -199,6 +199,15 @@ class UnitMover:
         """Where the copies of a unit lie that is a batch by itself."""
         return self._folder([removal])
 
+    def without_copy(self, batch: Sequence[Removal]) -> Sequence[Removal]:
+        """Those that no record in the trash knows. Changes nothing."""
+        known: set[tuple[str, int]] = set()
+        for operation in {each.operation for each in batch}:
+            for folder in self._trash.folder(operation).glob(f"{_FOLDER}*"):
+                record = BatchRecord.read(folder)
+                known.update((operation, number) for number in (record.records if record else ()))
+        return [each for each in batch if (each.operation, each.number) not in known]
+
     def forget_empty(self, removal: Removal) -> None:
         self._trash.drop_if_empty(removal.operation)
 
