@@ -12,7 +12,9 @@ sessions/PID.json         a running process and its session; a crash leaves it b
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +78,16 @@ class ClaudeCode:
         return [root, _temporary()]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
+        todos = sorted(_names(root / "todos"))
         for path in _transcripts(root):
             unit = known(path) or _read(path)
-            yield replace(unit, parts=_parts(root, path))
-            for inner in sorted(path.with_suffix("").glob(f"subagents/{_SUBAGENT}*.jsonl")):
-                yield known(inner) or replace(
-                    _read(inner), parent=path.stem, relation=Relation.DELEGATE
-                )
+            yield replace(unit, parts=_parts(root, path, todos))
+            for inner in sorted(_names(path.with_suffix("") / "subagents")):
+                if inner.startswith(_SUBAGENT) and inner.endswith(".jsonl"):
+                    agent = path.with_suffix("") / "subagents" / inner
+                    yield known(agent) or replace(
+                        _read(agent), parent=path.stem, relation=Relation.DELEGATE
+                    )
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         sessions = {path.stem for path in _transcripts(root)}
@@ -194,7 +199,13 @@ def _tokens(usage: Any) -> Tokens | None:
 
 
 def _transcripts(root: Path) -> list[Path]:
-    return sorted(root.glob("projects/*/*.jsonl"))
+    projects = root / "projects"
+    return [
+        projects / project / name
+        for project in sorted(_names(projects))
+        for name in sorted(_names(projects / project))
+        if name.endswith(".jsonl")
+    ]
 
 
 def _transcript(root: Path, unit: Unit) -> Path:
@@ -234,19 +245,30 @@ def _read(path: Path) -> Unit:
     )
 
 
-def _parts(root: Path, path: Path) -> tuple[Part, ...]:
+def _parts(root: Path, path: Path, todos: Sequence[str]) -> tuple[Part, ...]:
     name = path.stem
+    mine = bisect_left(todos, f"{name}-agent-")
     return (
         FilePart(path=path, role=Role.REFERENCE),
         FolderPart(path=path.with_suffix("")),
         *(FolderPart(path=root / each / name) for each in ("file-history", "session-env", "tasks")),
-        *(FilePart(path=each) for each in sorted(root.glob(f"todos/{name}-agent-*.json"))),
+        *(
+            FilePart(path=root / "todos" / each)
+            for each in takewhile(lambda todo: todo.startswith(name), todos[mine:])
+        ),
         FilePart(path=root / "debug" / f"{name}.txt"),
         FolderPart(path=_temporary() / path.parent.name / name),
         LinePart(
             path=root / "history.jsonl", key="sessionId", value=name, lines=True, role=Role.TRACE
         ),
     )
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _leftover(kind: str, path: Path) -> Leftover:

@@ -42,7 +42,7 @@ from holdfast.model.plan import PlanItem
 from holdfast.model.session import Relation, Session, SessionFilter
 from holdfast.model.text import format_duration
 from holdfast.parts import movers
-from holdfast.parts.trees import newest_change
+from holdfast.parts.trees import measure
 from holdfast.parts.units import UnitMover, by_container
 from holdfast.ports import Archive, Clock, Format, Progress
 from holdfast.spine.keeper import Keeper
@@ -125,22 +125,24 @@ class FormatContents:
                 found.append(unit)
             else:
                 problems.append(Problem(path=outside, reason=f"lies outside the home: {unit.id}"))
-        slots = [
-            Slot(
-                number=number,
-                index=index,
-                part=part,
-                stamp="",
-                folder=self._ground.trash.root / "-",
-            )
-            for number, unit in enumerate(found)
-            for index, part in enumerate(unit.parts)
-        ]
+        slots: list[Slot] = []
         sights: dict[tuple[int, int], Sight] = {}
+        changed: dict[str, float] = {}
+        for number, unit in enumerate(found):
+            for index, part in enumerate(unit.parts):
+                if isinstance(part, FilePart | FolderPart):
+                    sight, at = _tree_sight(part)
+                    sights[number, index] = sight
+                    changed[unit.id] = max(at, changed.get(unit.id, 0.0))
+                else:
+                    nowhere = self._ground.trash.root / "-"
+                    slots.append(
+                        Slot(number=number, index=index, part=part, stamp="", folder=nowhere)
+                    )
         for mover, group in by_container(self._movers, slots):
             for slot, sight in zip(group, mover.look(group), strict=True):
                 sights[slot.number, slot.index] = sight
-        obstacles = self._census.obstacles(found)
+        obstacles = self._census.obstacles(found, changed)
         seen = []
         for number, unit in enumerate(found):
             mine = [sights[number, index] for index, _ in enumerate(unit.parts)]
@@ -260,6 +262,7 @@ class Census:
         self._clock = clock
         self._mirror = mirror
         self._signs = Signs()
+        self._folders: dict[str, str] = {}
 
     def units(self) -> Iterable[Unit]:
         """Each id once: the first that the format names."""
@@ -279,14 +282,19 @@ class Census:
         wanted = {item.id for item in items}
         return {unit.id: unit for unit in self.units() if unit.id in wanted}
 
-    def obstacles(self, units: Iterable[Unit]) -> Mapping[str, str]:
+    def obstacles(
+        self, units: Iterable[Unit], changed: Mapping[str, float] | None = None
+    ) -> Mapping[str, str]:
+        """Why units must stay. `changed` has when files of units were last written, where a look
+        has just told."""
         now = self._clock()
+        self._folders = {}  # what was a folder may be a link now
         self._signs = self._look(now)
         found = {}
         for unit in units:
             outside = self.outside(unit)
             why = f"{outside} lies outside the home" if outside else None
-            why = why or self._signs.protect(unit) or self._recent(unit, now)
+            why = why or self._signs.protect(unit) or self._recent(unit, now, changed)
             if why:
                 found[unit.id] = why
         return found
@@ -308,13 +316,13 @@ class Census:
             rewrites=signs.rewrites or f"{facts.agent} runs, and may write it again from memory",
         )
 
-    def _recent(self, unit: Unit, now: float) -> str | None:
+    def _recent(self, unit: Unit, now: float, changed: Mapping[str, float] | None) -> str | None:
         """A session is idle by what its agent recorded and by the times of its files."""
-        trees = (p.path for p in unit.parts if isinstance(p, FilePart | FolderPart))
         try:
-            latest = max((unit.active, *map(newest_change, trees)))
+            written = _written(unit) if changed is None else changed.get(unit.id, 0.0)
         except OSError as error:
             return f"its files cannot be looked at ({error.strerror})"
+        latest = max(unit.active, written)
         age = now - latest
         if age < 0:
             return "its time lies in the future"
@@ -325,10 +333,23 @@ class Census:
     def outside(self, unit: Unit) -> str | None:
         """The first part that is not below the roots of the home."""
         for part in unit.parts:
-            real = _real(part)
+            real = self._real(part)
             if not any(_is_below(real, root) for root in self._roots):
                 return str(part.place)
         return None
+
+    def _real(self, part: Part) -> str:
+        """Where a part really lies. Of a link it is the link that leaves, not what it leads to."""
+        if isinstance(part, LinePart):
+            return self._resolved(str(part.place))
+        folder, name = os.path.split(part.place)
+        return f"{self._resolved(folder)}/{name}"
+
+    def _resolved(self, path: str) -> str:
+        """Folders repeat, and resolving one asks the file system for every step of its path."""
+        if path not in self._folders:
+            self._folders[path] = os.path.realpath(path)
+        return self._folders[path]
 
     @cached_property
     def _roots(self) -> Sequence[str]:
@@ -338,11 +359,20 @@ class Census:
         return self._signs.keeps(part)
 
 
-def _real(part: Part) -> str:
-    """Where a part really lies. Of a link it is the link that leaves, not what it leads to."""
-    if isinstance(part, LinePart):
-        return os.path.realpath(part.place)
-    return os.path.join(os.path.realpath(part.place.parent), part.place.name)  # noqa: PTH118
+def _written(unit: Unit) -> float:
+    trees = (measure(p.path) for p in unit.parts if isinstance(p, FilePart | FolderPart))
+    return max((tree.changed for tree in trees if tree is not None), default=0.0)
+
+
+def _tree_sight(part: FilePart | FolderPart) -> tuple[Sight, float]:
+    """What a scan wants to know of a file or folder, without what the trash may hold of it."""
+    try:
+        tree = measure(part.path)
+    except OSError:
+        return Sight(here=None), 0.0
+    if tree is None:
+        return Sight(here=False), 0.0
+    return Sight(here=True, stamp=tree.stamp, bytes=tree.bytes), tree.changed
 
 
 def _is_below(path: str, root: str) -> bool:

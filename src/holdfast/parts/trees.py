@@ -25,6 +25,7 @@ from holdfast.model.part import FilePart, FolderPart, Sight, Slot, Stamp, digest
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
 from holdfast.stores.files import allocated_bytes, make_private_dir, sync_dir
 from holdfast.stores.liveness import open_elsewhere
+from holdfast.value import dataclass
 
 #: What `link` says on file systems that have no hard links.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
@@ -97,15 +98,16 @@ def _standing(slot: Slot) -> Path | None:
 
 def _look(slot: Slot) -> Sight:
     try:
-        original = _standing(slot)
-        is_copied = os.path.lexists(slot.copy)
+        place = _standing(slot)
+        original = None if place is None else measure(place)
+        copy = measure(slot.copy)
         return Sight(
             here=original is not None,
-            stamp="" if original is None else tree_stamp(original),
-            bytes=0 if original is None else tree_bytes(original),
-            copied=is_copied,
-            copy_bytes=tree_bytes(slot.copy) if is_copied else 0,
-            spoiled=is_copied and bool(slot.stamp) and tree_stamp(slot.copy) != slot.stamp,
+            stamp="" if original is None else original.stamp,
+            bytes=0 if original is None else original.bytes,
+            copied=copy is not None,
+            copy_bytes=0 if copy is None else copy.bytes,
+            spoiled=copy is not None and bool(slot.stamp) and copy.stamp != slot.stamp,
         )
     except OSError:
         return Sight(here=None)
@@ -222,44 +224,54 @@ def _sync(batch: Sequence[Slot]) -> None:
             sync_dir(parent)
 
 
-def tree_stamp(path: Path) -> Stamp:
-    """Sizes, times of change and names below. Neither ctime nor the number of links: a second name
-    of a file changes both."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A file or a folder with everything below it: its version, what goes back to the file system
+    when it goes, and when anything in it was last written."""
+
+    stamp: Stamp
+    bytes: int
+    changed: float
+
+
+def measure(path: Path) -> Tree | None:
+    """What is there now, None for nothing. What cannot be read raises: a stamp with a gap would
+    lie.
+
+    The stamp is made of sizes, times of change and names. Neither ctime nor the number of links: a
+    second name of a file changes both.
+    """
     try:
-        status = path.lstat()
-    except FileNotFoundError:
-        return ""
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     if not stat.S_ISDIR(status.st_mode):
-        return _leaf(status)
-    found = [
-        (str(inner.relative_to(path)), "d" if is_folder(inner) else _leaf(inner.lstat()))
-        for inner in below(path)
-    ]
-    return f"d:{digest(sorted(found))}"
+        return Tree(stamp=_leaf(status), bytes=allocated_bytes(status), changed=status.st_mtime)
+    found: list[tuple[str, str]] = []
+    total, changed = 0, status.st_mtime
+    for inner in below(path):
+        each = inner.lstat()
+        changed = max(changed, each.st_mtime)
+        if stat.S_ISDIR(each.st_mode):
+            found.append((str(inner.relative_to(path)), "d"))
+        else:
+            total += allocated_bytes(each)
+            found.append((str(inner.relative_to(path)), _leaf(each)))
+    return Tree(stamp=f"d:{digest(sorted(found))}", bytes=total, changed=changed)
+
+
+def tree_stamp(path: Path) -> Stamp:
+    tree = measure(path)
+    return "" if tree is None else tree.stamp
+
+
+def tree_bytes(path: Path) -> int:
+    tree = measure(path)
+    return 0 if tree is None else tree.bytes
 
 
 def _leaf(status: os.stat_result) -> str:
     return f"{stat.S_IFMT(status.st_mode) >> 12:x}:{status.st_size}:{status.st_mtime_ns}"
-
-
-def tree_bytes(path: Path) -> int:
-    """What goes back to the file system when this goes."""
-    try:
-        total = 0 if is_folder(path) else allocated_bytes(path.lstat())
-    except FileNotFoundError:
-        return 0
-    leaves = (each for each in (below(path) if is_folder(path) else ()) if not is_folder(each))
-    return total + sum(allocated_bytes(each.lstat()) for each in leaves)
-
-
-def newest_change(path: Path) -> float:
-    """When anything in a tree was last written; 0 when there is nothing."""
-    try:
-        latest = path.lstat().st_mtime
-    except FileNotFoundError:
-        return 0.0
-    inner = below(path) if is_folder(path) else ()
-    return max((latest, *(each.lstat().st_mtime for each in inner)))
 
 
 def in_use(path: Path) -> str | None:

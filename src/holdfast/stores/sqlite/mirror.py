@@ -82,9 +82,10 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
     def __init__(self, path: Path, agent: str) -> None:
         ForeignSessions.__init__(self, agent)
         SqliteSessionStore.__init__(self, path)
+        # A cache: a commit that a power cut takes back is made again by the next search.
+        self.database.connection().execute("PRAGMA synchronous = NORMAL")
         with self.database.write() as db:
             db.execute(_MIRRORED)
-            db.execute("PRAGMA synchronous = OFF")  # a cache: what a power cut takes is read again
 
     def versions(self) -> Mapping[str, str]:
         """The version of each session that the index holds."""
