@@ -143,8 +143,6 @@ class Mirror:
             with store.transaction():
                 for each in stale[start : start + _BATCH]:
                     problems += self._feed(store, each)
-        if stale or len(there) > len(wanted):
-            store.book_all()
         return problems
 
     def _feed(self, store: MirrorStore, each: Indexed) -> list[Problem]:

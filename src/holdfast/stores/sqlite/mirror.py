@@ -98,7 +98,7 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
             self.forget([new.id])
             SqliteSessionStore.create(self, _empty(new))
             while portion := list(islice(messages, _PORTION)):
-                SqliteSessionStore.append(self, new.id, portion, now=new.last_active_at, book=False)
+                SqliteSessionStore.append(self, new.id, portion, now=new.last_active_at)
             if new.ended:
                 SqliteSessionStore.end(self, new.id, IDLE, at=new.last_active_at)
             with self.database.write() as db:
@@ -108,15 +108,11 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
         """Drop what the index holds of sessions. The agent has them itself, or has not."""
         with self.database.write() as db:
             for each in ids:
-                numbers = db.execute("SELECT number FROM sessions WHERE id = ?", (each,))
-                delete(db, [number for (number,) in numbers.fetchall()])
+                found = db.execute("SELECT number FROM sessions WHERE id = ?", (each,)).fetchall()
+                for (number,) in found:
+                    ledger.take_off(db, number)  # another agent's past is not ours to keep
+                delete(db, [number for (number,) in found])
                 db.execute("DELETE FROM mirrored WHERE id = ?", (each,))
-
-    def book_all(self) -> None:
-        """Sum up what the sessions here used. Another agent's past is not ours to keep."""
-        with self.database.write() as db:
-            db.execute("DELETE FROM ledger")
-            ledger.fill(db)
 
     def size(self) -> int:
         return self.database.path.stat().st_size
