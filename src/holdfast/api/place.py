@@ -27,11 +27,12 @@ from holdfast.homes.registry import (
     kinds,
     open_home,
     state_folder,
+    usual_places,
 )
 from holdfast.model.arguments import StrPath, named_place
 from holdfast.model.checkup import Finding, Severity
 from holdfast.ports import Clock, Home
-from holdfast.stores.files import storage_errors
+from holdfast.stores.files import storage_errors, write_new
 from holdfast.value import replace
 
 
@@ -54,6 +55,22 @@ def find_home(path: StrPath, environ: Mapping[str, str] | None = None) -> Path:
         return named_place(path)
     variables = os.environ if environ is None else environ  # noqa: TID251 - the edge of the library
     return named_place(variables.get(kind.environment) or f"~/{kind.default_folder}")
+
+
+def usual_homes(user_home: Path, environ: Mapping[str, str]) -> list[Path]:
+    """Where homes of agents may be: their usual folders below the home directory, the folders that
+    environment variables name, and homes that lie inside these, such as profiles."""
+    return usual_places(user_home, named_homes(environ))
+
+
+def named_homes(environ: Mapping[str, str]) -> dict[str, Path]:
+    """The homes of other agents that environment variables name, by the name of the agent."""
+    named = {
+        kind.name: environ.get(kind.environment)
+        for kind in kinds()
+        if kind.environment and kind.name != HoldfastHome.kind
+    }
+    return {name: Path(place).expanduser() for name, place in named.items() if place}
 
 
 class Place:
@@ -150,6 +167,21 @@ class Place:
     def create_state(self) -> Path:
         """Make the folder for what is Holdfast's own, and the home when there is none."""
         return create_state(self.root).resolve()
+
+    def create_config(self) -> Path:
+        """Write a config.toml that has every key with its default as a comment. The home is made
+        when there is none. Raises `UsageError` when the file exists; it is left alone then."""
+        path = self.config_file
+        self.create_state()
+        with storage_errors(f"write {path}"):
+            try:
+                write_new(path, config.template().encode())
+            except FileExistsError:
+                raise UsageError(
+                    f"{path} exists already; it was left alone.",
+                    hint="`holdfast config check` checks it, `holdfast config show` explains it.",
+                ) from None
+        return path
 
     def own(self, change: Callable[[HomeOptions], HomeOptions] = lambda same: same) -> HoldfastHome:
         """The home opened once more, to write sessions into. Only Holdfast's own takes any."""
