@@ -13,8 +13,7 @@ from holdfast.guard.guard import Guard
 from holdfast.model.guard import Alert
 from holdfast.model.session import Tokens
 from holdfast.policy.budgets import Budgets, GuardOptions
-from holdfast.policy.lifecycle import SessionOptions
-from holdfast.policy.limits import SessionLimits
+from holdfast.policy.lifecycle import SessionLimits, SessionOptions
 from holdfast.policy.prices import Price, Prices
 
 #: Noon, UTC.

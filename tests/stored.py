@@ -17,9 +17,8 @@ from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.model.stored_session import Holder, Lease
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.stores import processes
-from holdfast.stores.sqlite import moves
 from holdfast.stores.sqlite.session_import import SqliteImport
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
 
 #: In every message, so that a search finds them all.
 WORD = "zebra"
@@ -133,7 +132,7 @@ def remove_rows(store: SqliteSessionStore, session_id: str) -> None:
     """Take a session out of its store as if it had its copy elsewhere."""
     with store.database.write() as db:
         [number] = db.execute("SELECT number FROM sessions WHERE id = ?", (session_id,)).fetchone()
-        moves.delete(db, [number])
+        delete(db, [number])
 
 
 def check_whole(root: Path) -> None:

@@ -13,8 +13,7 @@ import corpus
 
 from holdfast.api.sessions import open_sessions
 from holdfast.model.session import Message
-from holdfast.policy.lifecycle import SessionOptions
-from holdfast.policy.limits import SessionLimits
+from holdfast.policy.lifecycle import SessionLimits, SessionOptions
 from holdfast.services.sessions import Sessions
 
 PER_SESSION = 20

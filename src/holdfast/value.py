@@ -2,8 +2,8 @@
 
 The standard decorator compiles up to seven methods for each class, and imports `inspect` to do so.
 A command defines more than a hundred values and makes objects of a few, so nearly half of its start
-went into methods that nobody called. Here `__init__` is compiled on the first call, and all values
-share the other methods.
+went into methods that nobody called. Here all values share the methods, and `__init__` is compiled
+for a class of which many objects are made: compiling costs as much as making 50 objects without.
 
 Type checkers see the standard decorator. `fields`, `asdict` and the other functions of
 `dataclasses` accept these values too; their first use pays for the import.
@@ -26,6 +26,8 @@ class _Missing:
 
 _MISSING = _Missing()
 _NO_METADATA: Mapping[str, Any] = {}
+#: Of how many objects `__init__` is not worth compiling.
+_FEW = 20
 
 
 class _Field:
@@ -132,6 +134,7 @@ def _methods(
     compared = [each.name for each in fields if each.compare]
     methods: dict[str, Any] = {
         "__value_fields__": fields,
+        "__value_uses__": [0],
         "__value_key__": operator.attrgetter(*compared) if compared else _no_key,
         "__dataclass_fields__": _STANDARD_FIELDS,
         "__signature__": _SIGNATURE,
@@ -174,13 +177,49 @@ def _without_slots(cls: type, own: Mapping[str, _Field], methods: Mapping[str, A
 
 
 def _first_init(self: Any, /, *args: Any, **kwargs: Any) -> None:
-    """Stands in for `__init__` until the first object is made."""
+    """Stands in for `__init__` while few objects were made."""
     owner: Any = next(each for each in type(self).__mro__ if "__init__" in each.__dict__)
     made = owner.__dict__["__init__"]
-    if made is _first_init:  # otherwise another thread was first
+    if made is _first_init:  # otherwise another thread compiled it
+        counted = owner.__value_uses__
+        counted[0] += 1
+        values = _bound(owner, args, kwargs) if counted[0] <= _FEW else None
+        if values is not None:
+            for name, value in values.items():
+                object.__setattr__(self, name, value)
+            if hasattr(self, "__post_init__"):
+                self.__post_init__()
+            return
         made = _compiled_init(owner)
         owner.__init__ = made
     made(self, *args, **kwargs)
+
+
+def _bound(cls: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What each field gets; None when the arguments do not fit, which a compiled `__init__` says
+    best."""
+    taken: dict[str, Any] = {}
+    given = iter(args)
+    used = 0
+    for each in cls.__value_fields__:
+        value = _MISSING
+        if each.init:
+            value = _MISSING if each.kw_only else next(given, _MISSING)
+            if each.name in kwargs:
+                if value is not _MISSING:
+                    return None
+                value = kwargs[each.name]
+                used += 1
+        if value is _MISSING and each.factory is not _MISSING:
+            value = each.factory()
+        elif value is _MISSING:
+            value = each.default
+        if value is not _MISSING:
+            taken[each.name] = value
+        elif each.init:
+            return None
+    fits = used == len(kwargs) and next(given, _MISSING) is _MISSING
+    return taken if fits else None
 
 
 def _compiled_init(cls: Any) -> Callable[..., None]:

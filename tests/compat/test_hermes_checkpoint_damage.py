@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import BusyError, SchemaError
-from holdfast.homes.hermes.checkpoints_import import ImportState, import_checkpoints
+from holdfast.homes.hermes.checkpoints_import import import_checkpoints
 from holdfast.homes.hermes.repository import chains
 from holdfast.homes.hermes.repository.chains import read_cuts, write_cuts
 from holdfast.homes.hermes.repository.locks import GitLock
 from holdfast.homes.hermes.repository.reclaim import reclaim
+from holdfast.model.checkpoint import ImportState
 from holdfast.model.report import Result
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.spine.carry_out import Silent

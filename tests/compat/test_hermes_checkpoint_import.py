@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.homes.hermes.checkpoints_import import Imported, ImportState, import_checkpoints
+from holdfast.homes.hermes.checkpoints_import import import_checkpoints
 from holdfast.homes.holdfast import HoldfastHome
+from holdfast.model.checkpoint import Imported, ImportState
 from holdfast.model.item import LEGACY
 from holdfast.model.report import Result
 from holdfast.policy.rules import CheckpointPolicy

@@ -27,9 +27,9 @@ from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores.archive.beside import Beside
-from holdfast.stores.sqlite.leases import LifeSigns
 from holdfast.stores.sqlite.moves import SqliteEngine
 from holdfast.stores.sqlite.session_import import SqliteImport
+from holdfast.stores.sqlite.survey import LifeSigns
 from tests.compat.hermes_sessions import (
     LIVING,
     NOW,

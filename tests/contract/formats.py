@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.homes.format_home import STATE, FormatHome
 from holdfast.model.item import SESSION, Item
 from holdfast.model.plan import Plan
-from holdfast.policy.named import plan_all
+from holdfast.policy.by_name import plan_all
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.ports import Format

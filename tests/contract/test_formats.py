@@ -16,7 +16,7 @@ from holdfast.model.part import FilePart, Signs, Unit
 from holdfast.model.plan import Action, Plan
 from holdfast.model.report import Result
 from holdfast.model.session import Search, SessionFilter
-from holdfast.policy.named import plan_all
+from holdfast.policy.by_name import plan_all
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.plans import plan_archive
 from holdfast.services.restore import chosen, restore

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import DamageError, GitFailedError
-from holdfast.stores.git.commits import parse_commit, read_commit, with_parent
-from holdfast.stores.git.object import Kind, LooseObjects
+from holdfast.stores.git.object import Kind
+from holdfast.stores.git.object_files import LooseObjects
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.refs import RefUpdate, each_ref, update_refs
-from holdfast.stores.git.trees import EMPTY, Trees
+from holdfast.stores.git.trees import EMPTY, Trees, parse_commit, read_commit, with_parent
 
 OTHER = "0123456789" * 4
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import DamageError, StorageError
-from holdfast.stores.git.object import Kind, LooseObjects, file_of, object_id
+from holdfast.stores.git.object import Kind, file_of, object_id
+from holdfast.stores.git.object_files import LooseObjects
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.pack import Packed, pack_entry, pack_header, pack_index
 from holdfast.stores.git.trees import Trees

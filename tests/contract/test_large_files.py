@@ -19,9 +19,8 @@ from holdfast.model.session import SessionFilter
 from holdfast.policy.prices import Prices
 from holdfast.policy.rules import GcRules, Policy
 from holdfast.ports import Home
-from holdfast.services.checkpoint_count import count_checkpoints
 from holdfast.services.stats import stats
-from holdfast.services.status import AGES, status
+from holdfast.services.status import AGES, count_checkpoints, status
 from tests.compat import hermes_sessions as hermes
 from tests.contract.maintained import DAY, a_home
 

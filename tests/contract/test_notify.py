@@ -17,7 +17,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.maintenance import tell_unreached
 from holdfast.model.maintenance import Step
 from holdfast.model.plan import Shortfall
-from holdfast.services.notify import tell_shortfalls
+from holdfast.services.events import tell_shortfalls
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
 from tests.contract.maintained import (
     DAY,

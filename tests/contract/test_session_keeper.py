@@ -16,8 +16,8 @@ from holdfast.homes.session_mover import SessionMover, as_item
 from holdfast.model.operation import OperationState
 from holdfast.model.report import Report, Result
 from holdfast.model.session import Message, Relation, Search, Session, SessionFilter, Tokens
+from holdfast.policy.by_name import plan_all
 from holdfast.policy.lifecycle import SessionOptions, Transcript
-from holdfast.policy.named import plan_all
 from holdfast.policy.rules import DAY
 from holdfast.spine.apply import apply
 from holdfast.spine.trash import plan_empty

@@ -20,8 +20,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.guard import Alert, AlertKind
 from holdfast.model.session import EndReason, Message, Relation, Session, SessionFilter
 from holdfast.model.stored_session import Holder
-from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
-from holdfast.policy.limits import SessionLimits
+from holdfast.policy.lifecycle import OnReset, SessionLimits, SessionOptions, Transcript
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
 from holdfast.services.async_sessions import AsyncSessions

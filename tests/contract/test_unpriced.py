@@ -304,7 +304,7 @@ def copied(store: SqliteSessionStore, folder: Path, *ids: str) -> Path:
 
 def put_back(store: SqliteSessionStore, path: Path, *ids: str) -> None:
     with bundle.opened(path) as copies, store.database.write() as db:
-        moves.put_back(db, copies, ids, awaiting="parent")
+        moves.put_back(db, copies, ids)
 
 
 def without_counts(path: Path) -> None:

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import DamageError
-from holdfast.stores.git.object import Kind, LooseObjects, NotWholeError
+from holdfast.stores.git.object import Kind, NotWholeError
+from holdfast.stores.git.object_files import LooseObjects
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.pack import apply_delta
 from tests import tally

@@ -19,9 +19,8 @@ from holdfast.guard.call import Call
 from holdfast.model.guard import Level, Sample, Work
 from holdfast.model.session import Message, Tokens
 from holdfast.policy.advice import Run, breaker_advice, errors_after, fingerprint, fixation_advice
-from holdfast.policy.budgets import Budget, Budgets, Thresholds
+from holdfast.policy.budgets import Budget, Budgets, Thresholds, in_last_minute, sampled, ticked
 from holdfast.policy.spending import Measure, warnings
-from holdfast.policy.work import in_last_minute, sampled, ticked
 from tests.guarding import Bench
 
 # --- budgets ------------------------------------------------------------------------------------

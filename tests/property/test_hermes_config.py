@@ -11,7 +11,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.homes.hermes import config_check, config_file, config_keys
+from holdfast.homes.hermes import config_check, config_file
 from holdfast.model.checkup import Finding, Severity
 from tests.cli.machine import Machine
 from tests.compat.hermes_sessions import recorded
@@ -170,11 +170,11 @@ def test_every_key_that_a_release_knows_is_known(tmp_path: Path) -> None:
     assert told(tmp_path, text) == []
 
 
-@given(key=st.sampled_from(sorted(config_keys.ROOT_KEYS)), data=st.data())
+@given(key=st.sampled_from(sorted(config_check.ROOT_KEYS)), data=st.data())
 def test_a_mistyped_key_gets_the_nearest_one(place: Path, key: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(1, len(key) - 1))
     mistyped = key[:at] + key[at - 1] + key[at:]
-    if config_keys.is_known(mistyped) or len(key) < 5:
+    if config_check.is_known(mistyped) or len(key) < 5:
         return
     [only] = told(place, f"model: x\n{mistyped}: 1\n")
     assert only.startswith(f"/config.yaml, line 2: Hermes has no key `{mistyped}`; did you mean `")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.model.session import Message, Relation, Session, SessionFilter, Tokens
-from holdfast.policy.session_match import matches
+from holdfast.policy.selection import matches
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 # Few letters, so that filters hit; among them those whose case SQLite does not fold.

@@ -10,8 +10,7 @@ import pytest
 from holdfast.config import Settings, load
 from holdfast.config.settings import BY_TABLE, KEYS, OWN_KEYS, TABLES
 from holdfast.errors import UsageError
-from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
-from holdfast.policy.limits import SessionLimits
+from holdfast.policy.lifecycle import OnReset, SessionLimits, SessionOptions, Transcript
 from holdfast.policy.rules import DAY, Caps, CheckpointPolicy, GcRules, Limits, Policy, Rules
 
 

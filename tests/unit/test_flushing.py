@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores.git.flush import flush
+from holdfast.stores.git.pack_writer import flush
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
@@ -47,6 +47,6 @@ def test_without_threads_it_is_done_one_after_the_other(
     def none(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("holdfast.stores.git.flush._thread.start_new_thread", none)
+    monkeypatch.setattr("holdfast.stores.git.pack_writer._thread.start_new_thread", none)
     with (tmp_path / "a").open("wb") as first, (tmp_path / "b").open("wb") as second:
         flush([first.fileno(), second.fileno()])

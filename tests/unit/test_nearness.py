@@ -8,7 +8,7 @@ from holdfast.model.guard import Guarded, Near
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage, UsageEntry
 from holdfast.policy.budgets import Budgets, GuardOptions
-from holdfast.policy.limits import SessionLimits
+from holdfast.policy.lifecycle import SessionLimits
 from holdfast.policy.prices import Price, Prices
 from holdfast.policy.spending import nearness
 

@@ -10,8 +10,7 @@ from holdfast.errors import UsageError
 from holdfast.model.session import Session, Tokens
 from holdfast.model.text import format_cost
 from holdfast.model.usage import Usage, UsageEntry
-from holdfast.policy.costs import costs, session_cost
-from holdfast.policy.prices import Price, Prices
+from holdfast.policy.prices import Price, Prices, costs, session_cost
 
 MILLION = 1_000_000
 PRICES = Prices(

@@ -129,8 +129,25 @@ CASES: list[Callable[[Any], object]] = [
 
 
 @pytest.mark.parametrize("case", range(len(CASES)))
-def test_a_value_does_what_the_standard_one_does(case: int) -> None:
-    assert outcome(CASES[case], OURS) == outcome(CASES[case], THEIRS)
+@pytest.mark.parametrize("few", [0, 100], ids=["compiled", "not compiled"])
+def test_a_value_does_what_the_standard_one_does(
+    case: int, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(value, "_FEW", few)
+    assert outcome(CASES[case], classes(value)) == outcome(CASES[case], THEIRS)
+
+
+def test_init_is_compiled_for_a_class_with_many_objects() -> None:
+    @value.dataclass(frozen=True, slots=True)
+    class Many:
+        one: int
+
+    first = Many.__init__
+    Many(1)
+    assert Many.__init__ is first
+    made = {Many(number) for number in range(100)}
+    assert Many.__init__ is not first
+    assert Many(7) in made
 
 
 def outcome(case: Callable[[Any], object], made: SimpleNamespace) -> str:

@@ -17,9 +17,9 @@ from holdfast.api.arguments import (
 )
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport, applied, scanned_plan
-from holdfast.api.session_view import SessionPage
+from holdfast.api.session_view import SearchResult, SessionPage
 from holdfast.errors import UsageError
-from holdfast.model.archive import ArchivedSession, ArchiveHits, Holds
+from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.item import Problem
 from holdfast.model.operation import LogView, Operation, TrashEntry
 from holdfast.model.session import Message, Search, SessionFilter, SessionOrder
@@ -137,10 +137,10 @@ class ArchivedSessions:
         limit: int = 20,
         offset: int = 0,
         substring: bool = False,
-    ) -> ArchiveHits:
+    ) -> SearchResult:
         """Find messages by their words. Every bundle is read; `problems` of the answer names those
         that could not be."""
-        return self._place.home.archive.search(
+        return self.search_sessions(
             Search(
                 text=text,
                 wanted=wanted_sessions(wanted, None),
@@ -150,6 +150,12 @@ class ArchivedSessions:
                 substring=substring,
             )
         )
+
+    def search_sessions(self, asked: Search) -> SearchResult:
+        """The same for a search that was put together before."""
+        archive = self._place.home.archive
+        found = archive.search(asked)
+        return SearchResult(hits=found.hits, problems=(*archive.problems(), *found.problems))
 
     def problems(self) -> Sequence[Problem]:
         """Bundles that cannot be read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 from pathlib import Path
@@ -14,7 +14,6 @@ from holdfast.model.arguments import expanded, instance, shown
 from holdfast.model.session import Session, SessionFilter
 from holdfast.model.text import parse_duration, parse_moment, parse_size
 from holdfast.policy.rules import Caps, Policy, Rules
-from holdfast.services.session_reader import check_known
 
 #: A length of time: "90d", "1d12h", or a `timedelta`. A bare number is refused: nobody can tell
 #: days from seconds.
@@ -146,11 +145,14 @@ class PruneRules(KeepRules, total=False):
     max_count: int | None
 
 
-def own_rules(given: KeepRules | PruneRules, now: float) -> Rules:
-    """The rules of one call. Raises `UsageError` for a name that is not a rule."""
-    values = {name: each for name, each in given.items() if each is not None}
+def own_rules(
+    given: KeepRules | PruneRules, now: float, *, known: Collection[str] = KeepRules.__annotations__
+) -> Rules:
+    """The rules of one call, which takes the `known` ones."""
     for name in given:
-        check_known(name, PruneRules.__annotations__, "A prune")
+        if name not in known:  # as Python would say it of a parameter
+            raise TypeError(f"a prune got an unexpected keyword argument {name!r}")
+    values = {name: each for name, each in given.items() if each is not None}
     older_than, keep_within = values.pop("older_than", None), values.pop("keep_within", None)
     return Rules(
         max_age=None if older_than is None else age(older_than, now, "older_than"),
@@ -170,4 +172,5 @@ def own_caps(max_total_size: object, max_count: object) -> Caps:
 def own_policy(base: Policy, given: PruneRules, now: float) -> Policy:
     """A policy with the rules and caps of one call in it."""
     caps = own_caps(given.get("max_total_size"), given.get("max_count"))
-    return base.with_own(own_rules(given, now), caps)
+    rules = own_rules(given, now, known=PruneRules.__annotations__)
+    return base.with_own(rules, caps)

@@ -43,14 +43,17 @@ def maintain_until_stopped(
     stop: Stop,
     *,
     force: bool = False,
-    on_run: Callable[[MaintenanceResult, float], None] | None = None,
+    on_start: Callable[[], None] = lambda: None,
+    on_run: Callable[[MaintenanceResult, float], None] = lambda _result, _due: None,
     clock: Clock = system_clock,
     environ: Mapping[str, str] | None = None,
 ) -> None:
     """Look after a home now, and again whenever it is due, until `stop` is requested.
 
-    It is due at once when the configuration changes in a way that matters here. `on_run` hears of
-    every result, and when the next run is due. `force` runs the first time although it is not due.
+    It is due at once when the configuration changes in a way that matters here. `force` runs the
+    first time although it is not due. `on_start` hears when this process is the one that watches,
+    `on_run` of every result and of the moment of the next run.
+
     Only one process at a time may do this for a home; for another one it raises `BusyError`. A run
     that fails does not end it.
     """
@@ -58,12 +61,12 @@ def maintain_until_stopped(
     gate, watched = FileMaintenanceGate(place.home.state), ConfigWatch(place.root)
     place.close()
     with gate.watching("maintain --watch"):
+        on_start()
         while not stop.stop_requested():
             result = _run_once(place.root, stop, force=force, clock=clock, environ=environ)
             force = force and not result.ran
             due = next_run(result, random.random())  # noqa: S311 - only to spread runs
-            if on_run is not None:
-                on_run(result, due)
+            on_run(result, due)
             while not stop.stop_requested() and (left := due - clock()) > 0:
                 if watched.changed():
                     break

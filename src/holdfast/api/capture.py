@@ -14,9 +14,9 @@ from holdfast.model.arguments import StrPath, expanded, named_place, text
 from holdfast.model.checkpoint import Capturing, Excluded, Taking
 from holdfast.policy.project_root import project_root
 from holdfast.ports import Clock
-from holdfast.services.recorder import Recorder, directory_of
 
-if TYPE_CHECKING:  # a hook that takes a checkpoint does not load the rest of the store
+if TYPE_CHECKING:  # a hook that takes a checkpoint does not load what it does not need
+    from holdfast.services.recorder import Recorder
     from holdfast.stores.checkpoints.store import ShadowGitStore
     from holdfast.stores.checkpoints.writer import CheckpointWriter
 
@@ -83,6 +83,8 @@ class Capture:
             enabled = settings.checkpoints.enabled or not settings.is_in_file(
                 "checkpoints", "enabled"
             )
+        from holdfast.services.recorder import Recorder  # noqa: PLC0415 - loads logging, threads
+
         return Recorder(
             self.own_store(hash_all=hash_all),
             clock=self._place.clock,
@@ -95,6 +97,8 @@ class Capture:
         """The directory that `recorder().before_change(path)` takes a checkpoint of: the nearest
         one around the path with a sign of a project in it, such as `.git`; else the directory
         itself."""
+        from holdfast.services.recorder import directory_of  # noqa: PLC0415 - as in `recorder`
+
         return project_root(directory_of(expanded(path).absolute()), exists=os.path.lexists)
 
     def excluded(self, path: StrPath) -> Sequence[Excluded]:

@@ -23,14 +23,11 @@ from holdfast.api.retention import SessionRetention
 from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.config import Settings
 from holdfast.errors import UsageError
-from holdfast.homes.hermes.checkpoints_import import (
-    Imported,
-    import_checkpoints,
-)
 from holdfast.homes.holdfast import KIND
 from holdfast.homes.maintenance import maintain_opened
 from holdfast.homes.registry import kind_of
 from holdfast.model.arguments import StrPath
+from holdfast.model.checkpoint import Imported
 from holdfast.model.checkup import Repair
 from holdfast.model.guard import Alert
 from holdfast.model.item import Inventory
@@ -39,9 +36,8 @@ from holdfast.model.operation import Operation, Removal
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import GuardOptions
-from holdfast.policy.costs import costs
 from holdfast.policy.lifecycle import SessionOptions
-from holdfast.policy.prices import Prices
+from holdfast.policy.prices import Prices, costs
 from holdfast.ports import Clock, Progress
 from holdfast.services.doctor import CheckedHome, Diagnosis, examine, mend
 from holdfast.services.stats import HomeStats, stats
@@ -279,8 +275,11 @@ class Home(SessionRetention, SessionExchange):
         root = find_home(source)
         with storage_errors(f"read {root}"):
             kind = kind_of(root) if root.is_dir() else None
-        if kind is None or kind.name == KIND:
-            raise UsageError(f"There is no home of another agent at {root}.")
+        if kind is None or kind.import_checkpoints is None:
+            raise UsageError(
+                f"There is no home of another agent with checkpoints at {root}.",
+                hint="Name that home: `holdfast checkpoints import PATH`.",
+            )
         mine = kind_of(self.path) if self.path.is_dir() else None
         if mine is not None and mine.name != KIND:
             raise UsageError(
@@ -288,7 +287,7 @@ class Home(SessionRetention, SessionExchange):
                 " Holdfast's own.",
                 hint="Open a Holdfast home, and import into that.",
             )
-        return import_checkpoints(
+        return kind.import_checkpoints(
             root.resolve(),
             self.checkpoints.own_store(create=not dry_run),
             workdir=None if path is None else directory(path),

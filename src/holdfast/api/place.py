@@ -73,6 +73,13 @@ def named_homes(environ: Mapping[str, str]) -> dict[str, Path]:
     return {name: Path(place).expanduser() for name, place in named.items() if place}
 
 
+def has_checkpoints_to_import(path: Path) -> bool:
+    """Whether a folder is a home from which `Home.import_checkpoints` can import."""
+    with storage_errors(f"read {path}"):
+        kind = kind_of(path) if path.is_dir() else None
+    return kind is not None and kind.import_checkpoints is not None
+
+
 class Place:
     """One home as a caller opened it. Making a `Place` reads and creates nothing."""
 
@@ -91,6 +98,11 @@ class Place:
         self._homes: list[Home] = []
         self._is_new = False
         self._opened: Home | None = None
+
+    def checked(self) -> Place:
+        """This place, at the real path of its folder; raises `NotAHomeError` when there is none."""
+        self.root = check_folder(self.root)
+        return self
 
     @cached_property
     def settings(self) -> Settings:
@@ -216,8 +228,7 @@ def open_place(
     place = Place(root, clock=clock, command=command, environ=environ)
     if create:
         place.create()
-    place.root = check_folder(place.root)
-    _ = place.settings
+    _ = place.checked().settings
     _ = place.home
     return place
 

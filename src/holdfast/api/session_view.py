@@ -14,11 +14,12 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
     from collections.abc import Sequence
 
     from holdfast.api.place import Place
+    from holdfast.model.item import Problem
     from holdfast.model.session import Hit
     from holdfast.model.usage import Cost
     from holdfast.policy.prices import Prices
     from holdfast.ports import SessionStore
-    from holdfast.services.whereabouts import Whereabouts
+    from holdfast.services.restore import Whereabouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +32,7 @@ class SessionPage:
 
     def cost(self, session: Session) -> Cost:
         """What a session cost by its own figures and the configured prices."""
-        from holdfast.policy.costs import session_cost  # noqa: PLC0415 - few lists show a cost
+        from holdfast.policy.prices import session_cost  # noqa: PLC0415 - few lists show a cost
 
         return session_cost(self.prices, session)
 
@@ -43,11 +44,13 @@ class SessionPage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
     """What a search found. When it found nothing, `close_words` are similar words that do occur,
-    and `archive_unread` says that the archive has sessions, which were not searched."""
+    and `archive_unread` says that the archive has sessions, which were not searched. `problems`
+    are bundles of the archive that cannot be read."""
 
     hits: Sequence[Hit]
     close_words: Sequence[str] = ()
     archive_unread: bool = False
+    problems: Sequence[Problem] = ()
 
 
 class SessionView:
@@ -102,14 +105,14 @@ class SessionView:
         Raises `UnknownSessionError`. For a session in the archive or in the trash the error says
         so, and how it comes back.
         """
-        from holdfast.services.whereabouts import resolved  # noqa: PLC0415 - no list needs it
+        from holdfast.services.restore import resolved  # noqa: PLC0415 - no list needs it
 
         name = text(prefix.id if isinstance(prefix, Session) else prefix, "A session id")
         return resolved(self._place.home, self.need_store(), name)
 
     def whereabouts(self, prefix: str) -> Whereabouts | None:
         """Where a session is that is no longer in the store: in the archive, or in the trash."""
-        from holdfast.services.whereabouts import whereabouts  # noqa: PLC0415 - as above
+        from holdfast.services.restore import whereabouts  # noqa: PLC0415 - as above
 
         if not (wanted := text(prefix, "A session id")):
             raise UsageError("A session id must not be empty.")

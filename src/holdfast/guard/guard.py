@@ -10,18 +10,29 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from holdfast.errors import HoldfastError, UsageError
-from holdfast.guard import refusals
+from holdfast.errors import (
+    BudgetExceededError,
+    HoldfastError,
+    SessionEndedError,
+    UnknownCostError,
+    UsageError,
+)
 from holdfast.guard.call import Call
 from holdfast.model.guard import Advice, Alert, Estimate, Reservation, Standing
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage
 from holdfast.policy import spending
 from holdfast.policy.advice import Run, breaker_advice, errors_after, fingerprint, fixation_advice
-from holdfast.policy.budgets import MINUTE, Budgets, GuardOptions, checked_cost, checked_tokens
+from holdfast.policy.budgets import (
+    MINUTE,
+    Budgets,
+    GuardOptions,
+    checked_cost,
+    checked_tokens,
+    ticked,
+)
 from holdfast.policy.prices import Prices
 from holdfast.policy.spending import Measure, warnings
-from holdfast.policy.work import ticked
 from holdfast.ports import Clock, GuardBook, Processes
 from holdfast.value import dataclass, replace
 
@@ -159,15 +170,15 @@ class Guard:
         standing = self._ticked(self._swept(self._seen(now), now))
         found = self._measured(standing)
         if standing.session.ended:
-            return _Decided(refusal=refusals.ended(standing, found), ended=True)
+            return _Decided(refusal=_already_ended(standing, found), ended=True)
         passed = spending.refusal(found, estimate)
         if passed is not None:
             alerts = self._warned(standing, found, now, passed=passed)
             self._book.end(self.session_id, spending.end_reason(passed.budget), at=now)
-            return _Decided(refusal=refusals.passed(standing, passed), ended=True, alerts=alerts)
+            return _Decided(refusal=_over_budget(standing, passed), ended=True, alerts=alerts)
         unknown = spending.unknown_cost(found)
         if unknown is not None:
-            return _Decided(refusal=refusals.unknown_cost(standing, unknown))
+            return _Decided(refusal=_cost_unknown(standing, unknown))
         holder = self._processes.this_process()
         reservation = self._book.reserve(self.session_id, holder, estimate, now=now)
         begun = replace(standing, work=standing.work.with_iteration())
@@ -246,3 +257,52 @@ class Guard:
     def _tell_all(self, alerts: Sequence[Alert]) -> None:
         for alert in alerts:
             self._tell(alert)
+
+
+# --- Why a call is refused ------------------------------------------------------------------------
+
+
+def _over_budget(standing: Standing, measure: Measure) -> BudgetExceededError:
+    """The call would exceed a budget, which ends the session."""
+    name = standing.session.id
+    used = (measure.used or 0) + measure.in_flight
+    flying = f", {_amount(measure.in_flight)} of that in flight" if measure.in_flight else ""
+    return BudgetExceededError(
+        f"Session {name} has ended: the call would pass its budget of {_amount(measure.limit)} "
+        f"{measure.words} ({_amount(used)} used{flying}).",
+        session_id=name,
+        budget=measure.budget,
+        used=used,
+        limit=measure.limit,
+    )
+
+
+def _already_ended(standing: Standing, found: Sequence[Measure]) -> HoldfastError:
+    """The session had ended before, because of a budget or for another reason."""
+    session = standing.session
+    message = f"Session {session.id} has ended ({session.end_reason}); the call was not made."
+    budget = spending.ended_by(session.end_reason)
+    if budget is None:
+        return SessionEndedError(message, hint="Reopen it before going on with it.")
+    measure = next((each for each in found if each.budget is budget), None)
+    return BudgetExceededError(
+        message,
+        session_id=session.id,
+        budget=budget,
+        used=0 if measure is None else (measure.used or 0) + measure.in_flight,
+        limit=0 if measure is None else measure.limit,
+    )
+
+
+def _cost_unknown(standing: Standing, measure: Measure) -> UnknownCostError:
+    session = standing.session
+    of = f"model {session.model}" if session.model else "sessions without a model"
+    return UnknownCostError(
+        f"Session {session.id} has a budget of {_amount(measure.limit)} {measure.words}, and "
+        "tokens were used whose cost nobody knows; the call was not made.",
+        hint=f"Set a price for {of} under [prices], or say what calls cost.",
+    )
+
+
+def _amount(value: float) -> str:
+    return f"{spending.shown(value):,}"

@@ -16,7 +16,7 @@ from holdfast.model.arguments import check_id, named
 from holdfast.model.item import Item, Problem
 from holdfast.model.session import Message, Search, Session, SessionFilter, SessionOrder
 from holdfast.policy.prices import Prices
-from holdfast.policy.session_match import matches
+from holdfast.policy.selection import matches
 from holdfast.services.exchange.json_lines import raw_lines
 from holdfast.services.exchange.line_reader import read_messages
 from holdfast.stores.archive import bundle

@@ -101,6 +101,7 @@ class StoreRows(RowsOut):
 
     def __init__(self, store: SqliteSessionStore, engine: SqliteEngine, clock: Clock) -> None:
         super().__init__(engine)
+        self._own = engine
         self._store = store
         self._clock = clock
 
@@ -133,9 +134,7 @@ class StoreRows(RowsOut):
                 raise UsageError(report.refused[0].text)
             if wanted.id not in self.read([wanted.id]):
                 raise DamageError("its line holds another session")
-            self._store.adopt(
-                wanted.id, beside.children, wanted.last_active_at, awaiting=AWAITED_PARENT
-            )
+            self._own.adopt(wanted.id, beside.children, wanted.last_active_at)
             back = self._store.get(wanted.id)
             # Bundles of older versions count the messages that were taken back, too.
             stored = replace(back, message_count=report.messages)

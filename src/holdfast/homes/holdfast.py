@@ -28,9 +28,8 @@ from holdfast.ports import Archive, CheckpointStore, CheckpointUpkeep, Clock, Do
 from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.processes import is_dead
 from holdfast.stores.sqlite import survey
-from holdfast.stores.sqlite.leases import LifeSigns
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
-from holdfast.stores.sqlite.survey import Owner
+from holdfast.stores.sqlite.survey import LifeSigns, Owner
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import replace
 

@@ -21,8 +21,7 @@ from holdfast.model.maintenance import MaintenanceResult
 from holdfast.model.plan import Shortfall
 from holdfast.ports import Clock, Home, Notifier, Progress
 from holdfast.services import maintain as service
-from holdfast.services.events import session_event
-from holdfast.services.notify import tell_shortfalls
+from holdfast.services.events import session_event, tell_shortfalls
 from holdfast.stores.hook import Hook
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
 

@@ -10,44 +10,21 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import NotAHomeError, StorageError
 from holdfast.homes import holdfast
-from holdfast.homes.hermes import signs as hermes
+from holdfast.homes.hermes.signs import HERMES
 from holdfast.homes.holdfast import HoldfastHome
+from holdfast.homes.kind import Kind
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.model.arguments import StrPath, named_place
 from holdfast.ports import Clock, Format, Home
 from holdfast.stores.files import make_private_dir, storage_errors
-from holdfast.value import dataclass, replace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """How to recognise and open the homes of one agent. `state` is where Holdfast keeps what is
-    its own in such a home, `inside` are other homes that lie in one. `environment` is the variable
-    that names another folder than the default one."""
-
-    name: str
-    agent: str
-    default_folder: str
-    recognise: Callable[[Path], bool]
-    open: Callable[[Path, Clock, HomeOptions], Home]
-    state: Callable[[Path], Path]
-    inside: Callable[[Path], Sequence[Path]] = lambda _: ()
-    environment: str = ""
-
-
-def _open_hermes(root: Path, clock: Clock, options: HomeOptions) -> Home:
-    # A format is loaded on first use: most homes are Holdfast's own.
-    from holdfast.homes.hermes.home import HermesHome  # noqa: PLC0415
-
-    return HermesHome(root, clock=clock, options=options)
-
+from holdfast.value import replace
 
 #: Those that come with Holdfast, the usual one first.
 _BUILT_IN: tuple[Kind, ...] = (
@@ -60,18 +37,9 @@ _BUILT_IN: tuple[Kind, ...] = (
         state=lambda root: root,
         environment="HOLDFAST_HOME",
     ),
-    Kind(
-        name=hermes.KIND,
-        agent=hermes.AGENT,
-        default_folder=hermes.DEFAULT_FOLDER,
-        recognise=hermes.recognise,
-        open=_open_hermes,
-        state=hermes.state_folder,
-        inside=hermes.profiles,
-        environment="HERMES_HOME",
-    ),
+    HERMES,
 )
-_OWN, _HERMES = _BUILT_IN
+_OWN, *_AGENTS = _BUILT_IN
 #: The group of entry points by which packages bring formats.
 GROUP = "holdfast.homes"
 _log = logging.getLogger("holdfast")
@@ -94,7 +62,7 @@ def brought() -> tuple[Kind, ...]:
         except Exception as error:  # noqa: BLE001 - it is code of somebody else
             _log.warning("the home format %s (%s) cannot be used: %s", each.name, each.value, error)
             continue
-        if kind.name in found or kind.name in (_OWN.name, _HERMES.name):
+        if kind.name in found or any(kind.name == one.name for one in _BUILT_IN):
             _log.warning("the home format %s (%s) is there already", kind.name, each.value)
             continue
         found[kind.name] = kind
@@ -136,7 +104,7 @@ def kind_from(form: Format) -> Kind:
 #: What only another agent leaves in its home. Such a folder is refused, because files that look
 #: like ours may mean something else there.
 _FOREIGN = {
-    hermes.DATABASE: hermes.AGENT,
+    **{sign: kind.agent for kind in _AGENTS for sign in kind.signs},
     "thread-writer-locks": "Codex",
     "state_5.sqlite": "Codex",
     "file-history": "Claude Code",
@@ -176,8 +144,9 @@ def kind_of(root: Path) -> Kind | None:
     Other agents have folders of the same names as ours: what only we make decides at once, and the
     names that we share with others come last.
     """
-    if _HERMES.recognise(root):
-        return _HERMES
+    agent = next((kind for kind in _AGENTS if kind.recognise(root)), None)
+    if agent is not None:
+        return agent
     if any((root / sign).exists() for sign in holdfast.SURE_SIGNS):
         return _OWN
     found = next((kind for kind in brought() if kind.recognise(root)), None)

@@ -16,7 +16,7 @@ from holdfast.model.item import FILES, Item
 from holdfast.model.operation import DELIVER, END_ABANDONED, RESET
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.model.session import Json, Session
-from holdfast.policy.named import plan_all
+from holdfast.policy.by_name import plan_all
 from holdfast.ports import Clock, Home
 from holdfast.services.endings import end_abandoned
 from holdfast.spine.apply import apply

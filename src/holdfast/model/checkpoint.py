@@ -290,3 +290,36 @@ class Watched:
             "full_looks": self.looks,
             "last": self.last,
         }
+
+
+class ImportState(StrEnum):
+    """What became of a checkpoint: in a dry run, what would."""
+
+    IMPORTED = "imported"
+    KNOWN = "known"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A checkpoint that another agent took, as `origin`. `id` is the one that it has in our store,
+    "" if it is not there."""
+
+    origin: str
+    workdir: str
+    time: float
+    reason: str
+    state: ImportState
+    id: str = ""
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "origin": self.origin,
+            "id": self.id or None,
+            "workdir": self.workdir,
+            "time": self.time,
+            "reason": self.reason,
+            "state": self.state.value,
+            "why": self.why,
+        }

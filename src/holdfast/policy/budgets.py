@@ -1,16 +1,17 @@
-"""What a session may use: the limits that a guard holds it to, and the figures of use that a host
-may report. 0 turns a limit off."""
+"""What a session may use: the limits that a guard holds it to, the figures of use that a host may
+report, and the time that a session was at work. 0 turns a limit off."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from holdfast.errors import UsageError
 from holdfast.model.arguments import shown
+from holdfast.model.guard import Sample, Work
 from holdfast.model.session import Tokens
-from holdfast.value import dataclass, field, fields
+from holdfast.value import dataclass, field, fields, replace
 
 #: A larger figure is a mistake, and sums of such figures would exceed what the store can hold.
 MOST_TOKENS = 10**12
@@ -148,3 +149,58 @@ def checked_cost(cost: float) -> float:
 def is_count(value: object) -> bool:
     """A host may pass on whatever a provider sent: text, true, a fraction."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
+
+
+#: Samples closer than this add nothing, so there are never many more than sixty.
+_APART = 1.0
+
+
+def ticked(
+    work: Work, *, boot: str, at: float, messages: int, in_flight: bool, idle_after: float
+) -> Work:
+    """What to remember after a look at the clock. `in_flight`: a call was running until then.
+
+    `at` is a time of the machine's own clock, which counts from its start, is the same for all its
+    processes, and cannot be set. A pause without a call in flight counts up to `idle_after`. After
+    a restart of the machine, or if the clock went back, the time since the last look is unknown and
+    counts for nothing.
+    """
+    goes_on = work.boot == boot and work.ticked is not None and at >= work.ticked
+    passed = at - work.ticked if goes_on and work.ticked is not None else 0.0
+    counted = passed if in_flight else min(passed, idle_after)
+    return replace(
+        work,
+        guarded=replace(work.guarded, seconds=work.guarded.seconds + counted),
+        boot=boot,
+        ticked=at,
+        samples=sampled(work.samples if goes_on else (), at, messages),
+    )
+
+
+def in_last_minute(samples: Sequence[Sample], at: float, messages: int) -> int:
+    """The messages of the last minute, of a session that has `messages` now. Between two samples,
+    messages are taken to have come evenly. Those from before the first sample do not count: nobody
+    knows when they came."""
+    if not samples:
+        return 0
+    start = at - MINUTE
+    before = [sample for sample in samples if sample.at <= start]
+    if not before:
+        return messages - samples[0].messages
+    old = before[-1]
+    later = (sample for sample in samples if sample.at > start)
+    new = next(later, Sample(at=at, messages=messages))
+    share = (start - old.at) / (new.at - old.at)
+    return messages - math.ceil(old.messages + share * (new.messages - old.messages))
+
+
+def sampled(samples: Sequence[Sample], at: float, messages: int) -> tuple[Sample, ...]:
+    """The samples with this one added: those of the last minute, and the one before them."""
+    if not samples:
+        return (Sample(at=at, messages=messages),)
+    start = at - MINUTE
+    inside = [sample for sample in samples if sample.at > start]
+    before = [sample for sample in samples if sample.at <= start][-1:]
+    if at - samples[-1].at >= _APART:
+        inside.append(Sample(at=at, messages=messages))
+    return (*before, *inside)

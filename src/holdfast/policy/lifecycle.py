@@ -1,14 +1,68 @@
-"""How sessions live: resets, idleness, transcripts, and the signs of life."""
+"""How sessions live: limits on their size, resets, idleness, transcripts, and the signs of life."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-from holdfast.model.session import Session
+from holdfast.model.guard import Alert, AlertKind
+from holdfast.model.session import Session, SessionFilter
 from holdfast.model.text import format_duration
-from holdfast.policy.limits import SessionLimits
 from holdfast.value import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLimits:
+    """0 turns a limit off. A warning comes at `warn_share` of a limit."""
+
+    max_messages: int = 1_000
+    max_bytes: int = 10_000_000
+    warn_share: float = 0.8
+
+
+def alerts(limits: SessionLimits, before: Session, after: Session) -> tuple[Alert, ...]:
+    """The alerts for a change from `before` to `after`; each threshold gives one alert."""
+    return tuple(_alerts(limits, before, after))
+
+
+def near(limits: SessionLimits) -> tuple[SessionFilter, ...]:
+    """Filters for the open sessions that have reached the warning share of a limit."""
+    filters = []
+    if limits.max_messages:
+        least = math.ceil(limits.max_messages * limits.warn_share)
+        filters.append(SessionFilter(ended=False, min_messages=least))
+    if limits.max_bytes:
+        least = math.ceil(limits.max_bytes * limits.warn_share)
+        filters.append(SessionFilter(ended=False, min_bytes=least))
+    return tuple(filters)
+
+
+def is_over(limits: SessionLimits, session: Session) -> bool:
+    return any(limit and value >= limit for _, value, limit in _measures(limits, session))
+
+
+def _alerts(limits: SessionLimits, before: Session, after: Session) -> Iterator[Alert]:
+    for (what, old, limit), (_, new, _) in zip(
+        _measures(limits, before), _measures(limits, after), strict=True
+    ):
+        if not limit:
+            continue
+        if new >= limit > old:
+            kind = AlertKind.OVER_LIMIT
+        elif new >= limit * limits.warn_share > old and new < limit:
+            kind = AlertKind.NEAR_LIMIT
+        else:
+            continue
+        yield Alert(kind=kind, session_id=after.id, what=what, value=new, limit=limit)
+
+
+def _measures(limits: SessionLimits, session: Session) -> list[tuple[str, int, int]]:
+    return [
+        ("messages", session.message_count, limits.max_messages),
+        ("bytes", session.bytes, limits.max_bytes),
+    ]
+
 
 DEFAULT_SOURCE = "default"
 HELD = "a process holds it"

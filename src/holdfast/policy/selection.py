@@ -1,11 +1,12 @@
-"""Which of the scanned items a run is about. The others are not part of its plan."""
+"""Which scanned items a run is about, and which sessions a filter wants."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from holdfast.model.item import SESSION, SPACE, TRASH, Item
-from holdfast.model.session import SessionFilter
+from holdfast.model.session import Session, SessionFilter, Tokens
 from holdfast.value import dataclass, field, replace
 
 
@@ -52,3 +53,82 @@ def _could_be_wanted(wanted: SessionFilter) -> bool:
     """Whether files without a row can match: title, model and end are known only from rows."""
     rest = replace(wanted, sources=None, active_before=None, active_after=None)
     return rest == SessionFilter()
+
+
+# The store folds the case of these letters and of no others.
+_LOWER = {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
+
+
+def matches(wanted: SessionFilter, session: Session) -> bool:
+    return (
+        _texts_match(wanted, session) and _flags_match(wanted, session) and _within(wanted, session)
+    )
+
+
+def _texts_match(wanted: SessionFilter, session: Session) -> bool:
+    return (
+        _among(session.id, wanted.ids)
+        and not _listed(session.id, wanted.not_ids)
+        and session.id.startswith(wanted.id_prefix or "")
+        and _among(session.source, wanted.sources)
+        and not _listed(session.source, wanted.not_sources)
+        and _among(session.end_reason, wanted.end_reasons)
+        and _contains(session.title, wanted.title)
+        and wanted.title_is in (None, session.title)
+        and _contains(session.model, wanted.model)
+        and wanted.routing_key in (None, session.routing_key)
+        and wanted.parent_id in (None, session.parent_id)
+        and _among(session.relation, wanted.relations)
+        and (wanted.cwd is None or _is_below(session.cwd, os.fspath(wanted.cwd)))
+    )
+
+
+def _flags_match(wanted: SessionFilter, session: Session) -> bool:
+    return (
+        wanted.ended in (None, session.ended)
+        and wanted.roots in (None, session.parent_id is None)
+        and wanted.titled in (None, session.title is not None)
+        and wanted.pinned in (None, session.pinned)
+        and not wanted.agent_archived  # such a flag is in the agent's own store
+    )
+
+
+def _within(wanted: SessionFilter, session: Session) -> bool:
+    active, tokens = session.last_active_at, session.tokens.total
+    return (
+        (wanted.active_before is None or active < wanted.active_before)
+        and (wanted.active_after is None or active > wanted.active_after)
+        and (wanted.started_before is None or session.started_at < wanted.started_before)
+        and (wanted.started_after is None or session.started_at > wanted.started_after)
+        and _between(session.message_count, wanted.min_messages, wanted.max_messages)
+        and _between(session.bytes, wanted.min_bytes, None)
+        and _between(tokens, wanted.min_tokens, wanted.max_tokens)
+        and _between(session.cost, wanted.min_cost, wanted.max_cost)
+        # What cost an unknown amount did not cost at most anything.
+        and (wanted.max_cost is None or session.unpriced == Tokens())
+    )
+
+
+def _among(value: str | None, wanted: object) -> bool:
+    return wanted is None or _listed(value, wanted)
+
+
+def _listed(value: str | None, texts: object) -> bool:
+    """Whether a text is in a list of a filter, which keeps its lists as tuples."""
+    return isinstance(texts, tuple) and value in texts
+
+
+def _contains(value: str | None, wanted: str | None) -> bool:
+    if wanted is None:
+        return True
+    return value is not None and wanted.translate(_LOWER) in value.translate(_LOWER)
+
+
+def _is_below(value: str | None, wanted: str) -> bool:
+    """The folder itself, and everything in it."""
+    folder = wanted.rstrip("/")
+    return value is not None and (value == (folder or "/") or value.startswith(folder + "/"))
+
+
+def _between(value: float, least: float | None, most: float | None) -> bool:
+    return (least is None or value >= least) and (most is None or value <= most)

@@ -29,10 +29,12 @@ from holdfast.services.events import (
     cap_events,
     failure_events,
     file_events,
+    fresh,
+    remember,
     session_events,
     shortfall_events,
+    tell,
 )
-from holdfast.services.notify import fresh, remember, tell
 from holdfast.services.upkeep import COMMAND, StepPlan, checkpoint_policy, plan_step, steps_of
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.settle import settle_if_needed

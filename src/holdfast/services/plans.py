@@ -13,9 +13,9 @@ from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.item import ARCHIVED, ARCHIVED_KINDS, SESSION, Inventory, Item
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
+from holdfast.policy.by_name import plan_all, plan_endings, plan_named, plan_named_checkpoints
 from holdfast.policy.decision import Along
 from holdfast.policy.gc import plan_gc
-from holdfast.policy.named import plan_all, plan_endings, plan_named, plan_named_checkpoints
 from holdfast.policy.planner import plan, plan_checkpoints
 from holdfast.policy.rules import TRIVIAL_MAX, CheckpointPolicy, Files, GcRules, Policy
 from holdfast.policy.selection import Selection

@@ -36,8 +36,7 @@ from holdfast.model.session import (
     id_of,
 )
 from holdfast.model.stored_session import Holder
-from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript, is_idle
-from holdfast.policy.limits import alerts, is_over
+from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript, alerts, is_idle, is_over
 from holdfast.ports import Clock, Processes, SessionFiles, SessionStore
 from holdfast.services.session_reader import SessionReader, check_known
 from holdfast.services.transcript_lines import transcript_line

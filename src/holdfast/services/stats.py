@@ -13,13 +13,11 @@ from typing import Any
 from holdfast.model.item import Inventory, Item, SessionFile
 from holdfast.model.session import Session, SessionFilter, SessionOrder
 from holdfast.model.usage import CostTotals, Share, StoreStats
-from holdfast.policy.costs import costs
-from holdfast.policy.prices import Prices
+from holdfast.policy.prices import Prices, costs
 from holdfast.policy.rules import GcRules, Policy
 from holdfast.ports import Home, Progress, SessionStore
-from holdfast.services.checkpoint_count import CheckpointCount, count_checkpoints
 from holdfast.services.large_files import largest_files
-from holdfast.services.status import AGES
+from holdfast.services.status import AGES, CheckpointCount, count_checkpoints
 from holdfast.value import dataclass
 
 _LARGEST = 5

@@ -6,22 +6,53 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from holdfast.errors import EmptyPolicyError
+from holdfast.errors import EmptyPolicyError, HoldfastError
 from holdfast.model.guard import Nearness
 from holdfast.model.item import Inventory, Item, Problem, SessionFile
 from holdfast.model.plan import Outlook
 from holdfast.model.session import Session, SessionFilter
 from holdfast.model.usage import Share, StoreStats
 from holdfast.policy.budgets import GuardOptions
-from holdfast.policy.limits import SessionLimits, near
+from holdfast.policy.lifecycle import SessionLimits, near
 from holdfast.policy.planner import outlook
 from holdfast.policy.prices import Prices
 from holdfast.policy.rules import DAY, HOUR, Policy
 from holdfast.policy.spending import nearness
 from holdfast.ports import Home, Progress, SessionStore
-from holdfast.services.checkpoint_count import CheckpointCount, count_checkpoints
 from holdfast.services.large_files import too_large
 from holdfast.value import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointCount:
+    """`bytes` is everything in the checkpoint folder; what could not be read is a problem."""
+
+    count: int
+    projects: int
+    bytes: int
+    problems: tuple[Problem, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"count": self.count, "projects": self.projects, "bytes": self.bytes}
+
+
+def count_checkpoints(home: Home, inventory: Inventory) -> CheckpointCount:
+    """No checkpoint is read for this. One store that is damaged does not hide the sessions."""
+    try:
+        # Without a checkpoint folder the modules of the store need not be loaded.
+        store = home.checkpoint_store() if inventory.checkpoint_bytes else None
+        projects = () if store is None else store.projects()
+    except HoldfastError as error:
+        problem = Problem(path=str(home.root / "checkpoints"), reason=error.message)
+        return CheckpointCount(
+            count=0, projects=0, bytes=inventory.checkpoint_bytes, problems=(problem,)
+        )
+    return CheckpointCount(
+        count=sum(project.checkpoints for project in projects),
+        projects=len(projects),
+        bytes=inventory.checkpoint_bytes,
+    )
+
 
 _MOST = 10
 #: So many open sessions are held against their budgets, those that were active last.

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from holdfast.errors import UsageError
 from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, SPACE, UNKNOWN_SOURCE
 from holdfast.model.plan import Action, Plan, PlanItem
-from holdfast.policy.named import plan_all
+from holdfast.policy.by_name import plan_all
 from holdfast.ports import Home
 from holdfast.value import replace
 

@@ -11,8 +11,7 @@ from holdfast.homes.checkpoint_movers import CheckpointMover, LegacyMover
 from holdfast.homes.checkpoint_scan import CheckpointFolder
 from holdfast.homes.checkpoints import FOLDER, checkpoint_store
 from holdfast.homes.hermes.checkpoints_mover import BothCheckpoints, HermesCheckpointMover
-from holdfast.homes.hermes.checkpoints_scan import HermesCheckpointFolder
-from holdfast.homes.hermes.checkpoints_space import HermesCheckpointSpace
+from holdfast.homes.hermes.checkpoints_scan import HermesCheckpointFolder, HermesCheckpointSpace
 from holdfast.homes.hermes.repository.doubts import check_known, who_runs
 from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout
 from holdfast.homes.hermes.repository.store import HermesCheckpointStore

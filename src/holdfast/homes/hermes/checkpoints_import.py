@@ -9,16 +9,14 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from holdfast.errors import DamageError, GitFailedError, HoldfastError, UsageError
 from holdfast.homes.hermes.repository import listing
 from holdfast.homes.hermes.repository.adoption import bring_in, size_limit
 from holdfast.homes.hermes.repository.chains import Chains
 from holdfast.homes.hermes.repository.layout import FOLDER, HermesLayout
-from holdfast.model.checkpoint import Checkpoint, Sight, origin_parts
+from holdfast.model.checkpoint import Checkpoint, Imported, ImportState, Sight, origin_parts
 from holdfast.ports import Progress
 from holdfast.stores.checkpoints import projects
 from holdfast.stores.checkpoints.older_layout import repositories
@@ -27,38 +25,6 @@ from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.value import dataclass, field, replace
 
 _TICK, _DIGITS = 0.001, 3
-
-
-class ImportState(StrEnum):
-    """What became of a checkpoint: in a dry run, what would."""
-
-    IMPORTED = "imported"
-    KNOWN = "known"
-    SKIPPED = "skipped"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
-    """One checkpoint of Hermes. `id` is the one that it has in our store, "" if it has none."""
-
-    origin: str
-    workdir: str
-    time: float
-    reason: str
-    state: ImportState
-    id: str = ""
-    why: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "origin": self.origin,
-            "id": self.id or None,
-            "workdir": self.workdir,
-            "time": self.time,
-            "reason": self.reason,
-            "state": self.state.value,
-            "why": self.why,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.checkpoint_scan import CheckpointFolder, legacy_items, older_projects
-from holdfast.homes.hermes.repository import listing, reclaim, verify
+from holdfast.homes.hermes.repository import listing, reclaim
 from holdfast.homes.hermes.repository.chains import Chains
 from holdfast.homes.hermes.repository.doubts import doubt
 from holdfast.homes.hermes.repository.layout import (
@@ -27,8 +28,10 @@ from holdfast.homes.hermes.repository.quarantine import Quarantine
 from holdfast.model.checkpoint_inventory import CheckpointInventory
 from holdfast.model.checkup import Verification
 from holdfast.model.item import CHECKPOINT_SPACE, SPACE, Item, Problem
-from holdfast.model.operation import LogView
-from holdfast.ports import Clock
+from holdfast.model.operation import LogView, Removal
+from holdfast.model.report import Outcome, Result
+from holdfast.ports import Clock, Space
+from holdfast.spine.keeper import in_a_word
 from holdfast.stores.checkpoints import older_layout
 from holdfast.stores.checkpoints.projects import whereabouts
 from holdfast.stores.checkpoints.sizes import Measured, measure
@@ -111,7 +114,7 @@ class HermesCheckpointFolder:
         return self._own.tidy()
 
     def verify(self) -> Verification:
-        theirs, ours = verify.verify(self._layout), self._own.verify()
+        theirs, ours = listing.verify(self._layout), self._own.verify()
         return Verification(
             checkpoints=theirs.checkpoints + ours.checkpoints,
             problems=(*theirs.problems, *ours.problems),
@@ -173,3 +176,34 @@ def _space(own: Sequence[Item], measured: Measured, now: float) -> Item:
         last_active_at=now,
         version=CHECKPOINT_SPACE,
     )
+
+
+# --- Space ----------------------------------------------------------------------------------------
+
+
+class HermesCheckpointSpace:
+    """Gives back space of both stores; `own` is that of ours."""
+
+    def __init__(self, layout: HermesLayout, own: Space, clock: Clock) -> None:
+        self._layout = layout
+        self._own = own
+        self._clock = clock
+
+    def measure(self) -> None:
+        """Reclaiming measures by itself."""
+
+    def give_back(self, removal: Removal) -> Outcome:
+        own = self._own.give_back(removal)
+        if not self._layout.exists():
+            return own
+        try:
+            done = reclaim.reclaim(self._layout, now=self._clock(), holder="checkpoints prune")
+        except BusyError as error:
+            return removal.end(Result.SKIPPED, error.message, freed=own.bytes_freed)
+        except HoldfastError as error:
+            return removal.end(Result.FAILED, in_a_word(error), freed=own.bytes_freed)
+        ours = own.reason if own.result is not Result.SKIPPED else ""
+        note = "; ".join(each for each in (done.note, ours) if each)
+        if own.result is Result.FAILED:
+            return removal.end(Result.FAILED, note, freed=done.freed + own.bytes_freed)
+        return removal.end(Result.RECLAIMED, note, freed=done.freed + own.bytes_freed)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import yaml
 
-from holdfast.homes.hermes import config_keys
 from holdfast.homes.hermes.config_file import (
     Entry,
     UnreadableError,
@@ -35,6 +34,38 @@ _MOST_TOLD = 20
 #: Names that can be shown. Anything else in the place of a key may be a misplaced secret.
 _PLAIN = re.compile(r"[a-z][a-z_]{0,40}")
 _EDIT = "Edit {path} and run `holdfast doctor` again. Holdfast never changes this file."
+
+# The keys that may stand at the root of Hermes's `config.yaml`, collected from the releases 0.13.0
+# to 0.19.0: their default configurations, and every other key that they read or write. A key that
+# one release knows is accepted: the file does not say which release reads it.
+_SETTINGS = """
+    _config_version agent always_log_local approvals auxiliary base_url bedrock browser
+    checkpoints clarify code_execution command_allowlist compression computer_use context
+    context_file_max_chars credential_pool_strategies cron curator custom_prompt
+    custom_providers dashboard delegation desktop display fallback_model fallback_providers
+    file_read_max_chars filter_silence_narration gateway goals group_sessions_per_user honcho
+    hooks hooks_auto_accept human_delay image_gen kanban known_plugin_toolsets logging lsp
+    max_concurrent_sessions max_live_sessions max_turns mcp mcp_discovery_timeout mcp_servers
+    memory moa model model_aliases model_catalog multiplex_profiles network onboarding
+    openrouter paste_collapse_char_threshold paste_collapse_threshold
+    paste_collapse_threshold_fallback personalities platform_hints platform_toolsets platforms
+    plugins prefill_messages_file privacy profile_routes prompt_caching provider
+    provider_routing providers quick_commands require_mention reset_triggers secrets security
+    session_reset sessions skills smart_model_routing streaming stt stt_echo_transcripts
+    terminal thread_sessions_per_user timezone tool_loop_guardrails tool_output tools toolsets
+    tts unauthorized_dm_behavior updates vertex video_gen voice web worktree worktree_sync
+    write_sessions_json x_search
+"""
+#: Each may have a block of its own.
+_PLATFORMS = """
+    api_server bluebubbles dingtalk discord email feishu google_chat homeassistant irc line local
+    matrix mattermost msgraph_webhook ntfy photon qqbot raft relay signal simplex slack sms teams
+    telegram webhook wecom wecom_callback weixin whatsapp whatsapp_cloud yuanbao
+"""
+ROOT_KEYS = frozenset(f"{_SETTINGS} {_PLATFORMS}".split())
+
+#: Hermes hands values under such names on to its environment, and stores some itself.
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 def check(root: Path) -> Iterator[Finding]:
@@ -83,7 +114,7 @@ def _structure(path: Path, root: yaml.Node | None) -> Iterator[Finding]:
 def _keys(path: Path, root: yaml.Node) -> Iterator[Finding]:
     lines: dict[str, int] = {}
     for entry in entries(root):
-        if not config_keys.is_known(entry.key):
+        if not is_known(entry.key):
             yield _problem(path, _unknown(entry), line=entry.line)
         elif entry.key in lines:
             reason = f"`{entry.key}` is there twice, first in line {lines[entry.key]}. Hermes uses "
@@ -91,9 +122,13 @@ def _keys(path: Path, root: yaml.Node) -> Iterator[Finding]:
         lines[entry.key] = entry.line
 
 
+def is_known(key: str) -> bool:
+    return key in ROOT_KEYS or _VARIABLE.fullmatch(key) is not None
+
+
 def _unknown(entry: Entry) -> str:
     plain = entry.key.strip().lower().replace("-", "_")
-    near = get_close_matches(plain, config_keys.ROOT_KEYS, n=1, cutoff=0.75)
+    near = get_close_matches(plain, ROOT_KEYS, n=1, cutoff=0.75)
     if near:
         return f"Hermes has no key `{entry.key}`; did you mean `{near[0]}`? Hermes ignores this one"
     named = f" `{entry.key}`" if _PLAIN.fullmatch(entry.key) else " with the name in this line"

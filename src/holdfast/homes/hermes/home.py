@@ -20,7 +20,6 @@ from holdfast.homes.artifact_scan import Life
 from holdfast.homes.hermes import file_names, signs
 from holdfast.homes.hermes.checkup import HermesCheckup
 from holdfast.homes.hermes.log import HermesLog
-from holdfast.homes.hermes.owners import owners
 from holdfast.homes.hermes.state_db import survey
 from holdfast.homes.hermes.state_db.archive_rows import HermesRows
 from holdfast.homes.hermes.state_db.engine import HermesEngine
@@ -52,7 +51,7 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
 class HermesHome:
     """A home of kind `hermes`. Opening and scanning it create nothing in it."""
 
-    kind = signs.KIND
+    kind = signs.HERMES.name
 
     def __init__(self, root: Path, *, clock: Clock, options: HomeOptions = USUAL) -> None:
         self.root = root
@@ -233,7 +232,7 @@ class HermesHome:
 
     def _owners(self, stems: Sequence[str]) -> Mapping[str, Owner]:
         store = self.session_store()
-        return {} if store is None or not stems else owners(store.database, stems)
+        return {} if store is None or not stems else survey.owners(store.database, stems)
 
     def _doubts(self, store: HermesSessionStore | None) -> Sequence[Problem]:
         """Why nothing here may be changed, said before anybody tries."""

@@ -1,40 +1,49 @@
-"""Which folders are homes of Hermes, told from what lies in them and not from their names."""
+"""Which folders are homes of Hermes, and how to open one. It loads no other module of Hermes: the
+registry asks for every folder whether it is a home of Hermes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from holdfast.homes.hermes.state_db import schema
+from holdfast.homes.kind import Kind
 
-KIND = "hermes"
-AGENT = "Hermes"
-DEFAULT_FOLDER = ".hermes"
+if TYPE_CHECKING:
+    from holdfast.homes.options import HomeOptions
+    from holdfast.model.checkpoint import Imported
+    from holdfast.ports import Clock, Home
+
 DATABASE = "state.db"
-#: All that is ours in such a home lies in this one folder, which Hermes ignores.
+#: Everything of ours in such a home lies in this one folder, which Hermes ignores.
 STATE_FOLDER = ".holdfast"
 PROFILES = "profiles"
 CHECKPOINTS = "checkpoints"
 
-#: What Hermes makes on its first start, beside its database.
-_BESIDE = ("SOUL.md", "config.yaml", "gateway.pid", "gateway_state.json", "skills", "memories")
+#: What Hermes makes on its first start, besides its database.
+_FIRST_FILES = ("SOUL.md", "config.yaml", "gateway.pid", "gateway_state.json", "skills", "memories")
 _ENOUGH = 2
 
 
 def recognise(root: Path) -> bool:
-    """Its database says so; where that says nothing, some of what lies beside it must."""
-    looks = schema.is_hermes(root / DATABASE)
-    if looks is not None:
-        return looks
+    """By its database. If that says nothing, by the files that Hermes makes on its first start."""
+    if (root / DATABASE).is_file():
+        # SQLite is loaded only for a folder that has such a file: most homes are Holdfast's own.
+        from holdfast.homes.hermes.state_db import schema  # noqa: PLC0415
+
+        looks = schema.is_hermes(root / DATABASE)
+        if looks is not None:
+            return looks
     if (root / "checkpoints" / "store" / "projects").is_dir():
-        return (root / "checkpoints" / "store" / "indexes").is_dir() and _is_accompanied(root, 1)
-    return _is_accompanied(root, _ENOUGH)
+        return (root / "checkpoints" / "store" / "indexes").is_dir() and _has_files(root, 1)
+    return _has_files(root, _ENOUGH)
 
 
 def state_folder(root: Path) -> Path:
     return root / STATE_FOLDER
 
 
-def profiles(root: Path) -> list[Path]:
+def profiles(root: Path) -> Sequence[Path]:
     """The homes of other profiles, which Hermes keeps inside the home of the first one."""
     try:
         inside = sorted((root / PROFILES).iterdir())
@@ -43,5 +52,31 @@ def profiles(root: Path) -> list[Path]:
     return [each for each in inside if each.is_dir() and recognise(each)]
 
 
-def _is_accompanied(root: Path, enough: int) -> bool:
-    return sum((root / name).exists() for name in _BESIDE) >= enough
+def _has_files(root: Path, enough: int) -> bool:
+    return sum((root / name).exists() for name in _FIRST_FILES) >= enough
+
+
+def _open(root: Path, clock: Clock, options: HomeOptions) -> Home:
+    from holdfast.homes.hermes.home import HermesHome  # noqa: PLC0415 - loaded for a home of Hermes
+
+    return HermesHome(root, clock=clock, options=options)
+
+
+def _import_checkpoints(*place: Any, **how: Any) -> Sequence[Imported]:
+    from holdfast.homes.hermes.checkpoints_import import import_checkpoints  # noqa: PLC0415 - rare
+
+    return import_checkpoints(*place, **how)
+
+
+HERMES = Kind(
+    name="hermes",
+    agent="Hermes",
+    default_folder=".hermes",
+    recognise=recognise,
+    open=_open,
+    state=state_folder,
+    inside=profiles,
+    environment="HERMES_HOME",
+    signs=(DATABASE,),
+    import_checkpoints=_import_checkpoints,
+)

@@ -35,12 +35,21 @@ from holdfast.stores.checkpoints.repository import Layout, opened, project_lock,
 from holdfast.stores.checkpoints.space import tidy
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.files import storage_errors
-from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.pack_writer import Pack
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.refs import NewReference
-from holdfast.stores.git.trees import FILE, LINK, PROGRAM, TREE, Node, Trees, is_program, path_text
+from holdfast.stores.git.trees import (
+    FILE,
+    LINK,
+    PROGRAM,
+    TREE,
+    Node,
+    Trees,
+    is_program,
+    path_text,
+    read_commit,
+)
 from holdfast.value import dataclass, field, replace
 
 _MILLISECONDS = 1000

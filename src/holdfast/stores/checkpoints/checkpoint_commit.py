@@ -22,7 +22,6 @@ from holdfast.stores.git.object import Kind
 from holdfast.stores.git.refs import (
     RefUpdate,
     each_ref,
-    is_id,
     listed,
     locked,
     loose_names,
@@ -30,7 +29,7 @@ from holdfast.stores.git.refs import (
     unlist,
     update_refs,
 )
-from holdfast.stores.git.trees import Trees
+from holdfast.stores.git.trees import Trees, is_id
 from holdfast.value import dataclass
 
 _FORMAT = 1

@@ -19,7 +19,6 @@ from holdfast.stores.checkpoints.checkpoint_commit import ref_names
 from holdfast.stores.checkpoints.look import Looked
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.checkpoints.walk import parent
-from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.refs import read_reference
 from holdfast.stores.git.trees import (
@@ -33,6 +32,7 @@ from holdfast.stores.git.trees import (
     is_program,
     path_bytes,
     path_text,
+    read_commit,
 )
 from holdfast.value import dataclass, field
 

@@ -6,8 +6,8 @@ half-made store that git refuses to finish may be there.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,7 +88,8 @@ def found(layout: Layout) -> None:
             _clear(layout.store)
             aside.rename(layout.store)
         except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)  # a full disk must not keep what is of no use
+            with contextlib.suppress(OSError):
+                _clear(aside)  # a half-made store would only fill the disk
             raise
         sync_dir(layout.folder)
 
@@ -162,6 +163,8 @@ def _clear(path: Path) -> None:
     except FileNotFoundError:
         return
     if stat.S_ISDIR(mode):
+        import shutil  # noqa: PLC0415 - slow to import, and a take removes no folder
+
         shutil.rmtree(path)
     else:
         path.unlink()

@@ -11,9 +11,8 @@ from holdfast.model.checkpoint import SHORTEST_PREFIX, Checkpoint, Project
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse, shown_refs
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, recorded, state_of
 from holdfast.stores.checkpoints.repository import REFS, Layout, opened
-from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.refs import each_ref
-from holdfast.stores.git.trees import Trees
+from holdfast.stores.git.trees import Trees, read_commit
 from holdfast.value import replace
 
 _ID_DIGITS = 40

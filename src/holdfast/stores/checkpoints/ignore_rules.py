@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from holdfast.stores.git.program import EXCLUDES, Git, Said
+
+if TYPE_CHECKING:
+    import subprocess
 
 #: How the names begin of what a restore writes until it is whole: they say whose it is, should one
 #: ever be found. No checkpoint has such a file, whatever a project's rules ask for.
@@ -113,12 +114,7 @@ class Ignoring:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self._process.communicate()
 

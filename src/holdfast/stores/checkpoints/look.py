@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Protocol
 
 from holdfast.errors import StorageError
 from holdfast.stores.checkpoints.file_content import (
@@ -40,17 +39,12 @@ from holdfast.stores.checkpoints.walk import (
 from holdfast.stores.checkpoints.worktrees import is_worktree
 from holdfast.stores.git.index_file import status_bytes
 from holdfast.stores.git.object import Kind, object_id
+from holdfast.stores.git.pack_writer import Pack
 from holdfast.stores.git.trees import LINK, TREE, Node, Trees
 from holdfast.value import dataclass, field
 
 #: git compares whole seconds, and some file systems have no finer ones than two.
 _YOUNG = 2_000_000_000
-
-
-class Blobs(Protocol):
-    """Where new content goes."""
-
-    def blob(self, oid: bytes, data: bytes) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +178,7 @@ def find_known(seeing: Seeing, given: Sequence[bytes]) -> Found | None:
     return Found(walked=walk.walked, paths=frozenset(paths | walk.walked.new), whole=False)
 
 
-def look(seeing: Seeing, found: Found, blobs: Blobs) -> Looked:
+def look(seeing: Seeing, found: Found, blobs: Pack) -> Looked:
     """Read what may have changed, and hand on what did."""
     looked = Looked(walked=found.walked, whole=found.whole, paths=found.paths)
     looked.left.update(found.walked.left)
@@ -196,7 +190,7 @@ def look(seeing: Seeing, found: Found, blobs: Blobs) -> Looked:
     return looked
 
 
-def _look_at(seeing: Seeing, looked: Looked, path: bytes, blobs: Blobs) -> None:
+def _look_at(seeing: Seeing, looked: Looked, path: bytes, blobs: Pack) -> None:
     held = seeing.trees.at(seeing.base, path)
     here = _read(seeing, looked.walked, path, looked.whole)
     if isinstance(here, Content):
@@ -209,7 +203,7 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, blobs: Blobs) -> None:
         oid = object_id(Kind.BLOB, here.data)
         if held != (here.kind, oid):
             if held is None or held[1] != oid:
-                blobs.blob(oid, here.data)
+                blobs.add(oid, Kind.BLOB, here.data)
             looked.patch[path] = (here.kind, oid)
         else:
             looked.patch.pop(path, None)

@@ -19,7 +19,7 @@ from holdfast.errors import DamageError, StorageError, UnknownCheckpointError
 from holdfast.model.checkpoint import Captured, Checkpoint
 from holdfast.stores.checkpoints.content import ModeRecord
 from holdfast.stores.checkpoints.finder import check_prefix
-from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, OLDER_REPOSITORY, Layout
+from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, Layout, is_older_repository
 from holdfast.stores.files import (
     allocated_below,
     make_private_dir,
@@ -28,11 +28,10 @@ from holdfast.stores.files import (
     sync_dir,
     version_of,
 )
-from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.objects import Objects
-from holdfast.stores.git.refs import is_id, read_reference
-from holdfast.stores.git.trees import Trees, path_text
+from holdfast.stores.git.refs import read_reference
+from holdfast.stores.git.trees import Trees, is_id, path_text, read_commit
 from holdfast.value import dataclass
 
 WORKDIR = "HERMES_WORKDIR"
@@ -263,7 +262,7 @@ def _in(folder: Path) -> Iterator[Path]:
     """The repositories that lie directly in a folder. Symlinks do not count."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
-            if OLDER_REPOSITORY.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+            if is_older_repository(entry.name) and entry.is_dir(follow_symlinks=False):
                 path = Path(entry.path)
                 if all((path / sign).exists() for sign in _SIGNS):
                     yield path

@@ -13,10 +13,10 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-import subprocess
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import DamageError, StorageError
 from holdfast.stores.checkpoints.look_state import read_state
@@ -26,6 +26,9 @@ from holdfast.stores.git.index_file import Entry, index_bytes, index_entries, re
 from holdfast.stores.git.program import Git, Said
 from holdfast.stores.git.trees import Node, Trees
 from holdfast.value import dataclass
+
+if TYPE_CHECKING:
+    import subprocess
 
 _NO_OBJECT = "0" * 40
 

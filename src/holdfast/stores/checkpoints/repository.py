@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -28,8 +27,6 @@ _PROJECT_DIGITS = 16
 _WORKTREE_FILES = ("HEAD", "commondir", "gitdir", "locked")
 _WAIT = 30.0
 LEGACY_PREFIX = "legacy-"
-
-OLDER_REPOSITORY = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +169,9 @@ def forget_worktree(folder: Path) -> None:
 
 
 def is_older_name(name: str) -> bool:
-    """Whether a folder of this name in a checkpoint folder is of an older layout."""
-    return bool(OLDER_REPOSITORY.fullmatch(name)) or (
-        name.startswith(LEGACY_PREFIX) and "/" not in name
-    )
+    """Whether a folder of this name in a checkpoint folder belongs to the older layout."""
+    return is_older_repository(name) or (name.startswith(LEGACY_PREFIX) and "/" not in name)
+
+
+def is_older_repository(name: str) -> bool:
+    return len(name) == _PROJECT_DIGITS and not name.strip("0123456789abcdef")

@@ -47,10 +47,9 @@ from holdfast.stores.checkpoints.restore_scope import Sparing, check_paths, diff
 from holdfast.stores.checkpoints.working_tree import WorkingTree
 from holdfast.stores.checkpoints.worktrees import WORKTREE
 from holdfast.stores.files import read_file, storage_errors
-from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.program import EXCLUDES
-from holdfast.stores.git.trees import Trees, path_bytes, path_text
+from holdfast.stores.git.trees import Trees, path_bytes, path_text, read_commit
 from holdfast.value import replace
 
 _WORKTREES = ".worktrees"

@@ -27,13 +27,12 @@ from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, state_of
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import allocated_below, read_file
-from holdfast.stores.git.commits import read_commit
 from holdfast.stores.git.index_file import index_objects
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.object_files import ObjectFiles, object_files
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.pack import index_oids
-from holdfast.stores.git.trees import TREE_ENTRY, Trees
+from holdfast.stores.git.trees import TREE_ENTRY, Trees, read_commit
 from holdfast.value import dataclass, field
 
 #: What a pack's index takes for each object: its id, its place, a checksum.

@@ -42,7 +42,7 @@ from holdfast.stores.checkpoints.repository import Layout, opened
 from holdfast.stores.checkpoints.walk import parent
 from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.git.object import Kind
-from holdfast.stores.git.pack_writer import Limited, Pack
+from holdfast.stores.git.pack_writer import Pack, Reserve
 from holdfast.stores.git.program import EXCLUDES, Git
 from holdfast.stores.git.refs import NewReference
 from holdfast.stores.git.trees import EMPTY, TREE, Node, Trees, path_text
@@ -97,7 +97,7 @@ class Taker:
         workdir: Path,
         how: Capturing,
         listings: Listings,
-        room: Limited | None = None,
+        reserve: Reserve | None,
     ) -> None:
         self._layout = layout
         self._project = project
@@ -107,7 +107,7 @@ class Taker:
         self._listings = listings
         self._hash_all = how.hash_all
         objects = opened(layout)
-        self._objects = Pack(layout.packs, objects.stored, room)
+        self._objects = Pack(layout.packs, objects.stored, reserve)
         self._trees = Trees(objects, self._objects)
         git = Git(store=layout.store, folder=self._folder, work_tree=workdir)
         self._index = PrivateIndex(git=git, folder=self._folder)

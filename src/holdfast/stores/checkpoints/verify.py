@@ -17,10 +17,9 @@ from holdfast.stores.checkpoints.content import content_of
 from holdfast.stores.checkpoints.projects import read_record
 from holdfast.stores.checkpoints.repository import Layout, opened, used
 from holdfast.stores.checkpoints.sizes import Measured, measure, root_name
-from holdfast.stores.git.commits import read_commit
-from holdfast.stores.git.fsck import Checked, checked, suspects
 from holdfast.stores.git.index_file import index_objects
-from holdfast.stores.git.trees import Trees
+from holdfast.stores.git.object_files import Checked, checked, suspects
+from holdfast.stores.git.trees import Trees, read_commit
 
 _REF = re.compile(r"^error: (refs/holdfast\S*): (.+)$")
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import StorageError, UsageError
 from holdfast.model.arguments import StrPath, real
 from holdfast.model.checkpoint import Capturing, Sight, TakeOutcome, Taking
 from holdfast.model.text import format_bytes
-from holdfast.ports import Bounding
 from holdfast.stores.checkpoints import projects, restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import rotate
 from holdfast.stores.checkpoints.creation import prepare
@@ -32,8 +32,10 @@ from holdfast.stores.checkpoints.space import (
     weigh,
 )
 from holdfast.stores.checkpoints.take import Order, Taker
-from holdfast.stores.git.pack_writer import Limited
 from holdfast.value import replace
+
+if TYPE_CHECKING:
+    from holdfast.ports import Bounding
 
 USUAL = Capturing()
 #: How far a project's record may lag behind a take that found nothing new.
@@ -175,8 +177,9 @@ class CheckpointWriter:
         """Create the store if it is missing."""
         prepare(self.layout, self.how.excludes)
 
-    def _taker(self, project: str, place: Path, room: Limited | None) -> Taker:
-        return Taker(self.layout, project, place, self.how, self._listings, room)
+    def _taker(self, project: str, place: Path, room: Room | None) -> Taker:
+        reserve = None if room is None else room.reserved
+        return Taker(self.layout, project, place, self.how, self._listings, reserve)
 
     def _why_not(self, place: Path, project: str) -> str | None:
         reason = unreachable(place, projects.read_record(self.layout, project))

@@ -1,7 +1,7 @@
-"""The git index as bytes: written from what is already known of the files, and read.
+"""The git index as bytes: read, and written without reading the files again, as git would.
 
-git would read every file again to make an index. When git collects garbage, it keeps the blobs that
-an index names and the trees in its cache-tree extension, so `index_objects` returns both.
+When git collects garbage, it keeps the blobs that an index names and the trees in its cache-tree
+extension, so `index_objects` returns both.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from holdfast.value import dataclass
 _HEADER = struct.Struct(">4sII")
 _EXTENSION = struct.Struct(">4sI")
 _FLAGS = struct.Struct(">H")
-#: Two times in seconds and nanoseconds, device, inode, mode, user, group, size; of each what fits.
+#: Two times in seconds and nanoseconds, device, inode, mode, user, group, size; 32 bits of each.
 _STATUS = struct.Struct(">10I")
 _KIND = 6
 _FITS = 0xFFFFFFFF
 _SECOND = 1_000_000_000
-#: Of an entry: where its object's id is, where its flags are, and where its name begins.
+#: Where an entry has the id of its object, its flags and its name.
 _ID_AT, _FLAGS_AT, _NAME_AT = 40, 60, 62
 _LENGTH_MASK = 0xFFF
 _ALIGNED = 8
@@ -43,7 +43,7 @@ class Entry:
 
 
 def status_bytes(status: os.stat_result, kind: int) -> bytes:
-    """What an index remembers of a file; `kind` is git's mode."""
+    """The status of a file in the form of an index; `kind` is git's mode."""
     fields = (
         *divmod(status.st_ctime_ns, _SECOND),
         *divmod(status.st_mtime_ns, _SECOND),
@@ -58,11 +58,10 @@ def status_bytes(status: os.stat_result, kind: int) -> bytes:
 
 
 def index_bytes(entries: Mapping[bytes, tuple[bytes, bytes]]) -> bytes:
-    """An index with these files: by path, what `status_bytes` gave and the id of the content."""
+    """An index of files: by path, the result of `status_bytes` and the id of the content."""
     parts = [_HEADER.pack(b"DIRC", _VERSION, len(entries))]
     for path, (status, oid) in sorted(entries.items()):
-        # One null at least, and the next one begins at a multiple of eight.
-        padding = _ALIGNED - (_NAME_AT + len(path)) % _ALIGNED
+        padding = _after(0, _NAME_AT + len(path)) - _NAME_AT - len(path)
         flags = _FLAGS.pack(min(len(path), _LENGTH_MASK))
         parts += (status, oid, flags, path, bytes(padding))
     body = b"".join(parts)
@@ -70,10 +69,8 @@ def index_bytes(entries: Mapping[bytes, tuple[bytes, bytes]]) -> bytes:
 
 
 def index_objects(path: Path) -> list[bytes]:
-    """The ids of everything that git would not remove because of this index.
-
-    Raises `DamageError` as `read_index` does.
-    """
+    """The ids of all objects that git keeps because of this index. Raises `DamageError` as
+    `read_index` does."""
     body = read_index(path)
     found, end = [], _HEADER.size
     for start, name_end in _places(body):
@@ -83,7 +80,7 @@ def index_objects(path: Path) -> list[bytes]:
 
 
 def read_index(path: Path) -> bytes:
-    """An index without its checksum; raises `DamageError` for one that is not as git wrote it."""
+    """An index without its checksum; raises `DamageError` for a damaged or unknown one."""
     data = read_file(path)
     body, checksum = data[:-_OID], data[-_OID:]
     if hashlib.sha1(body, usedforsecurity=False).digest() != checksum:
@@ -95,7 +92,7 @@ def read_index(path: Path) -> bytes:
 
 
 def index_entries(body: bytes) -> Iterator[Entry]:
-    """The files in an index, which `read_index` gave."""
+    """The files in an index. `body` is the result of `read_index`."""
     for start, name_end in _places(body):
         status = body[start : start + _ID_AT]
         yield Entry(
@@ -113,19 +110,19 @@ def _places(body: bytes) -> Iterator[tuple[int, int]]:
     for _ in range(count):
         (flags,) = _FLAGS.unpack_from(body, place + _FLAGS_AT)
         length = flags & _LENGTH_MASK
-        if length == _LENGTH_MASK:  # a name that is longer says so only by its end
+        if length == _LENGTH_MASK:  # the name is at least this long: only its null tells
             length = body.index(b"\0", place + _NAME_AT) - place - _NAME_AT
         yield place, place + _NAME_AT + length
         place = _after(place, place + _NAME_AT + length)
 
 
 def _after(start: int, name_end: int) -> int:
-    """One null at least, and the next entry begins at a multiple of eight bytes."""
+    """The next entry: after at least one null, and at a multiple of eight bytes from this one."""
     return start + (name_end - start + _ALIGNED) // _ALIGNED * _ALIGNED
 
 
 def _remembered(body: bytes, place: int) -> Iterator[bytes]:
-    """The trees in the extension that git calls the cache tree."""
+    """The trees in the cache-tree extension."""
     while place < len(body):
         signature, size = _EXTENSION.unpack_from(body, place)
         place += _EXTENSION.size
@@ -135,7 +132,7 @@ def _remembered(body: bytes, place: int) -> Iterator[bytes]:
 
 
 def _trees(part: bytes) -> Iterator[bytes]:
-    """Each is a name, a number of entries, a number of folders, and an id unless that is old."""
+    """A tree is a name, a number of entries, a number of folders, and an id unless it is stale."""
     place = 0
     while place < len(part):
         counts = part.index(b"\0", place) + 1

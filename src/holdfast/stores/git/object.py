@@ -1,4 +1,4 @@
-"""A git object: its kind, its id, its bytes, and the loose file that holds it.
+"""One git object: its kind, its id, its compressed bytes, and the loose file that holds it.
 
 Bytes from disk may be damaged. They are never inflated beyond the size that their header states.
 """
@@ -6,30 +6,21 @@ Bytes from disk may be damaged. They are never inflated beyond the size that the
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
-from pathlib import Path
 
-from holdfast.stores.files import read_file, storage_errors, write_all
-from holdfast.stores.git.flush import flush_folders
-from holdfast.value import dataclass
+from holdfast.stores.files import read_file
 
 OID_BYTES = 20
 
 FAN_DIGITS = 2
-#: More than kind and size take.
+#: Longer than any kind and size.
 _LONGEST_HEAD = 64
-#: git's own prefix, so that git removes what a killed process leaves.
-_TEMPORARY = "tmp_obj_"
-_READ_ONLY = 0o444
-_QUICK = 1
 
 
 class Kind(IntEnum):
-    """Numbered as in a pack."""
+    """The kinds of objects, numbered as in a pack."""
 
     COMMIT = 1
     TREE = 2
@@ -41,7 +32,6 @@ class Kind(IntEnum):
         return self.name.lower()
 
 
-#: What an object begins with when git makes its id.
 _WORDS = {kind: kind.word.encode() for kind in Kind}
 KINDS = {word: kind for kind, word in _WORDS.items()}
 
@@ -70,7 +60,7 @@ def inflated(first: bytes, more: Callable[[], bytes], size: int) -> bytes:
     left, chunk = size, first
     try:
         while not stream.eof:
-            # One more than there may be, which also lets it come to its end.
+            # One byte more than allowed: it detects overflow and lets the stream reach its end.
             part = stream.decompress(chunk, left + 1)
             left -= len(part)
             parts.append(part)
@@ -94,8 +84,8 @@ def file_of(folder: str, oid: bytes) -> str:
 
 
 def read_loose(path: str) -> tuple[Kind, bytes]:
-    """Raises `FileNotFoundError` when it is missing, `NotWholeError` when it is damaged."""
-    stored = read_file(Path(path))
+    """Raises `FileNotFoundError` when the file is missing, `NotWholeError` when it is damaged."""
+    stored = read_file(path)
     try:
         head = zlib.decompressobj().decompress(stored, _LONGEST_HEAD).partition(b"\0")[0]
     except zlib.error as error:
@@ -103,40 +93,7 @@ def read_loose(path: str) -> tuple[Kind, bytes]:
     word, _, digits = head.partition(b" ")
     kind = KINDS.get(word)
     if kind is None or not digits.isdigit():
-        raise NotWholeError("of no kind")
+        raise NotWholeError("unknown kind")
     size = int(digits)
     start = len(header(kind, size))
     return kind, inflated(stored, lambda: b"", start + size)[start:]
-
-
-@dataclass(frozen=True, slots=True)
-class LooseObjects:
-    """Writes loose objects durably, as git does, into a repository that another program uses."""
-
-    folder: Path
-
-    def put(self, kind: Kind, data: bytes) -> bytes:
-        """Store an object and return its id. Other processes may store the same object."""
-        oid = object_id(kind, data)
-        path = Path(file_of(str(self.folder), oid))
-        with storage_errors(f"write to {self.folder}"):
-            try:
-                os.utime(path)  # as git does, so that gc does not take it for unused
-            except FileNotFoundError:
-                self._write(path, zlib.compress(header(kind, len(data)) + data, _QUICK))
-        return oid
-
-    def _write(self, path: Path, stored: bytes) -> None:
-        """Write-order rule: it has its name only after its bytes are on the disk."""
-        fd, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=self.folder)
-        temporary = Path(name)
-        try:
-            write_all(fd, stored)
-            os.fchmod(fd, _READ_ONLY)
-            os.fsync(fd)
-            path.parent.mkdir(exist_ok=True)
-            temporary.replace(path)
-        finally:
-            os.close(fd)
-            temporary.unlink(missing_ok=True)
-        flush_folders([path.parent, self.folder])

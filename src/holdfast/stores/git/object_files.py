@@ -1,28 +1,56 @@
-"""The files below `objects/`: loose objects, packs, and what killed processes left."""
+"""The files below `objects/`: loose objects, packs, leftovers of killed processes; and `git fsck`.
+
+Only maintenance, verification and other agents' repositories need this; a take does not.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from holdfast.stores.files import allocated_bytes, entries_of, read_file, replace
+from holdfast.stores.files import (
+    allocated_bytes,
+    entries_of,
+    read_file,
+    replace,
+    storage_errors,
+    sync_dir,
+    write_all,
+)
+from holdfast.stores.git.object import Kind, file_of, header, object_id
+from holdfast.stores.git.pack_writer import new_file
+from holdfast.stores.git.program import Git
 from holdfast.value import dataclass
 
 _FAN = re.compile(r"[0-9a-f]{2}")
 _REST = re.compile(r"[0-9a-f]{38}")
 _PACK = re.compile(r"pack-[0-9a-f]{40,64}\.pack")
-#: A file with the names of packs.
+#: A file that lists the packs that git made by looking for deltas.
 _WELL_PACKED = "well-packed"
 _PART_OF_PACK = re.compile(r"(?:pack|multi-pack-index)\b[-0-9a-z.]*")
+_READ_ONLY = 0o444
+_QUICK = 1
+
+#: An id, but not the id in the name of a pack.
+_ID = re.compile(r"(?<![-0-9a-f])[0-9a-f]{40}(?![0-9a-f])")
+#: A pack or its index.
+_NAMED_PACK = re.compile(r"pack-[0-9a-f]{40}\.(?:pack|idx)")
+_SAID = re.compile(r"^(?:error|missing|fatal|bad|broken|corrupt)\b")
+#: The object that such a line names is intact. The missing object has a line of its own.
+_WHOLE = "broken link from"
+#: The exit status of fsck has a bit for each kind of problem; from 128 on, fsck could not go on.
+_GAVE_UP = 128
+_STATUSES = tuple(range(_GAVE_UP + 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loose:
-    """An object with a file of its own. `touched` is when git wrote the file, or was asked to store
-    the same object again."""
+    """A loose object. `touched` is when git wrote the file, or was asked to store the same object
+    again."""
 
     path: Path
     touched: float
@@ -32,7 +60,7 @@ class Loose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectFiles:
-    """What lies in `objects/`. `temporary` are files that a running or a killed process left."""
+    """The files in `objects/`. `temporary` are files of processes that write, or were killed."""
 
     loose: dict[bytes, Loose]
     packs: tuple[Path, ...]
@@ -49,7 +77,7 @@ class ObjectFiles:
 
     @property
     def quick_bytes(self) -> int:
-        """The bytes of packs that were never compared for deltas."""
+        """The bytes of packs in which nobody looked for deltas."""
         return sum(_allocated(path) for path in self.packs if path.name not in self.well_packed)
 
 
@@ -65,7 +93,7 @@ def object_files(objects: Path) -> ObjectFiles:
             temporary += [part for part in parts if not _PART_OF_PACK.fullmatch(part.name)]
             found = [part for part in parts if _PACK.fullmatch(part.name)]
             packs += [pack for pack in found if pack.with_suffix(".idx") in parts]
-            # The writer was killed between naming the two files.
+            # The writer was killed after it named the first of the two files.
             temporary += [pack for pack in found if pack.with_suffix(".idx") not in parts]
             indexes = (part for part in parts if part.suffix == ".idx")
             temporary += [index for index in indexes if index.with_suffix(".pack") not in parts]
@@ -86,7 +114,7 @@ def note_well_packed(objects: Path) -> None:
 
 
 def note_also_well_packed(objects: Path, name: str) -> None:
-    """Note the same of one more pack."""
+    """Note the same about one more pack."""
     names = sorted({*_well_packed(objects), name})
     replace(objects.parent / _WELL_PACKED, "\n".join(names).encode("ascii"))
 
@@ -106,16 +134,13 @@ def _loose(folder: os.DirEntry[str], temporary: list[Path]) -> Iterator[tuple[by
             continue
         with contextlib.suppress(FileNotFoundError):  # packed meanwhile
             status = file.stat(follow_symlinks=False)
-            name = bytes.fromhex(folder.name + file.name)
-            yield (
-                name,
-                Loose(
-                    path=Path(file.path),
-                    touched=status.st_mtime,
-                    allocated=allocated_bytes(status),
-                    size=status.st_size,
-                ),
+            found = Loose(
+                path=Path(file.path),
+                touched=status.st_mtime,
+                allocated=allocated_bytes(status),
+                size=status.st_size,
             )
+            yield bytes.fromhex(folder.name + file.name), found
 
 
 def _allocated(path: Path) -> int:
@@ -123,3 +148,77 @@ def _allocated(path: Path) -> int:
         return allocated_bytes(path.lstat())
     except (FileNotFoundError, NotADirectoryError):
         return 0
+
+
+@dataclass(frozen=True, slots=True)
+class LooseObjects:
+    """Writes loose objects durably, as git does, into a repository that another program uses."""
+
+    folder: Path
+
+    def put(self, kind: Kind, data: bytes) -> bytes:
+        """Store an object and return its id. Other processes may store the same object."""
+        oid = object_id(kind, data)
+        path = Path(file_of(str(self.folder), oid))
+        with storage_errors(f"write to {self.folder}"):
+            try:
+                os.utime(path)  # as git does, so that gc does not take it for garbage
+            except FileNotFoundError:
+                self._write(path, zlib.compress(header(kind, len(data)) + data, _QUICK))
+        return oid
+
+    def _write(self, path: Path, stored: bytes) -> None:
+        """Write-order rule: the file gets its name only after its bytes are on the disk."""
+        fd, temporary = new_file(self.folder, "tmp_obj_")
+        try:
+            write_all(fd, stored)
+            os.fchmod(fd, _READ_ONLY)
+            os.fsync(fd)
+            path.parent.mkdir(exist_ok=True)
+            temporary.replace(path)
+        finally:
+            os.close(fd)
+            temporary.unlink(missing_ok=True)
+        sync_dir(path.parent)
+        sync_dir(self.folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """The complaints of `git fsck`, and its exit status."""
+
+    status: int
+    lines: Sequence[str]
+
+    @property
+    def gave_up(self) -> bool:
+        return self.status >= _GAVE_UP
+
+    @property
+    def last(self) -> str:
+        return self.lines[-1] if self.lines else f"git fsck ended with {self.status}"
+
+    def packs(self) -> Mapping[str, str]:
+        """Each damaged pack, with the first complaint about it."""
+        named: dict[str, str] = {}
+        for line in self.lines:
+            found = _NAMED_PACK.search(line)
+            if found is not None:
+                # The text after the name, if there is any; the text before it is a path.
+                reason = line[found.end() :].strip(" :'\"") or line.partition(": ")[2]
+                named.setdefault(found[0], reason)
+        return named
+
+
+def checked(git: Git) -> Checked:
+    """Let git read every object. Nothing is changed."""
+    said = git.run("fsck", "--full", "--no-dangling", "--no-progress", ok=_STATUSES)
+    text = (said.output + said.errors).decode("utf-8", "replace")
+    lines = [line for line in text.splitlines() if _SAID.match(line)]
+    return Checked(status=said.status, lines=lines)
+
+
+def suspects(lines: Iterable[str]) -> Iterator[bytes]:
+    """The objects that these lines complain about."""
+    named = (line for line in lines if not line.startswith(_WHOLE))
+    return map(bytes.fromhex, {oid for line in named for oid in _ID.findall(line)})

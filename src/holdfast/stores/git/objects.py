@@ -43,7 +43,7 @@ class Objects:
         self._open: OrderedDict[PackReader, None] = OrderedDict()
         self._made: OrderedDict[tuple[PackReader, int], _Found] = OrderedDict()
         self._made_bytes = 0
-        # Loose objects are rare, and looking for one costs a system call.
+        # Most stores have no loose objects, and looking for one costs a system call.
         try:
             names = os.listdir(folder)  # noqa: PTH208 - names are wanted
         except OSError as error:
@@ -52,7 +52,7 @@ class Objects:
         self._single = any(len(name) == FAN_DIGITS for name in names)
 
     def read(self, oid: bytes) -> _Found:
-        """An object; raises `DamageError` when it is missing, or nowhere whole."""
+        """An object; raises `DamageError` when it is missing, or every copy is damaged."""
         found = self._read(oid)
         if found is None:
             self._look_again()
@@ -71,7 +71,8 @@ class Objects:
         return self.stored(oid)
 
     def stored(self, oid: bytes) -> bool:
-        """Whether it was there when this was opened, or when an object was last missing."""
+        """Whether the repository had an object when it was last listed: at the start, and each time
+        an object was missing."""
         if any(True for _ in self._places(oid)):
             return True
         return self._has_file(oid) and os.path.exists(file_of(self._folder, oid))  # noqa: PTH110
@@ -83,7 +84,7 @@ class Objects:
         return None
 
     def _copies(self, oid: bytes) -> Iterator[_Found]:
-        """Every readable copy that is stored under this id."""
+        """Every readable copy of an object."""
         for pack, place in self._places(oid):
             try:
                 yield self._unpacked(pack, place)
@@ -103,7 +104,7 @@ class Objects:
                     raise _failed(path, error) from error
 
     def _has_file(self, oid: bytes) -> bool:
-        """Whether it may be a loose object."""
+        """Whether an object may be loose."""
         return self._single and len(oid) == OID_BYTES
 
     def _places(self, oid: bytes) -> Iterator[tuple[PackReader, int]]:
@@ -116,7 +117,7 @@ class Objects:
                 continue
             if place is not None:
                 if pack is not self._packs[0]:
-                    # Objects of one pack were written together, so the next one is likely here.
+                    # Objects of one pack were written together, so the next one is likely in it.
                     self._packs.remove(pack)
                     self._packs.insert(0, pack)
                 yield pack, place

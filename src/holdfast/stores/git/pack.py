@@ -11,11 +11,9 @@ import hashlib
 import itertools
 import os
 import struct
-import weakref
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from holdfast.stores.files import open_regular, read_file
 from holdfast.stores.git.object import OID_BYTES, Kind, NotWholeError, inflated
@@ -26,16 +24,16 @@ HEADER = struct.Struct(">4sII")
 _VERSION = 2
 _INDEX_MAGIC = b"\377tOc"
 _FOLDERS = 256
-#: And how many objects there are with a first byte up to this one, for every byte.
+#: Magic, version, and for every byte how many objects have an id whose first byte is not above it.
 INDEX_START = struct.Struct(f">4sI{_FOLDERS}I")
 _INDEX_ROW = OID_BYTES + 2 * struct.calcsize(">I")
-#: Fast: reading and hashing a file takes as long, and maintenance compresses again.
+#: Fast: it takes as long as reading and hashing the file. Maintenance compresses again.
 _COMPRESSION = 1
 SIZE_BITS, FIRST_SIZE_BITS = 7, 4
 MORE = 0x80
 KIND_MASK = 0b111
 _WHOLE = (Kind.COMMIT, Kind.TREE, Kind.BLOB)
-#: An offset above it stands in a table of its own, and this bit says so.
+#: This bit marks an offset that is in the table of large offsets.
 LARGE = 0x80000000
 _LARGEST_SMALL = LARGE - 1
 
@@ -43,16 +41,16 @@ _CHECKSUM_BYTES = PLACE_BYTES = 4
 _LARGE_BYTES = 8
 _BY_PLACE, _BY_ID = 6, 7
 _KINDS = {int(kind): kind for kind in Kind}
-#: Most entries are whole in the first; a long one is read on in steps.
+#: Most entries fit into the first read; a longer one is read on in steps.
 _FIRST_READ, _NEXT_READ = 4096, 262_144
-#: More than the head of an entry has, with the id of a base.
+#: Longer than the head of any entry, with the id of a base.
 _LONGEST_HEAD = 64
 
 _COPY = 0x80
-#: Bits of the instruction that say which bytes of the place and of the length follow.
+#: Bits of a copy instruction that say which bytes of the place and of the length follow.
 _PLACE_BYTES = tuple((1 << byte, byte * 8) for byte in range(4))
 _LENGTH_BYTES = tuple((1 << (4 + byte), byte * 8) for byte in range(3))
-#: A length of which no byte follows.
+#: The length if no byte of it follows.
 _USUAL_LENGTH = 0x10000
 
 
@@ -69,7 +67,7 @@ def pack_header(objects: int) -> bytes:
 
 
 def pack_entry(kind: Kind, data: bytes) -> bytes:
-    """An object as a pack has it: kind and size, seven bits a byte, and its compressed bytes."""
+    """An object in the form of a pack: kind and size, seven bits a byte, then compressed bytes."""
     size, first = len(data) >> FIRST_SIZE_BITS, len(data) & ((1 << FIRST_SIZE_BITS) - 1)
     head = bytearray([kind << FIRST_SIZE_BITS | first])
     while size:
@@ -80,8 +78,8 @@ def pack_entry(kind: Kind, data: bytes) -> bytes:
 
 
 def index_counts(data: bytes) -> tuple[int, ...] | None:
-    """How many objects of an index have a first byte up to each; None when that cannot be, because
-    it was cut short or is no index."""
+    """How many objects of an index have a first byte up to each; None when the data was cut short
+    or is not an index."""
     if len(data) < INDEX_START.size or not data.startswith(_INDEX_MAGIC):
         return None
     counts = INDEX_START.unpack_from(data)[2:]
@@ -104,7 +102,7 @@ def index_oids(data: bytes) -> Iterator[bytes]:
 def index_rows(data: bytes) -> list[tuple[bytes, Packed]]:
     """The objects of an index in the order of their places in the pack.
 
-    Raises `ValueError` for one that was cut short, or that is of a very large pack.
+    Raises `ValueError` for an index that was cut short, or the index of a very large pack.
     """
     oids = list(index_oids(data))
     checksums = INDEX_START.size + len(oids) * OID_BYTES
@@ -120,7 +118,7 @@ def index_rows(data: bytes) -> list[tuple[bytes, Packed]]:
 
 
 def is_whole(stored: bytes) -> bool:
-    """Whether an entry is an object itself, and not what it differs by from another."""
+    """Whether an entry is a whole object, and not a delta."""
     return (stored[0] >> FIRST_SIZE_BITS) & KIND_MASK in _WHOLE
 
 
@@ -153,8 +151,8 @@ def pack_index(
 
 @dataclass(frozen=True, slots=True)
 class PackEntry:
-    """An object of a known kind, or the difference from a base: by its place in the same pack, or
-    by its id."""
+    """An object of a known kind, or a delta. `base` is the base of a delta: its place in the same
+    pack, or its id."""
 
     kind: Kind | None
     base: int | bytes | None
@@ -162,19 +160,18 @@ class PackEntry:
 
 
 class PackReader:
-    """One pack. Its index is read when it is first asked, the rest piece by piece."""
+    """One pack. Its index is read on the first question, the pack piece by piece."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._index: bytes | None = None
         self._counts: tuple[int, ...] | None = None
         self._fd: int | None = None
-        self._close: weakref.finalize[..., PackReader] | None = None
 
     def place_of(self, oid: bytes) -> int | None:
         """Where an object begins; None when the index does not name it, or is damaged."""
         if self._index is None:
-            self._index = read_file(Path(self.path).with_suffix(".idx"))
+            self._index = read_file(f"{self.path.removesuffix('.pack')}.idx")
             self._counts = index_counts(self._index)
         counts, index = self._counts, self._index
         if counts is None or len(oid) != OID_BYTES:
@@ -205,7 +202,7 @@ class PackReader:
         return int(struct.unpack_from(">Q", index, start)[0])
 
     def entry(self, place: int) -> PackEntry:
-        """What begins at a place; raises `NotWholeError` when that is no entry."""
+        """The entry at a place; raises `NotWholeError` when there is none."""
         fd = self.open()
         try:
             raw = os.pread(fd, _FIRST_READ, place)
@@ -224,7 +221,7 @@ class PackReader:
         except IndexError as error:
             raise NotWholeError("cut short") from error
         if base is None and kind not in _KINDS:
-            raise NotWholeError("of no kind")
+            raise NotWholeError("unknown kind")
         after = place + len(raw)
 
         def more() -> bytes:
@@ -238,18 +235,19 @@ class PackReader:
     def open(self) -> int:
         if self._fd is None:
             self._fd = open_regular(self.path)
-            self._close = weakref.finalize(self, os.close, self._fd)
         return self._fd
 
     def close(self) -> None:
-        """Let go of the file; it is opened again when it is needed."""
-        if self._close is not None:
-            self._close()
-        self._fd = self._close = None
+        """Close the file. The next read opens it again."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
+
+    __del__ = close
 
 
 def _head(raw: bytes) -> tuple[int, int, int]:
-    """The kind of an entry, its size, and where what follows begins."""
+    """The kind of an entry, its size, and where its head ends."""
     byte = raw[0]
     kind = (byte >> FIRST_SIZE_BITS) & KIND_MASK
     size, shift, place = byte & ((1 << FIRST_SIZE_BITS) - 1), FIRST_SIZE_BITS, 1
@@ -264,7 +262,8 @@ def _head(raw: bytes) -> tuple[int, int, int]:
 
 
 def _distance(raw: bytes, place: int) -> tuple[int, int]:
-    """How far back the base begins: seven bits a byte, the highest first, each step one more."""
+    """How far back the base begins, and where the number ends. Seven bits a byte, the highest
+    first, plus one for each further byte."""
     byte = raw[place]
     distance = byte & ~MORE
     while byte & MORE:
@@ -277,7 +276,7 @@ def _distance(raw: bytes, place: int) -> tuple[int, int]:
 
 
 def apply_delta(base: bytes, delta: bytes) -> bytes:
-    """What the delta makes of its base; raises `NotWholeError` when it does not fit."""
+    """Apply a delta to its base; raises `NotWholeError` when they do not fit."""
     try:
         size, start = _number(delta, 0)
         result, start = _number(delta, start)
@@ -321,7 +320,7 @@ def _pieces(base: bytes, delta: bytes, place: int, result: int) -> list[bytes]:
 
 
 def _number(delta: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, the lowest first, and where the next thing begins."""
+    """A number of seven bits a byte, the lowest first, and where it ends."""
     number = shift = 0
     while True:
         byte = delta[place]

@@ -10,20 +10,17 @@ makes git see the pack, comes last.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import hashlib
 import os
-import tempfile
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
-from holdfast.stores.files import read_file, storage_errors, write_all
-from holdfast.stores.git.flush import flush, flush_folders
+from holdfast.stores.files import PRIVATE_FILE, read_file, storage_errors, sync_dir, write_all
 from holdfast.stores.git.object import OID_BYTES, Kind, object_id
 from holdfast.stores.git.pack import (
     HEADER,
@@ -35,78 +32,117 @@ from holdfast.stores.git.pack import (
     pack_index,
 )
 
-#: git's own prefixes, so that git removes what a killed process leaves.
-_TEMPORARY_PACK, _TEMPORARY_INDEX = "tmp_pack_", "tmp_idx_"
 _READ_ONLY = 0o400
-#: From this many bytes on, another thread compresses; so many portions may wait for it.
+#: From this many bytes on, another thread compresses and writes.
 _PORTION = 262_144
-_WAITING = 8
 _REMEMBERED_BYTES = 4_000_000
 _READ_AT_ONCE = 1_048_576
-_DOING = "write a pack"
+#: `join` reads packs of this many bytes together into memory.
+_MOST_JOINED = 16 * 1024 * 1024
+_WRITING = "write a pack"
 
 _Portion = list[tuple[bytes, Kind, bytes]]
-
-#: What is read into memory at once.
-_MOST_BYTES = 16 * 1024 * 1024
-
-_Entries = Sequence[tuple[bytes, bytes]]
+#: Waits until this many bytes and objects may be written; raises when they do not fit.
+Reserve = Callable[[int, int], AbstractContextManager[None]]
 
 
-class Limited(Protocol):
-    """How much may be written; `weighing.Room` is one."""
+class Task:
+    """A call that runs in another thread. It starts at once.
 
-    def reserved(self, size: int, objects: int) -> contextlib.AbstractContextManager[None]: ...
+    The module `threading` waits until each thread has started, which takes longer than a flush on a
+    busy machine, and takes long to import.
+    """
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._error: BaseException | None = None
+        self._done = _thread.allocate_lock()
+        self._done.acquire()
+        try:
+            _thread.start_new_thread(self._run, ())
+        except RuntimeError:  # no more threads, or the interpreter is shutting down
+            self._run()
+
+    def wait(self) -> BaseException | None:
+        """Wait for the end of the call; returns the error that it raised."""
+        with self._done:
+            return self._error
+
+    def _run(self) -> None:
+        try:
+            self._call()
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
+            self._error = error
+        finally:
+            self._done.release()
+
+
+def flush(fds: Sequence[int]) -> None:
+    """Make files durable in parallel: the journal commits all requests of the same moment together.
+
+    On a busy disk that is several times faster than one after another.
+    """
+    others = [Task(lambda fd=fd: os.fsync(fd)) for fd in fds[1:]]  # type: ignore[misc]
+    error: BaseException | None = None
+    for fd in fds[:1]:
+        try:
+            os.fsync(fd)
+        except OSError as raised:
+            error = raised
+    # Wait for every thread, or it would flush a descriptor that is closed by then.
+    for other in others:
+        error = other.wait() or error
+    if error is not None:
+        raise error
+
+
+def new_file(folder: Path, prefix: str) -> tuple[int, Path]:
+    """A new private file for a name that is not final. With git's own prefixes, git removes the
+    files that killed processes leave."""
+    path = folder / f"{prefix}{os.urandom(8).hex()}"
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, PRIVATE_FILE), path
 
 
 class Pack:
     """New objects for one repository. Leaving the context without `flush` discards them.
 
-    `stored` tells whether the repository already has an object. `room` is asked before each write;
-    an error that it raises ends the pack.
+    `stored` tells whether the repository already has an object. `reserve` is called around each
+    write; an error that it raises ends the pack.
     """
 
     def __init__(
-        self, folder: Path, stored: Callable[[bytes], bool], room: Limited | None = None
+        self, folder: Path, stored: Callable[[bytes], bool], reserve: Reserve | None = None
     ) -> None:
         self._folder = folder
         self._stored = stored
-        self._room = room
+        self._reserve = reserve
         self._put: set[bytes] = set()
         self._data: dict[bytes, bytes] = {}
         self._remembered = 0
         self._portion: _Portion = []
         self._bytes = 0
         self._file: PackFile | None = None
-        self._other_core: ThreadPoolExecutor | None = None
-        self._waiting: deque[Future[None]] = deque()
+        self._task: Task | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.discard()
 
     def put(self, kind: Kind, data: bytes) -> bytes:
-        """Add an object, unless the store has it; its id."""
+        """Add an object, unless the repository has it; returns its id."""
         oid = object_id(kind, data)
-        self._add(oid, kind, data)
+        self.add(oid, kind, data)
         return oid
 
-    def blob(self, oid: bytes, data: bytes) -> None:
-        """Add the content of a file, of which the id is known."""
-        self._add(oid, Kind.BLOB, data)
-
     def data(self, oid: bytes) -> bytes | None:
-        """The content of an object that was put but not flushed, if it is still in memory."""
+        """The content of an object that was added but not flushed, if it is still in memory."""
         return self._data.get(oid)
 
-    def _add(self, oid: bytes, kind: Kind, data: bytes) -> None:
+    def add(self, oid: bytes, kind: Kind, data: bytes) -> None:
+        """Add an object whose id is known, unless the repository has it."""
         if oid in self._put or self._stored(oid):
             return
         self._put.add(oid)
@@ -116,23 +152,26 @@ class Pack:
         self._portion.append((oid, kind, data))
         self._bytes += len(data)
         if self._bytes >= _PORTION:
-            with storage_errors(_DOING):
+            with storage_errors(_WRITING):
                 self._hand_over()
 
     def _hand_over(self) -> None:
-        """Compress and write a portion in another thread. The waiting portions are bounded."""
-        if self._other_core is None:
-            self._other_core = ThreadPoolExecutor(max_workers=1)
-        self._waiting.append(self._other_core.submit(self._opened().write, self._portion))
+        """Compress and write a portion in another thread, after the portion before it."""
+        self._join()
+        file, portion = self._opened(), self._portion
+        self._task = Task(lambda: file.write(portion))
         self._portion, self._bytes = [], 0
-        while len(self._waiting) > _WAITING:
-            self._waiting.popleft().result()
+
+    def _join(self) -> None:
+        task, self._task = self._task, None
+        error = None if task is None else task.wait()
+        if error is not None:
+            raise error
 
     def flush(self, also: Sequence[int] = ()) -> None:
-        """Write everything that was put, durably; flush the descriptors in `also` with it."""
-        with storage_errors(_DOING):
-            while self._waiting:
-                self._waiting.popleft().result()
+        """Write all new objects durably; flush the descriptors in `also` at the same time."""
+        with storage_errors(_WRITING):
+            self._join()
             if self._put:
                 file = self._opened()
                 file.write(self._portion)
@@ -143,17 +182,16 @@ class Pack:
 
     def _opened(self) -> PackFile:
         if self._file is None:
-            self._file = PackFile(self._folder, self._room)
+            self._file = PackFile(self._folder, self._reserve)
         return self._file
 
     def discard(self) -> None:
-        if self._other_core is not None:
-            self._other_core.shutdown(cancel_futures=True)
-            self._other_core = None
+        if self._task is not None:
+            self._task.wait()
+            self._task = None
         if self._file is not None:
             self._file.close()
             self._file = None
-        self._waiting.clear()
         self._portion.clear()
         self._put.clear()
 
@@ -161,22 +199,21 @@ class Pack:
 class PackFile:
     """A pack that is being written. One thread at a time uses it."""
 
-    def __init__(self, folder: Path, room: Limited | None = None) -> None:
+    def __init__(self, folder: Path, reserve: Reserve | None = None) -> None:
         self._folder = folder
-        self._room = room
+        self._reserve = reserve
         self._packed: dict[bytes, Packed] = {}
         self._end = HEADER.size
         self._index: tuple[int, Path] | None = None
-        self._fd, name = tempfile.mkstemp(prefix=_TEMPORARY_PACK, dir=folder)
-        self._temporary = Path(name)
-        # The header comes last: it has the number of objects.
+        self._fd, self._temporary = new_file(folder, "tmp_pack_")
+        # The header is written last, because it holds the number of objects.
         os.lseek(self._fd, HEADER.size, os.SEEK_SET)
 
     def write(self, portion: _Portion) -> None:
         self.copy((oid, pack_entry(kind, data)) for oid, kind, data in portion)
 
     def copy(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
-        """Add objects as a pack has them."""
+        """Add objects in the form that they have in a pack."""
         added = []
         for oid, stored in entries:
             if oid not in self._packed:
@@ -184,27 +221,24 @@ class PackFile:
                 self._end += len(stored)
                 added.append(stored)
         data = b"".join(added)
-        if self._room is None:
-            write_all(self._fd, data)
-            return
-        with self._room.reserved(len(data), len(added)):
+        reserve = self._reserve
+        with contextlib.nullcontext() if reserve is None else reserve(len(data), len(added)):
             write_all(self._fd, data)
 
     def finish(self, also: Sequence[int] = ()) -> Path:
-        """Complete it, flush it, and name it."""
+        """Complete the pack, flush it, and give it its name."""
         os.pwrite(self._fd, pack_header(len(self._packed)), 0)
         checksum = self._checksum()
         write_all(self._fd, checksum)
-        fd, name = tempfile.mkstemp(prefix=_TEMPORARY_INDEX, dir=self._folder)
-        self._index = fd, Path(name)
+        fd, name = self._index = new_file(self._folder, "tmp_idx_")
         write_all(fd, pack_index(self._packed, checksum))
         for each in (self._fd, fd):
             os.fchmod(each, _READ_ONLY)
         flush([self._fd, fd, *also])
         final = self._folder / f"pack-{checksum.hex()}.pack"
         self._temporary.replace(final)
-        Path(name).replace(final.with_suffix(".idx"))
-        flush_folders([self._folder])
+        name.replace(final.with_suffix(".idx"))
+        sync_dir(self._folder)
         return final
 
     def _checksum(self) -> bytes:
@@ -214,7 +248,7 @@ class PackFile:
         return digest.digest()
 
     def close(self) -> None:
-        """Let go of it. What has no name yet goes."""
+        """Close the files. Files without a final name are removed."""
         os.close(self._fd)
         self._temporary.unlink(missing_ok=True)
         if self._index is not None:
@@ -223,9 +257,9 @@ class PackFile:
 
 
 def join(folder: Path) -> None:
-    """Join small packs. The caller has the store alone: nobody reads what goes.
+    """Join small packs. The caller holds the exclusive lock: nobody reads the packs that go.
 
-    Write-order rule: the old ones go after the new one is durable. Killed in between, there are
+    Write-order rule: the old packs go after the new pack is durable. A kill in between leaves
     second copies, or a pack without an index, which maintenance removes.
     """
     with storage_errors(f"join packs in {folder}"), contextlib.closing(PackFile(folder)) as file:
@@ -243,13 +277,13 @@ def join(folder: Path) -> None:
 
 
 def _small(folder: Path) -> Sequence[Path]:
-    """The smallest packs, up to one that is larger than all of them together, so that every byte is
-    copied only a few times in the end."""
+    """The smallest packs, up to a pack that is larger than all of them together: so every byte is
+    copied only a few times over the years."""
     sizes = sorted((path.stat().st_size, path) for path in folder.glob("pack-*.pack"))
     chosen: list[Path] = []
     total = 0
     for size, path in sizes:
-        if total + size > _MOST_BYTES or (len(chosen) > 1 and size > total):
+        if total + size > _MOST_JOINED or (len(chosen) > 1 and size > total):
             break
         if not path.with_suffix(".keep").exists():
             chosen.append(path)
@@ -257,8 +291,8 @@ def _small(folder: Path) -> Sequence[Path]:
     return chosen
 
 
-def _whole_entries(pack: Path) -> _Entries | None:
-    """What is in a pack; None unless every object in it is whole, and as it was written."""
+def _whole_entries(pack: Path) -> Sequence[tuple[bytes, bytes]] | None:
+    """The entries of a pack; None if an entry is damaged, or is a delta."""
     try:
         data, rows = read_file(pack), index_rows(read_file(pack.with_suffix(".idx")))
     except (FileNotFoundError, ValueError):
@@ -276,6 +310,6 @@ def _whole_entries(pack: Path) -> _Entries | None:
 
 
 def remove_pack(pack: Path) -> None:
-    # The index first: what has none is no pack for git.
+    # The index first: git does not see a pack without an index.
     for suffix in (".idx", ".rev", ".pack"):
         pack.with_suffix(suffix).unlink(missing_ok=True)

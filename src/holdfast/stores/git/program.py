@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import functools
 import os
-import re
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import GitFailedError, StorageError
 from holdfast.stores import lock
 from holdfast.stores.files import check_regular
 from holdfast.value import dataclass
 
+if TYPE_CHECKING:  # most takes start no process, so `subprocess` is imported where one starts
+    import subprocess
+
 #: The first version with `GIT_CONFIG_GLOBAL`; an older git would read the user's configuration.
 OLDEST = (2, 32)
 
 EXCLUDES = "excludes"
 
-#: Attributes come from it, where git knows how (2.41): in the project a pipe may have their name.
-#: In an older git those of the store outrank the project's all the same.
+#: git 2.41 and later reads attributes from this tree, and not from a `.gitattributes` that may be a
+#: pipe. In an older git the attributes of the store still outrank those of the project.
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 #: With this umask git makes files and folders that only their owner can read.
 _PRIVATE = 0o077
@@ -46,9 +47,10 @@ _CONFIG = {
     "diff.external": "",
     "diff.renames": "false",
 }
-#: For commands that pack: compare well, and write nothing that only a server needs.
+#: For commands that pack: compress well, and write nothing that only a server needs.
 PACKING_CONFIG = {"repack.writeBitmaps": "false", "pack.compression": "-1"}
-# A whole new environment: what is not named here, from GIT_DIR to GIT_TRACE, cannot leak in.
+# A whole new environment: variables that are not named here, from GIT_DIR to GIT_TRACE, cannot
+# leak in.
 _ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -58,10 +60,8 @@ _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
 }
-_VERSION = re.compile(r"(\d+)\.(\d+)")
 
-
-#: What git reads before it does anything. A pipe in its place would make git wait forever.
+#: Files that git reads before it does anything. On a pipe of that name it would wait for ever.
 _READ_FIRST = ("HEAD", "config", "packed-refs", "info/attributes", "info/exclude", "shallow")
 _READ_FIRST_OF_ITS_OWN = ("HEAD", "commondir", "gitdir", "index")
 
@@ -77,14 +77,14 @@ class Said:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Git:
-    """git on one store. With `work_tree` it has a private index, in `folder`, for that tree."""
+    """git on one repository. With `work_tree` it has a private index for that tree, in `folder`."""
 
     store: Path
     folder: Path | None = None
     work_tree: Path | None = None
-    #: What it makes is for its owner alone. In another agent's store that is for the user to say.
+    #: New files are readable by their owner alone. In another agent's store the umask decides.
     private: bool = True
-    #: Whether .gitattributes of the work tree count; git reads those as soon as it reads a file.
+    #: Whether .gitattributes of the work tree count. git reads them as soon as it reads a file.
     attributes: bool = False
 
     def run(
@@ -105,10 +105,12 @@ class Git:
     def start(
         self, *arguments: str, config: Mapping[str, str] | None = None, literal: bool = True
     ) -> subprocess.Popen[bytes]:
-        """A running git, with pipes to and from it. Paths are taken literally, if it can."""
+        """A running git, with pipes to and from it. With `literal`, paths are not patterns."""
+        import subprocess  # noqa: PLC0415 - see above
+
         program = find_git()
         self._check_first()
-        # Its own folder is enough of a PATH: git finds its other programs by itself.
+        # PATH is only git's own folder: git finds its other programs by itself.
         environment = {"PATH": str(Path(program).parent), **_ENVIRONMENT, **self._place()}
         if not self.attributes:
             environment["GIT_ATTR_SOURCE"] = _EMPTY_TREE
@@ -123,7 +125,7 @@ class Git:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                # If this process is killed, git goes on for a while and must keep our locks.
+                # If this process is killed, git runs on for a while and must keep our locks.
                 pass_fds=lock.held(),
                 umask=_PRIVATE if self.private else -1,
             )
@@ -159,7 +161,8 @@ class Git:
 
 def find_git() -> str:
     """The git on PATH; raises `StorageError` when it is missing or too old."""
-    program = shutil.which("git")
+    places = (f"{folder}/git" for folder in os.get_exec_path())
+    program = next((place for place in places if _is_program(place)), None)
     if program is None:
         raise StorageError(
             "Checkpoints need git, and there is no git on PATH.",
@@ -169,12 +172,19 @@ def find_git() -> str:
     return program
 
 
+def _is_program(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113 - every folder of PATH
+
+
 @functools.cache
 def _check_version(program: str) -> None:
+    import re  # noqa: PLC0415 - see above
+    import subprocess  # noqa: PLC0415 - see above
+
     said = subprocess.run(
         [program, "version"], check=False, capture_output=True, text=True, env=_ENVIRONMENT
     ).stdout
-    found = _VERSION.search(said)
+    found = re.search(r"(\d+)\.(\d+)", said)
     if found is None or (int(found[1]), int(found[2])) < OLDEST:
         raise StorageError(
             f"Checkpoints need git {OLDEST[0]}.{OLDEST[1]} or later; {program} says"

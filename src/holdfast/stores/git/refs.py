@@ -3,18 +3,16 @@
 `NewReference` writes a loose reference in process: git would have to be started, and by default it
 names a reference before the bytes are on the disk, so that a power cut leaves an empty one.
 
-packed-refs holds references that have no file of their own. Taking one out means writing the whole
-file again, so `unlist` takes out all references of a folder at once.
+packed-refs holds references that have no file of their own. Removing one means writing the whole
+file again, so `unlist` removes all references of a folder at once.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from holdfast.errors import DamageError
@@ -24,20 +22,21 @@ from holdfast.stores.files import (
     make_private_dir,
     read_file,
     storage_errors,
+    sync_dir,
     write_all,
 )
-from holdfast.stores.git.flush import flush, flush_folders
+from holdfast.stores.git.pack_writer import flush
 from holdfast.stores.git.program import Git
+from holdfast.stores.git.trees import is_id
 from holdfast.value import dataclass
 
-#: git may remove the empty folder again each time, though hardly ever twice.
+#: git may remove the empty folder each time, though hardly ever twice.
 _TRIES = 50
 
 _LIST = "packed-refs"
 _ID = 40
-#: More than a reference has.
+#: Longer than any reference.
 _ENOUGH = 200
-_OID = re.compile(r"[0-9a-f]{40}")
 
 
 class NewReference:
@@ -74,12 +73,7 @@ class NewReference:
                 continue
         return os.open(self._lock, flags, PRIVATE_FILE)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
 
     def _close(self) -> None:
@@ -87,17 +81,15 @@ class NewReference:
         self._lock.unlink(missing_ok=True)
 
     def publish(self) -> None:
-        """Give it its name, durably."""
+        """Give the reference its name, durably."""
         with storage_errors(f"write {self._path}"):
             self._lock.replace(self._path)
-            folders = [self._path.parent]
-            if self._new_folder:
-                folders += [folders[0].parent, folders[0].parent.parent]
-            flush_folders(folders)
+            for folder in self._path.parents[: 3 if self._new_folder else 1]:
+                sync_dir(folder)
 
 
 def listed(store: Path, prefix: str) -> Mapping[str, str]:
-    """The references of one folder in the list: their ids by their names in it."""
+    """The ids of the packed references in one folder, by name."""
     data = _read(store)
     start, end = _part(data, prefix)
     lines = data[start:end].decode("utf-8", "surrogateescape").splitlines()
@@ -106,7 +98,7 @@ def listed(store: Path, prefix: str) -> Mapping[str, str]:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[tuple[Path, int]]:
-    """Git's lock of a file, to write what takes its place into. Raises `FileExistsError` when
+    """git's lock of a file, into which the new content is written. Raises `FileExistsError` when
     another process holds it. Maintenance removes the lock of a killed process."""
     lock = path.with_name(f"{path.name}.lock")
     fd = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
@@ -118,11 +110,11 @@ def locked(path: Path) -> Iterator[tuple[Path, int]]:
 
 
 def unlist(store: Path, prefix: str) -> None:
-    """Give every reference of one folder a file. Raises `FileExistsError` when another process has
-    packed-refs, or one of the references.
+    """Make every packed reference of one folder a file. Raises `FileExistsError` when another
+    process has locked packed-refs, or one of the references.
 
-    Write-order rule: the files are durable before the list is written without them. Killed in
-    between, a reference stands in both, with the same id.
+    Write-order rule: the files are durable before packed-refs loses the references. After a kill in
+    between, a reference is in both, with the same id.
     """
     with locked(store / _LIST) as (lock, fd):
         data = _read(store)
@@ -131,7 +123,7 @@ def unlist(store: Path, prefix: str) -> None:
         write_all(fd, data[:start] + data[end:])
         os.fsync(fd)
         lock.replace(store / _LIST)
-        flush_folders([store])
+        sync_dir(store)
 
 
 def _write_files(folder: Path, ids: Mapping[str, str]) -> None:
@@ -143,7 +135,7 @@ def _write_files(folder: Path, ids: Mapping[str, str]) -> None:
         flush([fd for _, fd in locks.values()])
         for name, (lock, _) in locks.items():
             lock.replace(folder / name)
-    flush_folders([folder])
+    sync_dir(folder)
 
 
 def _read(store: Path) -> bytes:
@@ -154,7 +146,7 @@ def _read(store: Path) -> bytes:
 
 
 def _part(data: bytes, prefix: str) -> tuple[int, int]:
-    """Where the lines of one folder begin and end: they are sorted by name.
+    """Where the lines of one folder begin and end. They are sorted by name.
 
     A line is an id, a space and a name.
     """
@@ -179,7 +171,7 @@ def _lines(data: bytes, place: int) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefUpdate:
-    """A reference that gets the id `new`. "" stands for no reference, before or after."""
+    """A reference that changes from the id `old` to `new`. "" stands for no reference."""
 
     name: str
     old: str = ""
@@ -194,7 +186,7 @@ def each_ref(git: Git, *prefixes: str) -> Sequence[tuple[str, str]]:
 
 
 def update_refs(git: Git, updates: Iterable[RefUpdate]) -> None:
-    """Change all of them or none: raises `GitFailedError` when a reference is no longer `old`."""
+    """Change all references or none; raises `GitFailedError` when one is no longer `old`."""
     lines = [_update(each) for each in updates]
     if lines:
         text = "\n".join(["start", *lines, "prepare", "commit", ""])
@@ -204,15 +196,9 @@ def update_refs(git: Git, updates: Iterable[RefUpdate]) -> None:
 def _update(each: RefUpdate) -> str:
     if not each.old:
         return f"create {each.name} {each.new}"
-    return (
-        f"update {each.name} {each.new} {each.old}"
-        if each.new
-        else f"delete {each.name} {each.old}"
-    )
-
-
-def is_id(text: str) -> bool:
-    return bool(_OID.fullmatch(text))
+    if not each.new:
+        return f"delete {each.name} {each.old}"
+    return f"update {each.name} {each.new} {each.old}"
 
 
 def read_reference(store: Path, ref: str) -> str:
@@ -228,7 +214,7 @@ def read_reference(store: Path, ref: str) -> str:
 
 
 def loose_names(folder: Path | str) -> Sequence[str]:
-    """The references that are files, without those that are being written."""
+    """The references that are files, except those that are being written."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 - names are wanted
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Trees as plain values: read, patched and compared in process, without an index.
+"""Trees and commits as plain values: read without trusting them, patched and compared in process.
 
 Names are bytes in any encoding, paths use `/`. Nothing here recurses, because a path may have two
 thousand folders in it.
@@ -6,12 +6,13 @@ thousand folders in it.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import stat
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import DamageError
 from holdfast.stores.git.object import Kind
@@ -25,36 +26,40 @@ LINK = 0o120000
 
 #: A mode of git's and the 20 bytes of an object id.
 Node = tuple[int, bytes]
-#: What to put at paths; None takes away whatever is there, with everything below it.
+#: The new entries by path; None removes the entry, with everything below it.
 Patch = Mapping[bytes, Node | None]
 
-# Mode, name, and the 20 bytes of an id. A name has every byte but the null that ends it.
+# Mode, name, and the 20 bytes of an id. A name may have any byte except the null that ends it.
 TREE_ENTRY = re.compile(rb"([0-7]+) ([^\0]+)\0(.{20})", re.DOTALL)
+_ID_DIGITS = 40
+_HEX = "0123456789abcdef"
 _BETWEEN = len(b" \0")
 _MODES = {b"%o" % mode: mode for mode in (TREE, FILE, PROGRAM, LINK)}
-#: The tree without entries, which git knows without having it.
+#: The tree without entries. git knows it even if it is not stored.
 EMPTY = bytes.fromhex("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 
 
-class Putting(Protocol):
-    """Where new objects go."""
+if TYPE_CHECKING:
 
-    def put(self, kind: Kind, data: bytes) -> bytes: ...
+    class ObjectWriter(Protocol):
+        """Stores new objects: `Pack` or `LooseObjects`."""
+
+        def put(self, kind: Kind, data: bytes) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """The trees of one repository. What was read once is remembered, as it cannot change.
+    """The trees of one repository. A tree that was read is cached, because it cannot change.
 
-    New ones go to `new`; without it, none are made.
+    New trees go to `new`; without it, the repository is only read.
     """
 
     objects: Objects
-    new: Putting | None = None
+    new: ObjectWriter | None = None
     _read: dict[bytes, dict[bytes, Node]] = field(default_factory=lambda: {EMPTY: {}})
 
     def entries(self, tree: bytes) -> dict[bytes, Node]:
-        """What lies directly in a tree. Not to be changed by the caller."""
+        """The entries directly in a tree. The caller must not change them."""
         found = self._read.get(tree)
         if found is None:
             raw = self.raw(tree, Kind.TREE)
@@ -65,14 +70,14 @@ class Trees:
         return found
 
     def raw(self, oid: bytes, kind: Kind) -> bytes:
-        """An object's bytes; raises `DamageError` when it is missing or something else."""
+        """An object's bytes; raises `DamageError` when it is missing or of another kind."""
         found, data = self.objects.read(oid)
         if found != kind:
             raise DamageError(f"{oid.hex()} is not a {kind.word}.")
         return data
 
     def at(self, tree: bytes, path: bytes) -> Node | None:
-        """What lies at a path, if anything does."""
+        """The entry at a path; None if there is none."""
         node: Node = (TREE, tree)
         if not path:
             return node
@@ -84,7 +89,7 @@ class Trees:
         return node
 
     def folder(self, tree: bytes, path: bytes) -> dict[bytes, Node]:
-        """What lies directly in the folder at a path; empty when there is no folder."""
+        """The entries of the folder at a path; empty when there is no folder."""
         node = self.at(tree, path)
         return self.entries(node[1]) if node is not None and node[0] == TREE else {}
 
@@ -101,7 +106,7 @@ class Trees:
                     yield here, node
 
     def differing(self, old: bytes, new: bytes) -> Iterator[tuple[bytes, Node | None, Node | None]]:
-        """Files and symlinks that differ. Subtrees that are equal are not read."""
+        """Files and symlinks that differ. Equal subtrees are not read."""
         stack = [(b"", old, new)]
         while stack:
             path, left, right = stack.pop()
@@ -119,7 +124,7 @@ class Trees:
     def _one_side(
         self, path: bytes, was: Node | None, now: Node | None
     ) -> Iterator[tuple[bytes, Node | None, Node | None]]:
-        """A path of which at least one side is no folder."""
+        """A path that is not a folder on both sides."""
         if was is not None and was[0] == TREE:
             yield from ((below, node, None) for below, node in self.files(was[1], path))
             was = None
@@ -140,9 +145,9 @@ class Trees:
         return oid
 
     def put(self, kind: Kind, data: bytes) -> bytes:
-        """Store an object; its id."""
+        """Store an object; returns its id."""
         if self.new is None:
-            raise TypeError("these trees are only read")
+            raise TypeError("these trees are read-only")
         return self.new.put(kind, data)
 
     def patched(self, tree: bytes, patch: Patch) -> bytes:
@@ -164,7 +169,7 @@ class Trees:
 
 
 def _by_folder(patch: Patch) -> dict[bytes, dict[bytes, Node | None]]:
-    """The patch by folder, with every folder on the way up."""
+    """The patch by folder, with every folder above."""
     todo: dict[bytes, dict[bytes, Node | None]] = defaultdict(dict)
     for path, node in patch.items():
         folder, _, name = path.rpartition(b"/")
@@ -179,13 +184,13 @@ def _by_folder(patch: Patch) -> dict[bytes, dict[bytes, Node | None]]:
 
 def _hand_up(todo: dict[bytes, dict[bytes, Node | None]], folder: bytes, made: Node | None) -> None:
     above, _, name = folder.rpartition(b"/")
-    # Where a file took the place of the folder, what the folder lost is no news.
+    # If a file replaces the folder, the folder being empty changes nothing.
     if made is not None or todo[above].get(name) is None:
         todo[above][name] = made
 
 
 def _replaced(folder: bytes, patch: Patch) -> bool:
-    """Whether this folder, or one above it, goes or becomes a file in the same patch."""
+    """Whether the same patch removes this folder or a folder above it, or makes it a file."""
     while folder:
         if folder in patch:
             return True
@@ -206,7 +211,7 @@ def _parsed(raw: bytes) -> dict[bytes, Node]:
     """The entries of a tree; raises `ValueError` when the bytes are not a tree."""
     found = TREE_ENTRY.findall(raw)
     if sum(map(len, itertools.chain.from_iterable(found))) + _BETWEEN * len(found) != len(raw):
-        raise ValueError("no tree")
+        raise ValueError("not a tree")
     return {name: (_MODES.get(mode) or int(mode, 8), oid) for mode, name, oid in found}
 
 
@@ -219,5 +224,75 @@ def path_bytes(path: str) -> bytes:
 
 
 def is_program(mode: int) -> bool:
-    """git's one bit: whether the owner may run it."""
+    """The one permission bit that git stores: whether the owner may run the file."""
     return bool(mode & stat.S_IXUSR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """A commit. A time is None when it cannot be read."""
+
+    id: str
+    tree: str
+    parents: tuple[str, ...]
+    authored: float | None
+    committed: float | None
+    message: str
+
+
+def read_commit(trees: Trees, commit: str) -> Commit:
+    """Raises `DamageError` when the commit is missing, damaged, or not a commit."""
+    return parse_commit(commit, trees.raw(bytes.fromhex(commit), Kind.COMMIT))
+
+
+def parse_commit(commit: str, raw: bytes) -> Commit:
+    tree, parents, who = _head(commit, raw)
+    return Commit(
+        id=commit,
+        tree=tree,
+        parents=tuple(parents),
+        authored=_time(who, b"author "),
+        committed=_time(who, b"committer "),
+        message=raw.partition(b"\n\n")[2].decode("utf-8", "replace"),
+    )
+
+
+def with_parent(commit: str, raw: bytes, parent: str) -> bytes:
+    """The bytes of the same commit with another parent; "" for none."""
+    tree, parents, _ = _head(commit, raw)
+    start = len(f"tree {tree}\n")
+    end = start + len(f"parent {tree}\n") * len(parents)
+    before = f"parent {parent}\n".encode("ascii") if parent else b""
+    return raw[:start] + before + raw[end:]
+
+
+def _head(commit: str, raw: bytes) -> tuple[str, list[str], list[bytes]]:
+    """The tree, the parents, and the header lines after these."""
+    lines = raw.partition(b"\n\n")[0].split(b"\n")
+    tree = _id_after(b"tree ", lines.pop(0))
+    if tree is None:
+        raise DamageError(f"The commit {commit} is damaged: it names no tree.")
+    parents: list[str] = []
+    while lines and (parent := _id_after(b"parent ", lines[0])) is not None:
+        parents.append(parent)
+        del lines[0]
+    return tree, parents, lines
+
+
+def _id_after(word: bytes, line: bytes) -> str | None:
+    oid = line.removeprefix(word).decode("ascii", "replace")
+    return oid if line.startswith(word) and is_id(oid) else None
+
+
+def _time(lines: list[bytes], word: bytes) -> float | None:
+    """The time in a line such as `author A <a@b> 1700000000 +0000`."""
+    for line in lines:
+        if line.startswith(word):
+            seconds = line.split(b" ")[-2:-1]
+            with contextlib.suppress(ValueError):
+                return float(int(seconds[0])) if seconds else None
+    return None
+
+
+def is_id(text: str) -> bool:
+    return len(text) == _ID_DIGITS and not text.strip(_HEX)

@@ -10,8 +10,7 @@ from typing import NoReturn
 from holdfast.errors import UsageError
 from holdfast.model.session import Addition, Message, Session, SessionChange
 from holdfast.model.stored_session import Holder
-from holdfast.stores.sqlite import moves
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
 
 #: Messages that are stored in one go.
 _PORTION = 500
@@ -40,7 +39,7 @@ class MirrorStore(SqliteSessionStore):
         """Drop what the index holds of a session. The agent has the session itself, or has not."""
         with self.database.write() as db:
             numbers = db.execute("SELECT number FROM sessions WHERE id = ?", (session_id,))
-            moves.delete(db, [number for (number,) in numbers.fetchall()])
+            delete(db, [number for (number,) in numbers.fetchall()])
 
     def size(self) -> int:
         return self.database.path.stat().st_size

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
-from holdfast.stores.sqlite import totals
+from holdfast.stores.sqlite.content import torn
 
 Row = tuple[Any, ...]
 Range = tuple[int, int]
@@ -40,7 +40,7 @@ class Walk:
     def __iter__(self) -> Iterator[Row]:
         try:
             for row in self._db.execute(self._query, self._parameters):
-                if totals.torn(row):
+                if torn(row):
                     return
                 yield row
         except _DAMAGE:

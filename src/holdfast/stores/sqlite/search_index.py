@@ -169,7 +169,9 @@ def drop_some_of_old(db: sqlite3.Connection) -> bool:
     In a small store it goes at once, which hardly writes anything: its pages become free as they
     are. Of a large one the pages alone take long to find.
     """
-    if _used_pages(db) > _SMALL:
+    [pages] = db.execute("PRAGMA page_count").fetchone()
+    [free] = db.execute("PRAGMA freelist_count").fetchone()
+    if pages - free > _SMALL:
         gone = db.execute(
             f"DELETE FROM {_OLD}_data WHERE id IN"  # noqa: S608 - our own name
             f" (SELECT id FROM {_OLD}_data WHERE id >= ? LIMIT ?)",
@@ -179,13 +181,6 @@ def drop_some_of_old(db: sqlite3.Connection) -> bool:
             return True
     db.execute(f"DROP TABLE {_OLD}")
     return False
-
-
-def _used_pages(db: sqlite3.Connection) -> int:
-    pages, free = (
-        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")
-    )
-    return int(pages - free)
 
 
 def indexed(db: sqlite3.Connection) -> int:

@@ -17,10 +17,9 @@ from holdfast.homes.hermes.repository.layout import HermesLayout, opened, tips_o
 from holdfast.homes.hermes.repository.locks import GitLock
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
 from holdfast.stores.files import read_file, storage_errors
-from holdfast.stores.git.commits import parse_commit, with_parent
-from holdfast.stores.git.object import Kind, LooseObjects
-from holdfast.stores.git.refs import is_id
-from holdfast.stores.git.trees import Trees
+from holdfast.stores.git.object import Kind
+from holdfast.stores.git.object_files import LooseObjects
+from holdfast.stores.git.trees import Trees, is_id, parse_commit, with_parent
 from holdfast.value import dataclass, field
 
 _CUTS = "shallow"

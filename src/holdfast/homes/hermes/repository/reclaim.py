@@ -32,12 +32,11 @@ from holdfast.homes.hermes.repository.quarantine import (
 from holdfast.homes.hermes.repository.rebuild import cut_off_what_is_gone
 from holdfast.stores.checkpoints.reclaim import Reclaimed
 from holdfast.stores.files import allocated_below, storage_errors
-from holdfast.stores.git.commits import parse_commit
 from holdfast.stores.git.index_file import index_objects
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.object_files import Loose, object_files
 from holdfast.stores.git.program import PACKING_CONFIG
-from holdfast.stores.git.trees import TREE_ENTRY
+from holdfast.stores.git.trees import TREE_ENTRY, parse_commit
 from holdfast.value import dataclass
 
 _GITLINK = b"160000"

@@ -38,7 +38,7 @@ class HermesEngine(DatabaseEngine):
     def __init__(
         self, store: HermesSessionStore, root: Path, state: Path, clock: Clock, after: float
     ) -> None:
-        super().__init__(store.database)
+        super().__init__(store.database, clock)
         self.database: HermesDatabase = store.database
         self._store = store
         self._root = root

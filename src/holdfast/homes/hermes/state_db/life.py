@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.homes.hermes.state_db.openers import others_have_open, strangers_have_open
+from holdfast.homes.hermes.state_db.database import others_have_open, strangers_have_open
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.text import format_duration
 from holdfast.policy.lifecycle import NOT_ENDED, SessionLife

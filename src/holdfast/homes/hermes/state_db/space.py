@@ -20,8 +20,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError
-from holdfast.homes.hermes.state_db.database import HermesDatabase
-from holdfast.homes.hermes.state_db.openers import others_have_open
+from holdfast.homes.hermes.state_db.database import HermesDatabase, others_have_open
 from holdfast.stores.files import make_private_dir, replace, storage_errors
 from holdfast.stores.sqlite.survey import used_bytes
 

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 
+from holdfast.homes.hermes.file_names import stems
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.life import Signs
 from holdfast.homes.hermes.state_db.rows import Row, dicts, message_bytes, sessions_table, where
@@ -15,8 +16,7 @@ from holdfast.homes.hermes.state_db.values import delegated_by
 from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.usage import Share, StoreStats
-from holdfast.stores.sqlite.statistics import AVERAGES, SIZES, Classes
-from holdfast.stores.sqlite.survey import Owner, log_bytes, used_bytes
+from holdfast.stores.sqlite.survey import AVERAGES, SIZES, Classes, Owner, used_bytes
 
 #: What a session takes beside its messages: its row, its places in indexes.
 _ROW_WEIGHT = 512
@@ -72,11 +72,28 @@ def space(database: HermesDatabase, name: str) -> Item:
             db.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "freelist_count")
         )
     return Item(
-        kind=SPACE, id=name, bytes=page * free + log_bytes(database), last_active_at=0.0, version=""
+        kind=SPACE,
+        id=name,
+        bytes=page * free + database.log_bytes(),
+        last_active_at=0.0,
+        version="",
     )
 
 
-def owners(database: HermesDatabase, ids: Sequence[str]) -> Mapping[str, Owner]:
+def owners(database: HermesDatabase, wanted: Sequence[str]) -> Mapping[str, Owner]:
+    """The sessions that own files, by what the names of the files call them. Nearly all names hold
+    the id itself. For the others, every id that could be changed in a name is looked at."""
+    found = dict(_named(database, wanted))
+    asked = set(wanted) - found.keys()
+    if not asked:
+        return found
+    called = {stem: name for name in _odd_ids(database) for stem in stems(name)}
+    names = {stem: called[stem] for stem in asked if stem in called}
+    known = _named(database, list(names.values())) if names else {}
+    return found | {stem: known[name] for stem, name in names.items() if name in known}
+
+
+def _named(database: HermesDatabase, ids: Sequence[str]) -> Mapping[str, Owner]:
     """Those of these sessions that are in the store, by id."""
     with database.read() as db:
         rows = db.execute(
@@ -89,7 +106,7 @@ def owners(database: HermesDatabase, ids: Sequence[str]) -> Mapping[str, Owner]:
         return {found: Owner(bool(ended), source, found) for found, ended, source in rows}
 
 
-def odd_ids(database: HermesDatabase) -> list[str]:
+def _odd_ids(database: HermesDatabase) -> list[str]:
     """Ids that cannot be a part of a file name as they are; a few too many do no harm."""
     with database.read() as db:
         rows = db.execute(
@@ -187,7 +204,7 @@ def statistics(
         message_bytes=sum(weights.values()),
         database_bytes=page * pages,
         free_bytes=page * free,
-        wal_bytes=log_bytes(database),
+        wal_bytes=database.log_bytes(),
         by_source=tuple(sorted(by_source, key=lambda share: (-share.bytes, share.name))),
         by_age=classed(ages, lambda row: now - row["last_active_at"], below=True),
         by_size=classed(SIZES, lambda row: row["message_count"], below=False),
