@@ -39,7 +39,7 @@ from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices, costs
 from holdfast.ports import Clock, Progress
-from holdfast.services.doctor import CheckedHome, Diagnosis, examine, mend
+from holdfast.services.doctor import Diagnosis, examine, mend
 from holdfast.services.stats import HomeStats, stats
 from holdfast.services.status import HomeStatus, status
 from holdfast.services.upkeep import StepPlan, preview
@@ -71,6 +71,7 @@ class Home(SessionRetention, SessionExchange):
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self._sessions: list[AgentSessions] = []
+        self._usual: AgentSessions | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -90,7 +91,7 @@ class Home(SessionRetention, SessionExchange):
         """Close what this home opened, its sessions among it. What was done is on the disk."""
         while self._sessions:
             self._sessions.pop().close()
-        self.__dict__.pop("sessions", None)
+        self._usual = None
         self._place.close()
 
     # --- What it is -------------------------------------------------------------------------------
@@ -121,14 +122,18 @@ class Home(SessionRetention, SessionExchange):
 
     # --- Its parts --------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def sessions(self) -> AgentSessions:
         """The sessions: create, append, find, get, messages, search and the rest.
 
         In Holdfast's own home the store is made when there is none. The sessions of another agent
-        can be read. Closed with the home.
+        can be read; what changed there is seen by the next `home.sessions`. Closed with the home.
         """
-        return self.open_sessions()
+        if self._usual is None:
+            self._usual = self.open_sessions()
+        else:
+            self._place.home.session_store()  # brings the index of another agent's home up to date
+        return self._usual
 
     def open_sessions(
         self,
@@ -205,8 +210,6 @@ class Home(SessionRetention, SessionExchange):
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """Look the home over: configuration, store, log, trash, archive, permissions."""
         home, settings = self._place.to_examine()
-        if not isinstance(home, CheckedHome):
-            raise UsageError(f"A home of kind {home.kind} cannot be checked yet.")
         found = examine(home, progress=progress or Silent())
         return Diagnosis(findings=(settings, *found.findings))
 

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.homes.artifact_scan import FOLDER
 from holdfast.homes.holdfast import DATABASE
 from holdfast.homes.sample_sessions import Sampled, memorable, sampled
+from holdfast.homes.session_folder import FOLDER
 from holdfast.stores import processes
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.sqlite.session_import import SqliteImport

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.errors import DamageError, HoldfastError
-from holdfast.model.json_reader import Reader
+from holdfast.model.json_value import Reader
 from holdfast.model.operation import Removal
 from holdfast.model.part import (
     Part,
@@ -247,6 +247,15 @@ class UnitMover:
         """Where the copies of a unit lie that is a batch by itself."""
         return self._folder([removal])
 
+    def without_copy(self, batch: Sequence[Removal]) -> Sequence[Removal]:
+        """Those that no record in the trash knows. Changes nothing."""
+        known: set[tuple[str, int]] = set()
+        for operation in {each.operation for each in batch}:
+            for folder in self._trash.folder(operation).glob(f"{_FOLDER}*"):
+                record = _Batch.read(folder)
+                known.update((operation, number) for number in (record.records if record else ()))
+        return [each for each in batch if (each.operation, each.number) not in known]
+
     def forget_empty(self, removal: Removal) -> None:
         self._trash.drop_if_empty(removal.operation)
 
@@ -296,9 +305,17 @@ def _put_back(movers: Movers, slots: Sequence[Slot]) -> Mapping[int, str]:
         if not wanted:
             continue
         for slot, why in zip(wanted, _tried(mover.put_back, wanted), strict=True):
-            if why is not None and slot.part.role is not Role.TRACE:
-                stuck[slot.number] = why
+            if why is None or slot.part.role is Role.TRACE or _never_left(mover, slot):
+                continue
+            stuck[slot.number] = why
     return stuck
+
+
+def _never_left(mover: PartMover, slot: Slot) -> bool:
+    """Whether a part that cannot be written now, such as a locked database, needs no writing. It
+    may not keep the other parts of its unit from coming back."""
+    [sight] = mover.look([slot])
+    return sight.here is True and sight.stamp == slot.stamp
 
 
 def _tried(

@@ -77,7 +77,7 @@ class Keeper:
         run.come_back()
         if not self._keeps_copies:
             run.discard_for_good()
-        return run.outcomes()
+        return run.outcomes(kept=self._keeps_copies)
 
 
 class _Run:
@@ -122,8 +122,9 @@ class _Run:
         ]
         self._act(self._mover.discard, gone)
 
-    def outcomes(self) -> Sequence[Outcome]:
-        return [*map(_outcome, self._batch, self._verdicts, self._moved)]
+    def outcomes(self, *, kept: bool) -> Sequence[Outcome]:
+        ended = zip(self._batch, self._verdicts, self._moved, strict=True)
+        return [_outcome(*each, kept=kept) for each in ended]
 
     def _asked(self, *steps: Step) -> list[int]:
         """Those that have to go through one of these steps, and did not fail before."""
@@ -141,13 +142,13 @@ class _Run:
         return some
 
 
-def _outcome(removal: Removal, verdict: Verdict, moved: Moved) -> Outcome:
+def _outcome(removal: Removal, verdict: Verdict, moved: Moved, *, kept: bool) -> Outcome:
     if moved.result is not None:
         return removal.end(moved.result, moved.reason)
     reason = moved.reason or verdict.reason
     if verdict.result is not Result.REMOVED:
         return removal.end(verdict.result, reason)
-    if removal.item.undoable:
+    if removal.item.undoable and not kept:  # a copy that is kept is no trash
         return removal.end(Result.REMOVED, reason, in_trash=moved.bytes)
     return removal.end(Result.REMOVED, reason, freed=moved.bytes)
 

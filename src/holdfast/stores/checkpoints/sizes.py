@@ -287,7 +287,7 @@ def in_use(layout: Layout, project: str) -> frozenset[str]:
     if cut is None:
         return frozenset()
     record = read_record(layout, project)
-    if record is not None and state_of(record, stale_before=None) is ProjectState.MISSING:
+    if record is not None and state_of(record) is ProjectState.MISSING:
         return frozenset()
     return frozenset((cut.target, cut.safety))
 

@@ -21,10 +21,10 @@ from holdfast.stores.checkpoints.checkpoint_commit import (
     ref_name,
     write_commit,
 )
+from holdfast.stores.checkpoints.comparison import count_lines
 from holdfast.stores.checkpoints.content import Base, find_base, modes_changed, write_root
 from holdfast.stores.checkpoints.file_content import Signature
 from holdfast.stores.checkpoints.ignore_rules import standing_digest
-from holdfast.stores.checkpoints.lines import count_lines
 from holdfast.stores.checkpoints.look import (
     Found,
     Looked,
@@ -137,9 +137,9 @@ class Taker:
             excluded=seen.excluded,
         )
 
-    def look(self, paths: Sequence[bytes] | None) -> Sight:
+    def look(self) -> Sight:
         with self._objects:
-            seen = self._seen(paths)
+            seen = self._seen(None)
             self._objects.flush()
         return Sight(tree=seen.root.hex(), not_captured=seen.not_captured, rules=seen.standing)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 
 from holdfast.model.session import Message, Session, Tokens
-from holdfast.model.usage import Usage, UsageEntry, UsageShare, UsageTotals
+from holdfast.model.usage import Usage, UsageEntry
 from holdfast.policy.rules import DAY
 from holdfast.stores.sqlite.content import FIELDS_ARE_PACKED, readable, text_or_torn
 from holdfast.stores.sqlite.session_rows import COUNTS, UNPRICED, all_booked, counts, usage_of
@@ -26,11 +26,8 @@ Key = tuple[str, str, str]
 
 _EPOCH = datetime.fromtimestamp(0, UTC).toordinal()
 _LAST = date.max.toordinal()
-_DAYS_SHOWN = 30
 #: Less than this is what taking a fraction off a sum of fractions leaves.
 NO_COST = 1e-9
-
-_SUMS = ", ".join(f"sum({count})" for count in COUNTS)
 
 
 def _added(count: str) -> str:
@@ -101,17 +98,6 @@ def fill(db: sqlite3.Connection) -> None:
             add(db, key, usage)
 
 
-def usage(db: sqlite3.Connection) -> UsageTotals:
-    ever = db.execute(f"SELECT {_SUMS} FROM ledger").fetchone()  # noqa: S608 - our own names
-    most = "sum(tokens_in + tokens_out) DESC, sum(cost) DESC"
-    return UsageTotals(
-        ever=usage_of([value or 0 for value in ever]),
-        by_day=_shares(db, "day", f"day DESC LIMIT {_DAYS_SHOWN}"),
-        by_source=_shares(db, "source", f"{most}, source"),
-        by_model=_shares(db, "model", f"{most}, model"),
-    )
-
-
 def entries(db: sqlite3.Connection, on: str | None = None) -> list[UsageEntry]:
     """Line by line, of all days or of one."""
     names = ", ".join((*KEYS, *COUNTS))
@@ -121,13 +107,6 @@ def entries(db: sqlite3.Connection, on: str | None = None) -> list[UsageEntry]:
         UsageEntry(day=day or None, source=source, model=model or None, usage=usage_of(sums))
         for day, source, model, *sums in rows
     ]
-
-
-def _shares(db: sqlite3.Connection, column: str, order: str) -> tuple[UsageShare, ...]:
-    rows = db.execute(
-        f"SELECT {column}, {_SUMS} FROM ledger GROUP BY {column} ORDER BY {order}"  # noqa: S608 - our own names
-    )
-    return tuple(UsageShare(name=name or None, usage=usage_of(sums)) for name, *sums in rows)
 
 
 def booked(used: Iterable[tuple[int, Key, Usage]]) -> Mapping[Key, Usage]:

@@ -20,7 +20,6 @@ from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Share, StoreStats
 from holdfast.policy.lifecycle import LeaseCount, SessionLife, session_life
-from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.database import Database, pragma
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE, TABLES, tables, where
 from holdfast.value import dataclass, replace
@@ -278,7 +277,6 @@ def statistics(database: Database, *, now: float, ages: Classes) -> StoreStats:
     with database.read() as db:
         groups = _groups(db, now, ages)
         by_source = _by_source(db)
-        usage = ledger.usage(db)
         page, pages, free = (
             pragma(db, name) for name in ("page_size", "page_count", "freelist_count")
         )
@@ -297,7 +295,6 @@ def statistics(database: Database, *, now: float, ages: Classes) -> StoreStats:
         by_age=_by_class(groups, ages, lambda group: group.age),
         by_size=_by_class(groups, SIZES, lambda group: group.size),
         by_average_message=_by_class(groups, AVERAGES, lambda group: group.average),
-        usage=usage,
     )
 
 

@@ -70,7 +70,7 @@ def checkpoints(
     return found
 
 
-def projects(layout: HermesLayout, chains: Chains, *, stale_before: float | None) -> list[Project]:
+def projects(layout: HermesLayout, chains: Chains) -> list[Project]:
     """Projects that have checkpoints, the one used last first."""
     records, notes = read_records(layout), all_notes(layout)
     found = []
@@ -82,7 +82,7 @@ def projects(layout: HermesLayout, chains: Chains, *, stale_before: float | None
             Project(
                 id=f"{PROJECT_PREFIX}{project}",
                 workdir=record.workdir,
-                state=_state(record, stale_before),
+                state=_state(record),
                 checkpoints=len(chains.of(project)),
                 last_touch=record.last_touch,
                 mount=record.mount,
@@ -92,10 +92,10 @@ def projects(layout: HermesLayout, chains: Chains, *, stale_before: float | None
     return sorted(found, key=lambda each: (-each.last_touch, each.workdir))
 
 
-def _state(record: ProjectRecord, stale_before: float | None) -> ProjectState:
+def _state(record: ProjectRecord) -> ProjectState:
     # Of a project whose record is lost nobody can say that its directory is gone.
     unknown = record.workdir == _UNKNOWN
-    return ProjectState.UNMOUNTED if unknown else state_of(record, stale_before=stale_before)
+    return ProjectState.UNMOUNTED if unknown else state_of(record)
 
 
 def project_record(

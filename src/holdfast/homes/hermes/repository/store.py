@@ -120,11 +120,11 @@ class HermesCheckpointStore(ShadowGitStore):
             return super().blob(oid)
         return trees.raw(bytes.fromhex(oid), Kind.BLOB)
 
-    def projects(self, *, stale_before: float | None = None) -> Sequence[Project]:
+    def projects(self) -> Sequence[Project]:
         chains = self._chains()
-        found = [*super().projects(stale_before=stale_before)]
+        found = [*super().projects()]
         if chains is not None:
-            found += listing.projects(self._hermes, chains, stale_before=stale_before)
+            found += listing.projects(self._hermes, chains)
         return sorted(found, key=lambda each: (-each.last_touch, each.workdir))
 
     # --- What a person says of them ---------------------------------------------------------------

@@ -208,7 +208,7 @@ class HermesSessionStore:
         return survey.weigh(self.database, wanted)
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
-        return survey.statistics(self.database, self.ledger, now=now, ages=ages)
+        return survey.statistics(self.database, now=now, ages=ages)
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         with self.database.read() as db:

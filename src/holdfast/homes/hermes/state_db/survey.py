@@ -11,7 +11,6 @@ from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.life import Signs
 from holdfast.homes.hermes.state_db.rows import Row, dicts, message_bytes, sessions_table, where
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.homes.hermes.state_db.usage import UsageLedger
 from holdfast.homes.hermes.state_db.values import delegated_by
 from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
@@ -171,14 +170,11 @@ _COUNTED = """
 """
 
 
-def statistics(
-    database: HermesDatabase, ledger: UsageLedger, *, now: float, ages: Classes
-) -> StoreStats:
+def statistics(database: HermesDatabase, *, now: float, ages: Classes) -> StoreStats:
     with database.read() as db:
         table = sessions_table(database.schema)
         rows = dicts(db.execute(f"SELECT {_COUNTED} FROM {table}"))  # noqa: S608 - our own names
         weights = sizes(db, database.schema)
-        usage = ledger.totals(db, database.schema)
         [page], [pages], [free] = (
             db.execute(f"PRAGMA {name}").fetchone()
             for name in ("page_size", "page_count", "freelist_count")
@@ -211,7 +207,6 @@ def statistics(
         by_average_message=classed(
             AVERAGES, lambda row: size(row) // max(1, row["message_count"]), below=True
         ),
-        usage=usage,
     )
 
 

@@ -12,18 +12,17 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.session import Tokens
-from holdfast.model.usage import Usage, UsageEntry, UsageShare, UsageTotals
+from holdfast.model.usage import Usage, UsageEntry
 from holdfast.stores.files import PRIVATE_FILE, make_private_dir, storage_errors
 
 NAME = "usage.db"
-_LATEST_DAYS = 30
 _BUSY = 30.0
 _COLUMNS = (
     "id",
@@ -101,26 +100,6 @@ class UsageLedger:
             for (day, source, model, task), used in sums.items()
         ]
 
-    def totals(self, db: sqlite3.Connection, schema: Schema) -> UsageTotals:
-        entries = self.entries(db, schema)
-        days = sorted(
-            _shares(entries, lambda each: each.day),
-            key=lambda share: share.name or "",
-            reverse=True,
-        )
-        ever = Usage()
-        for each in entries:
-            ever = ever.plus(each.usage)
-        return UsageTotals(
-            ever=ever,
-            by_day=tuple(days[:_LATEST_DAYS]),
-            by_source=_most_first(_shares(entries, lambda each: each.source)),
-            by_model=_most_first(_shares(entries, lambda each: each.model)),
-            by_task=_most_first(
-                _shares([each for each in entries if each.task], lambda each: each.task)
-            ),
-        )
-
     def _rows(self, db: sqlite3.Connection, schema: Schema) -> Iterator[_Row]:
         there = set()
         for row in self._stored(db, schema, "1", ()):
@@ -179,18 +158,3 @@ def _day(moment: float) -> str | None:
         return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def _shares(
-    entries: Sequence[UsageEntry], name: Callable[[UsageEntry], str | None]
-) -> list[UsageShare]:
-    sums: dict[str | None, Usage] = {}
-    for each in entries:
-        sums[name(each)] = sums.get(name(each), Usage()).plus(each.usage)
-    return [UsageShare(name=key, usage=used) for key, used in sums.items()]
-
-
-def _most_first(shares: Sequence[UsageShare]) -> tuple[UsageShare, ...]:
-    return tuple(
-        sorted(shares, key=lambda each: (each.usage.tokens.total, each.usage.cost), reverse=True)
-    )
