@@ -35,6 +35,8 @@ from holdfast.model.part import (
 from holdfast.model.session import Message, Relation, Tokens
 from holdfast.value import replace
 
+#: Where Claude Code leaves the output of background tasks, whatever TMPDIR says.
+TEMPORARY = Path("/tmp")  # noqa: S108 - its place, not ours
 _SUBAGENT = "agent-"
 #: Only these lines of a transcript are messages; nine tenths of its bytes are something else.
 _SPOKEN = (b'"type":"user"', b'"type":"assistant"', b'"type":"cost-state"')
@@ -266,7 +268,7 @@ def _parts(root: Path, path: Path, todos: Sequence[str]) -> tuple[Part, ...]:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return os.listdir(folder)
+        return os.listdir(folder)  # noqa: PTH208 - a path each would cost more than the list
     except (FileNotFoundError, NotADirectoryError):
         return []
 
@@ -281,4 +283,4 @@ def _changed(path: Path) -> float:
 
 
 def _temporary() -> Path:
-    return Path(os.environ.get("CLAUDE_CODE_TMPDIR") or "/tmp") / f"claude-{os.getuid()}"
+    return TEMPORARY / f"claude-{os.getuid()}"

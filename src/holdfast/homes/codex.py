@@ -16,9 +16,7 @@ from __future__ import annotations
 import glob
 import json
 import re
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +37,7 @@ from holdfast.model.part import (
     Unit,
 )
 from holdfast.model.session import Message, Relation, Tokens
+from holdfast.stores.sqlite.foreign import columns, named_rows, rows
 from holdfast.value import dataclass, replace
 
 #: The rows that belong to a thread: by database, with its known version, table and column.
@@ -220,22 +219,13 @@ def _rollouts(root: Path) -> Mapping[str, Path]:
     return found
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    """`mode=ro` reads the write-ahead log as well, and never folds it in."""
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-
-
 def _stores(root: Path) -> Sequence[_Store]:
     found = []
     for name, wanted in _BELONG.items():
         path = root / f"{name}.sqlite"
         if not path.exists():
             continue
-        with closing(_connect(path)) as db:
-            there = db.execute(
-                "SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c"
-                " WHERE t.type = 'table'"
-            ).fetchall()
+        there = columns(path)
         naming = {table for table, column in there if column == "thread_id"}
         found.append(
             _Store(
@@ -253,12 +243,10 @@ def _threads(root: Path) -> tuple[Mapping[str, Unit], Mapping[str, str]]:
     path = root / "state_5.sqlite"
     if not path.exists():
         return {}, {}
-    with closing(_connect(path)) as db:
-        db.row_factory = sqlite3.Row
-        rows = [dict(row) for row in db.execute("SELECT * FROM threads")]
-        edges = db.execute("SELECT child_thread_id, parent_thread_id FROM thread_spawn_edges")
-        parents = {str(child): str(parent) for child, parent in edges}
-    return {str(row["id"]): _from_row(row) for row in rows}, parents
+    found = named_rows(path, "SELECT * FROM threads")
+    edges = rows(path, "SELECT child_thread_id, parent_thread_id FROM thread_spawn_edges")
+    parents = {str(child): str(parent) for child, parent in edges}
+    return {str(row["id"]): _from_row(row) for row in found}, parents
 
 
 def _from_row(row: Record) -> Unit:

@@ -76,17 +76,15 @@ class FormatSessions(ForeignSessions):
 
     # --- What there is ----------------------------------------------------------------------------
 
-    def refresh(self, seen: Iterable[Seen] | None = None) -> None:
+    def refresh(self, seen: Iterable[Seen] | None = None) -> Mapping[str, Seen]:
         """Look at the home again."""
         found = self._look() if seen is None else seen
-        self._seen = {each.unit.id: each for each in found}
-        self._mirror.note(self._seen.values())
+        self._seen = units = {each.unit.id: each for each in found}
+        self._mirror.note(units.values())
+        return units
 
     def _units(self) -> Mapping[str, Seen]:
-        if self._seen is None:
-            self.refresh()
-        assert self._seen is not None
-        return self._seen
+        return self.refresh() if self._seen is None else self._seen
 
     def get(self, session_id: str) -> Session:
         return self._counted([self._session(self._one(session_id))])[0]

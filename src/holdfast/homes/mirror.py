@@ -100,7 +100,7 @@ class Mirror:
         self._changed = True
 
     def save(self) -> None:
-        """Write the notes, where there is room for them: who may only read looks again next time."""
+        """Write the notes, where we may: a home that can only be read is looked at again."""
         if not self._changed:
             return
         said = {

@@ -10,9 +10,7 @@ Rows that refer to a session by a foreign key travel with it; events hang on `ev
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from holdfast.model.part import (
     Unit,
 )
 from holdfast.model.session import Json, Message, Relation, Tokens
+from holdfast.stores.sqlite.foreign import columns, reading, rows
 
 _DATABASE = "opencode.db"
 _NEEDED = {
@@ -54,16 +53,16 @@ class OpenCode:
 
     def doubt(self, root: Path) -> str | None:
         """Rows that name a session and that no foreign key ties to it would stay behind."""
-        there = _columns(root)
+        there = columns(root / _DATABASE)
         if not there:
             return None
         if not there >= _NEEDED:
-            table, column = sorted(_NEEDED - there)[0]
+            table, column = min(_NEEDED - there)
             return f"{_DATABASE} has no column {table}.{column}"
         tied = {
             table
-            for (table,) in _rows(
-                root,
+            for (table,) in rows(
+                root / _DATABASE,
                 "SELECT t.name FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k"
                 " WHERE t.type = 'table' AND k.\"table\" IN ('session', 'message')",
             )
@@ -75,10 +74,10 @@ class OpenCode:
         return [root]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
-        if not _columns(root):
+        if not columns(root / _DATABASE):
             return  # just being set up
-        for name, parent, cwd, title, model, started, active in _rows(
-            root,
+        for name, parent, cwd, title, model, started, active in rows(
+            root / _DATABASE,
             "SELECT id, parent_id, directory, title, model, time_created, time_updated FROM session"
             " ORDER BY time_created, id",
         ):
@@ -127,7 +126,7 @@ class OpenCode:
                 )
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        with closing(_connect(root)) as db:
+        with reading(root / _DATABASE) as db:
             found = db.execute(
                 "SELECT m.id, m.data, p.data FROM message AS m LEFT JOIN part AS p"
                 " ON p.message_id = m.id WHERE m.session_id = ?"
@@ -150,10 +149,10 @@ class OpenCode:
         """An answer without an end is in progress, if somebody has the database open: a crash
         leaves it so for ever. Which session an idle process shows cannot be told."""
         busy = holder_of(root / _DATABASE)
-        if busy is None or not _columns(root):
+        if busy is None or not columns(root / _DATABASE):
             return Signs()
-        open_ = _rows(
-            root,
+        open_ = rows(
+            root / _DATABASE,
             "SELECT DISTINCT session_id FROM message WHERE json_extract(data, '$.role') ="
             " 'assistant' AND json_extract(data, '$.time.completed') IS NULL",
         )
@@ -214,22 +213,3 @@ def _model(said: str | None) -> str:
 def _object(text: str | None) -> Record:
     said = json.loads(text) if text else {}
     return said if isinstance(said, dict) else {}
-
-
-def _connect(root: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{(root / _DATABASE).absolute().as_uri()}?mode=ro", uri=True)
-
-
-def _rows(root: Path, statement: str) -> list[Any]:
-    with closing(_connect(root)) as db:
-        return db.execute(statement).fetchall()
-
-
-def _columns(root: Path) -> set[tuple[str, str]]:
-    return set(
-        _rows(
-            root,
-            "SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c"
-            " WHERE t.type = 'table'",
-        )
-    )

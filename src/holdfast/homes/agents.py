@@ -1,0 +1,71 @@
+"""The agents whose homes Holdfast knows: one format each, loaded when a home of it is seen."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from holdfast.homes.kind import Kind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.homes.options import HomeOptions
+    from holdfast.ports import Clock, Format, Home
+
+STATE = ".holdfast"
+
+
+def _kind(
+    place: str, agent: str, folder: str, signs: tuple[str, ...], environment: str = ""
+) -> Kind:
+    """`place` is the module and the class of the format, `signs` what such a home has one of. Only
+    a folder with a sign loads the format, which then looks closely."""
+    module, _, name = place.partition(":")
+
+    @cache
+    def form() -> Format:
+        made: Format = getattr(import_module(f"holdfast.homes.{module}"), name)()
+        return made
+
+    def recognise(root: Path) -> bool:
+        return any((root / sign).exists() for sign in signs) and form().recognise(root)
+
+    def opened(root: Path, clock: Clock, options: HomeOptions) -> Home:
+        from holdfast.homes.format_home import FormatHome  # noqa: PLC0415 - most homes are ours
+
+        return FormatHome(root, form(), clock=clock, options=options)
+
+    return Kind(
+        name=module.replace("_", "-"),
+        agent=agent,
+        default_folder=folder,
+        environment=environment,
+        recognise=recognise,
+        open=opened,
+        state=lambda root: root / STATE,
+        signs=signs,
+    )
+
+
+AGENTS = (
+    _kind(
+        "claude_code:ClaudeCode",
+        "Claude Code",
+        ".claude",
+        ("projects",),
+        environment="CLAUDE_CONFIG_DIR",
+    ),
+    _kind(
+        "codex:Codex",
+        "Codex",
+        ".codex",
+        ("state_5.sqlite", "sessions", "archived_sessions"),
+        environment="CODEX_HOME",
+    ),
+    _kind(
+        "gemini:Gemini", "Gemini CLI", ".gemini", ("projects.json", "state.json", "settings.json")
+    ),
+    _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", ("opencode.db",)),
+)
