@@ -13,9 +13,10 @@ from pathlib import Path
 import click
 import pytest
 
+import holdfast
 from holdfast.cli.app import COMMANDS, root
 from holdfast.config.settings import KEYS
-from tools import cli_reference, config_reference
+from tools import api_reference, cli_reference, config_reference
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -34,6 +35,19 @@ _COMMAND = re.compile(r"(?<![\w./~-])holdfast((?: +[^\s|)`#&;<>]+)*)")
 
 def test_the_page_is_what_would_be_written() -> None:
     assert cli_reference.PAGE.read_text(encoding="utf-8") == cli_reference.render(), "make docs"
+
+
+def test_the_page_of_the_api_is_what_would_be_written() -> None:
+    assert api_reference.PAGE.read_text(encoding="utf-8") == api_reference.render(), "make docs"
+
+
+def test_everything_public_is_explained() -> None:
+    """Names that say all by themselves may stand alone; those that take arguments may not."""
+    page = api_reference.render()
+    for name in holdfast.__all__:
+        assert name.startswith("_") or f"## `{name}`" in page
+    bare = re.findall(r"\*\*`(\w+)\(.+\).*`\*\*\n\n(?=\*\*|#)", page)
+    assert bare == []
 
 
 @pytest.mark.parametrize("columns", ["40", "200"])
