@@ -167,13 +167,14 @@ def test_a_stale_table_of_keys_is_noticed(
     assert "make docs" in capsys.readouterr().err
 
 
-_TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+_FOLDERS = "cli|compat|contract|crash|model|property|unit"
+_TEST = re.compile(rf"`(?:tests/)?((?:{_FOLDERS})/\w+\.py)(?:::(\w+))?`")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_tests_that_the_docs_name_exist(page: Path) -> None:
     for file, name in _TEST.findall(page.read_text(encoding="utf-8")):
-        code = (ROOT / file).read_text(encoding="utf-8")
+        code = (ROOT / "tests" / file).read_text(encoding="utf-8")
         assert f"def {name}" in code, f"{file}::{name}"
 
 
@@ -191,6 +192,18 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert other.exists(), target
         if anchor:
             assert anchor in _anchors(other), target
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, ahead = set[Path](), [ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        if page.suffix == ".md" and page not in reached:
+            reached.add(page)
+            links = _LINK.findall(page.read_text(encoding="utf-8"))
+            names = (link.partition("#")[0] for link in links if "://" not in link)
+            ahead += [(page.parent / name).resolve() for name in names if name]
+    assert {*ROOT.glob("docs/**/*.md")} - reached == set()
 
 
 def _anchors(page: Path) -> set[str]:

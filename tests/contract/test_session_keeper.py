@@ -297,4 +297,4 @@ def test_a_killed_run_stays_open_while_nobody_can_look(home: HoldfastHome) -> No
     assert settled.state is not OperationState.UNFINISHED
     there = home.session_store()
     assert there is not None
-    assert there.get("leaf").message_count == 301
+    assert there.get("leaf").message_count == MESSAGES + 1
