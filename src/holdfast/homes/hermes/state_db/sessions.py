@@ -28,7 +28,7 @@ from holdfast.model.session import (
     SessionFilter,
     SessionOrder,
 )
-from holdfast.model.stored_session import Holder, Lease
+from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Share, StoreStats, UsageEntry
 from holdfast.policy.prices import Prices
 from holdfast.stores.sqlite.messages import paged
@@ -199,9 +199,6 @@ class HermesSessionStore:
             return search.hits(db, [row for row in rows if row[1] in sessions], sessions)
 
     def close_words(self, text: str) -> Sequence[str]:
-        return ()
-
-    def leases_of(self, session_id: str) -> Sequence[Lease]:
         return ()
 
     def weigh(self, wanted: SessionFilter) -> Share:
