@@ -54,7 +54,10 @@ class Removal:
         """What its undo copy is called in the trash of its operation. The intent alone says it, so
         after a kill the next run knows where to look. The item's own name is there for people."""
         name = f"{self.number}-{self.item.id.rpartition('/')[2]}"
-        size = len(name.encode("utf-8", "surrogateescape"))
+        try:
+            size = len(name.encode("utf-8", "surrogateescape"))
+        except UnicodeEncodeError:  # no file can be called that
+            return str(self.number)
         return name if size <= _LONGEST_NAME else str(self.number)
 
     def end(
