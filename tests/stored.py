@@ -15,6 +15,9 @@ from typing import Any
 
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.model.stored_session import Holder, Lease
+from holdfast.model.usage import CostTotals
+from holdfast.policy.prices import Prices, costs
+from holdfast.ports import SessionStore
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.stores import processes
 from holdfast.stores.sqlite.session_import import SqliteImport
@@ -23,6 +26,11 @@ from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
 #: In every message, so that a search finds them all.
 WORD = "zebra"
 _EVERY_HIT = 1_000_000
+
+
+def usage_of(store: SessionStore) -> CostTotals:
+    """Everything that was ever used, as the ledger of a store says it."""
+    return costs(store.usage_entries(), Prices())
 
 
 def a_line(

@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
         Capturing,
         Change,
         Checkpoint,
-        Lines,
         Preview,
         Project,
         RestoreState,
@@ -629,7 +628,7 @@ class CheckpointStore(CheckpointTaker, Protocol):
     A `tree` is that of a checkpoint (`Checkpoint.tree`) or of the working tree (`Sight.tree`).
     """
 
-    def look(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Sight:
+    def look(self, workdir: StrPath) -> Sight:
         """The working tree as it is now, to be compared with a checkpoint."""
 
     def list(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
@@ -664,10 +663,7 @@ class CheckpointStore(CheckpointTaker, Protocol):
     def changes(self, old: str, new: str) -> Sequence[Change]:
         """What differs between two trees, sorted by path."""
 
-    def lines(self, old: str | None, new: str) -> Lines: ...
-
-    def projects(self, *, stale_before: float | None = None) -> Sequence[Project]:
-        """A project is stale when it was last touched before that time."""
+    def projects(self) -> Sequence[Project]: ...
 
     def secure(self, target: str, *, paths: Sequence[str] | None = None, now: float) -> str:
         """Take the safety checkpoint for a restore: the present state of the target's project.

@@ -47,7 +47,7 @@ from tests.compat.hermes_sessions import (
     session_ids,
     undone,
 )
-from tests.stored import remove_rows
+from tests.stored import remove_rows, usage_of
 
 FIRST = "20260101_101010_aaaaaa"
 TITLED = "20260103_000000_titled"
@@ -470,7 +470,7 @@ def test_what_was_used_stays_known_when_its_session_is_gone(root: Path) -> None:
     def used() -> tuple[int, float]:
         store = opened(root).session_store()
         assert store is not None
-        ever = store.statistics(now=NOW, ages=(("any", float("inf")),)).usage.ever
+        ever = usage_of(store).ever.usage
         return ever.tokens.input, ever.cost
 
     assert used() == (1000, 0.25)

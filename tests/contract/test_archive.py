@@ -64,7 +64,7 @@ from tests.archiving import (
     store_of,
     with_files,
 )
-from tests.stored import remove_rows
+from tests.stored import remove_rows, usage_of
 
 ANY = SessionFilter()
 
@@ -96,7 +96,7 @@ def test_archived_and_back_is_identity(
 ) -> None:
     home = opened(tmp_path, ArchiveOptions(codec=codec))
     fill(home)
-    before, usage = everything(home), store_of(home).usage()
+    before, usage = everything(home), usage_of(store_of(home))
     report = archive(home, *ids)
     assert (report.removed, report.failed, report.skipped) == (len(ids), 0, 0)
     assert everything(home).keys() == found(home) == before.keys() - set(ids)
@@ -108,7 +108,7 @@ def test_archived_and_back_is_identity(
         assert bring(home).brought_back == len(ids)
     assert everything(home) == before
     assert found(home) == before.keys()
-    assert store_of(home).usage() == usage
+    assert usage_of(store_of(home)) == usage
     assert archived(home) == []
     assert [path.name for path in (tmp_path / "archive").iterdir()] == [CATALOGUE]
     check_store(home)

@@ -27,12 +27,13 @@ from holdfast.homes.mirror import Mirror
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import check_foreign_id
 from holdfast.model.item import SESSION
-from holdfast.model.json_reader import Reader
+from holdfast.model.json_value import Reader
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Moved, Presence, Result, failed
 from holdfast.parts.trees import below, is_folder, remove_tree
-from holdfast.parts.units import RECORD, UnitMover
+from holdfast.parts.unit_record import RECORD
+from holdfast.parts.units import UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word
 from holdfast.spine.outcomes import NOT_REACHED
 from holdfast.stores import files

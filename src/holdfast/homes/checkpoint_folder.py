@@ -92,7 +92,7 @@ class CheckpointFolder:
             objects = opened(self._layout)
             measured = measure(self._layout, objects, refs)
             records = recorded(self._layout)
-            projects = finder.projects(self._layout, stale_before=None)
+            projects = finder.projects(self._layout)
         shown = [ref for ref in refs if not ref.operation]
         ids = {ref.checkpoint for ref in shown}
         # One that has both names was about to be hidden: it is still there.

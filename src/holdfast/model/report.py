@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.model.item import PROJECT
+from holdfast.model.json_value import fields_to_json
 from holdfast.value import dataclass
 
 
@@ -91,18 +92,10 @@ class Report:
         return sum(outcome.bytes_in_trash for outcome in self.outcomes)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "operation": self.operation,
-            "removed": self.removed,
-            "ended": self.ended,
-            "brought_back": self.brought_back,
-            "skipped": self.skipped,
-            "failed": self.failed,
-            "bytes_freed": self.bytes_freed,
-            "bytes_in_trash": self.bytes_in_trash,
-            "stopped": self.stopped,
-            "items": [outcome.to_json() for outcome in self.outcomes],
-        }
+        counts = ("removed", "ended", "brought_back", "skipped", "failed")
+        sums = ("bytes_freed", "bytes_in_trash")
+        fields = fields_to_json(self, *counts, *sums, without=("outcomes",))
+        return fields | {"items": [outcome.to_json() for outcome in self.outcomes]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,7 +122,7 @@ class HermesCheckpointFolder:
 
     def _with_store(self, own: CheckpointInventory, now: float) -> CheckpointInventory:
         found = self._look()
-        projects = listing.projects(self._layout, found.chains, stale_before=None)
+        projects = listing.projects(self._layout, found.chains)
         named = marks(self._layout, found.chains)
         weights = own.weights.beside(found.measured.weights)
         return replace(

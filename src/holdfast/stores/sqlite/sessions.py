@@ -34,7 +34,7 @@ from holdfast.model.session import (
     SessionOrder,
 )
 from holdfast.model.stored_session import Holder, Lease
-from holdfast.model.usage import Share, StoreStats, UsageEntry, UsageTotals
+from holdfast.model.usage import Share, StoreStats, UsageEntry
 from holdfast.policy.prices import Prices
 from holdfast.stores.sqlite import content, ledger, search_index, survey
 from holdfast.stores.sqlite import messages as message_rows
@@ -433,11 +433,6 @@ class SqliteSessionStore:
             )
             for found, heartbeat, released, host, boot, process, started in rows
         ]
-
-    def usage(self) -> UsageTotals:
-        """What was used, ever, also by sessions that are gone."""
-        with self.database.read() as db:
-            return ledger.usage(db)
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         with self.database.read() as db:

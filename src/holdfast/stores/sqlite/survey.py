@@ -20,7 +20,6 @@ from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Share, StoreStats
 from holdfast.policy.lifecycle import LeaseCount, SessionLife, session_life
-from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.database import Database, pragma
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE, TABLES, tables, where
 from holdfast.value import dataclass, replace
@@ -274,11 +273,13 @@ class _Group:
         return self.classes // len(AVERAGES) // len(SIZES)
 
 
-def statistics(database: Database, *, now: float, ages: Classes) -> StoreStats:
+def statistics(
+    database: Database, *, now: float, ages: Classes, table: str = "sessions"
+) -> StoreStats:
+    """`table` has a row with our columns for each session."""
     with database.read() as db:
-        groups = _groups(db, now, ages)
-        by_source = _by_source(db)
-        usage = ledger.usage(db)
+        groups = _groups(db, table, now, ages)
+        by_source = _by_source(db, table)
         page, pages, free = (
             pragma(db, name) for name in ("page_size", "page_count", "freelist_count")
         )
@@ -297,11 +298,10 @@ def statistics(database: Database, *, now: float, ages: Classes) -> StoreStats:
         by_age=_by_class(groups, ages, lambda group: group.age),
         by_size=_by_class(groups, SIZES, lambda group: group.size),
         by_average_message=_by_class(groups, AVERAGES, lambda group: group.average),
-        usage=usage,
     )
 
 
-def _groups(db: sqlite3.Connection, now: float, ages: Classes) -> list[_Group]:
+def _groups(db: sqlite3.Connection, table: str, now: float, ages: Classes) -> list[_Group]:
     age = _class_of(f"? - {LAST_ACTIVE} < ?", ages)
     size = _class_of("message_count <= ?", SIZES)
     average = _class_of("bytes / max(1, message_count) < ?", AVERAGES)
@@ -310,7 +310,7 @@ def _groups(db: sqlite3.Connection, now: float, ages: Classes) -> list[_Group]:
         SELECT ({age} * {len(SIZES)} + {size}) * {len(AVERAGES)} + {average} AS classes, count(*),
                count(ended_at), sum(message_count), sum(tokens_in + tokens_out), sum(cost),
                sum(bytes)
-        FROM sessions s GROUP BY classes
+        FROM {table} s GROUP BY classes
         """,  # noqa: S608 - our own text
         [
             *(value for _, bound in ages for value in (now, bound)),
@@ -341,12 +341,12 @@ def _by_class(
     )
 
 
-def _by_source(db: sqlite3.Connection) -> tuple[Share, ...]:
+def _by_source(db: sqlite3.Connection, table: str) -> tuple[Share, ...]:
     # Not by the index of sources: that would fetch every row from a page of its own.
     rows = db.execute(
-        """
-        SELECT source, count(*), sum(bytes) FROM sessions NOT INDEXED
+        f"""
+        SELECT source, count(*), sum(bytes) FROM {table} NOT INDEXED
         GROUP BY source ORDER BY sum(bytes) DESC, source
-        """
+        """  # noqa: S608 - our own names
     )
     return tuple(Share(name=name, count=count, bytes=total) for name, count, total in rows)
