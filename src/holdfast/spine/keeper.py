@@ -47,7 +47,9 @@ class Keeper:
         """After a kill inside `do`: remove each item whole, or leave it whole in its place."""
         kept = self._keeps_copies
         return self._carried_out(
-            batch, lambda each, seen: judge_interrupted(seen, undoable=kept or each.item.undoable)
+            batch,
+            lambda each, seen: judge_interrupted(seen, undoable=kept or each.item.undoable),
+            unseen=Result.PENDING,
         )
 
     def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
@@ -65,13 +67,15 @@ class Keeper:
             for each, moved in zip(batch, told(self._mover.discard, batch), strict=True)
         ]
 
-    def _carried_out(self, batch: Sequence[Removal], judge: _Judge) -> Sequence[Outcome]:
+    def _carried_out(
+        self, batch: Sequence[Removal], judge: _Judge, *, unseen: Result = Result.FAILED
+    ) -> Sequence[Outcome]:
         try:
             seen = self._mover.look(batch)
         except BusyError:
             raise  # each batch to come would wait as long; the next run settles this one
         except (HoldfastError, OSError) as error:
-            return [each.end(Result.FAILED, in_a_word(error)) for each in batch]
+            return [each.end(unseen, in_a_word(error)) for each in batch]
         run = _Run(self._mover, batch, seen, [*map(judge, batch, seen)])
         run.leave()
         run.come_back()

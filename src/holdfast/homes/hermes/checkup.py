@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from holdfast.homes.checkup import HomeCheckup
 from holdfast.homes.hermes import signs
 from holdfast.homes.hermes.state_db import checkup, usage
-from holdfast.homes.hermes.state_db.engine import HermesEngine
+from holdfast.homes.hermes.state_db.moves import HermesEngine
 from holdfast.homes.home import Ground
 from holdfast.model.checkup import Finding, Repair
 from holdfast.ports import Progress

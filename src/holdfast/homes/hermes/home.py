@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.homes.hermes import file_names, signs
 from holdfast.homes.hermes.state_db import survey
-from holdfast.homes.hermes.state_db.engine import HermesEngine
+from holdfast.homes.hermes.state_db.moves import HermesEngine
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.homes.hermes.state_db.space import is_search_due
 from holdfast.homes.home import Ground, Home

@@ -47,8 +47,8 @@ from holdfast.stores.checkpoints.restore_plan import (
 )
 from holdfast.stores.checkpoints.restore_record import Restoration
 from holdfast.stores.checkpoints.restore_run import CHANGED_SINCE_PREVIEW, RestoreRun
+from holdfast.stores.checkpoints.walk import WORKTREE
 from holdfast.stores.checkpoints.working_tree import WorkingTree
-from holdfast.stores.checkpoints.worktrees import WORKTREE
 from holdfast.stores.files import PRIVATE_DIR, read_file, storage_errors
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.program import EXCLUDES, Git

@@ -21,14 +21,13 @@ from pathlib import Path
 from typing import Self
 
 from holdfast.model.checkpoint import Entry
+from holdfast.stores.checkpoints.file_content import READ
 from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
-from holdfast.stores.checkpoints.worktrees import WORKTREE, is_worktree
+from holdfast.stores.checkpoints.walk import WORKTREE, is_worktree
 from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, write_all
 from holdfast.stores.git.object import Kind, header, object_id
 from holdfast.value import dataclass
 
-# Without O_NONBLOCK, opening a fifo that has just taken a file's place would block forever.
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
 
@@ -206,7 +205,7 @@ class WorkingTree:
     def set_mode(self, path: bytes, mode: int) -> None:
         """Give a file its permissions."""
         folder, name = _split(path)
-        with _opened(name, self._enter(folder), _READ) as fd:
+        with _opened(name, self._enter(folder), READ) as fd:
             os.fchmod(fd, mode)
             os.fsync(fd)
 
@@ -360,7 +359,7 @@ def _state_at(name: bytes, fd: int, *, size: int | None = None) -> PathState:
 def _read(name: bytes, fd: int, status: os.stat_result) -> PathState:
     """The state of a file; `status` is what was seen of it just before."""
     try:
-        with _opened(name, fd, _READ) as file:
+        with _opened(name, fd, READ) as file:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
                 return PathState(status=status)

@@ -23,10 +23,9 @@ from holdfast.model.checkpoint import (
     NotCaptured,
     Project,
 )
-from holdfast.stores.checkpoints.adoption import OLDER
 from holdfast.stores.checkpoints.content import ModeRecord
 from holdfast.stores.checkpoints.finder import check_prefix
-from holdfast.stores.checkpoints.older_layout import opened_at, repositories
+from holdfast.stores.checkpoints.older_layout import OLDER, opened_at, repositories
 from holdfast.stores.checkpoints.repository import project_of
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.git.object import Kind
