@@ -27,7 +27,7 @@ from holdfast.services.exchange.json_lines import LONGEST, ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import read_session
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.services.exchange.session_line import session_line
-from holdfast.spine.settle import settle
+from holdfast.spine.settle import record_settled, settle
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.beside import Beside, PackedFile
@@ -216,8 +216,9 @@ class Replacing:
 
     def finish(self, doer: Doer, at: float) -> None:
         """Ask the rows what became of each, and write it down."""
-        if self._journal is not None:
-            self._journal.record(self._kept, doer.settle(self._kept))
+        if self._journal is not None and record_settled(
+            self._journal, self._kept, doer.settle(self._kept)
+        ):
             self._journal.finish(at=at)
 
 

@@ -32,7 +32,8 @@ from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Moved, Presence, Result, failed
 from holdfast.parts.trees import below, is_folder, remove_tree
-from holdfast.parts.units import RECORD, UnitMover
+from holdfast.parts.unit_record import RECORD
+from holdfast.parts.units import UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word
 from holdfast.spine.outcomes import NOT_REACHED
 from holdfast.stores import files

@@ -11,7 +11,8 @@ from holdfast.value import dataclass
 
 
 class Result(StrEnum):
-    """How one item ended. `SKIPPED` is not a failure: the item changed, or is alive."""
+    """How one item ended. `SKIPPED` is not a failure: the item changed, or is alive. `PENDING` is
+    no end: nobody could look at the item, so its operation stays open."""
 
     REMOVED = "removed"
     ENDED = "ended"
@@ -21,6 +22,7 @@ class Result(StrEnum):
     SKIPPED = "skipped"
     FAILED = "failed"
     DAMAGED = "damaged"
+    PENDING = "pending"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +123,6 @@ class Presence:
     damage: str = ""
     #: The size of the copy. When there is neither item nor copy: what the removal freed.
     bytes: int = 0
-    #: The version of a part. Movers of whole items compare it themselves, and set `ours`.
-    stamp: str = ""
 
 
 def unseen(reason: str) -> Presence:

@@ -32,7 +32,7 @@ class Keeper:
     """The doer for everything that leaves its place. With `keeps_copies` the copies are not for
     undo alone, as in the archive: they stay whatever a plan says."""
 
-    def __init__(self, mover: Mover[Removal], *, keeps_copies: bool = False) -> None:
+    def __init__(self, mover: Mover, *, keeps_copies: bool = False) -> None:
         self._mover = mover
         self._keeps_copies = keeps_copies
 
@@ -47,7 +47,9 @@ class Keeper:
         """After a kill inside `do`: remove each item whole, or leave it whole in its place."""
         kept = self._keeps_copies
         return self._carried_out(
-            batch, lambda each, seen: judge_interrupted(seen, undoable=kept or each.item.undoable)
+            batch,
+            lambda each, seen: judge_interrupted(seen, undoable=kept or each.item.undoable),
+            unseen=Result.PENDING,
         )
 
     def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
@@ -65,13 +67,15 @@ class Keeper:
             for each, moved in zip(batch, told(self._mover.discard, batch), strict=True)
         ]
 
-    def _carried_out(self, batch: Sequence[Removal], judge: _Judge) -> Sequence[Outcome]:
+    def _carried_out(
+        self, batch: Sequence[Removal], judge: _Judge, *, unseen: Result = Result.FAILED
+    ) -> Sequence[Outcome]:
         try:
             seen = self._mover.look(batch)
         except BusyError:
             raise  # each batch to come would wait as long; the next run settles this one
         except (HoldfastError, OSError) as error:
-            return [each.end(Result.FAILED, in_a_word(error)) for each in batch]
+            return [each.end(unseen, in_a_word(error)) for each in batch]
         run = _Run(self._mover, batch, seen, [*map(judge, batch, seen)])
         run.leave()
         run.come_back()
@@ -85,7 +89,7 @@ class _Run:
 
     def __init__(
         self,
-        mover: Mover[Removal],
+        mover: Mover,
         batch: Sequence[Removal],
         seen: Sequence[Presence],
         verdicts: Sequence[Verdict],

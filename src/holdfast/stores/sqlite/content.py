@@ -23,7 +23,7 @@ FIELDS_ARE_PACKED = 4
 
 _WORTH_PACKING = 256
 _LEVEL = 1
-_ODD = re.compile("[\0\ud800-\udfff]")
+_ODD = "[\0\ud800-\udfff]"
 
 Stored = str | bytes | None
 
@@ -91,7 +91,7 @@ def dump_extra(extra: Mapping[str, Json]) -> str | None:
 
 def storable(text: str | None) -> str | None:
     """A title, a folder: with a mark for every character that is none, such as half a pair."""
-    return None if text is None else _ODD.sub("\ufffd", text)
+    return None if text is None else re.sub(_ODD, "\ufffd", text)
 
 
 def load_extra(text: str | None) -> dict[str, Json]:
@@ -110,7 +110,7 @@ def _encode_body(content: Json) -> tuple[Stored, int, int]:
     raw = text.encode("utf-8", "surrogatepass")
     if len(raw) >= _WORTH_PACKING:
         return _pack(raw), form | BODY_IS_PACKED, len(raw)
-    return (raw if _ODD.search(text) else text), form, len(raw)
+    return (raw if re.search(_ODD, text) else text), form, len(raw)
 
 
 def _fields(message: Message) -> dict[str, Json]:

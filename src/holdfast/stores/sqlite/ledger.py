@@ -163,20 +163,25 @@ def _minus(usage: Usage) -> Usage:
 
 
 def count_unpriced(db: sqlite3.Connection) -> None:
-    """Count them, from the messages that are there. Inside a transaction."""
-    by_session: dict[int, Tokens] = {}
-    by_key: dict[Key, Usage] = {}
+    """Count them in the ledger of a store that did not. Inside a transaction.
+
+    Messages that are there say it themselves. Of those that are gone only the sums are left: nearly
+    right, they came without a cost if all of them together have none."""
     before, db.text_factory = db.text_factory, text_or_torn
     try:
-        for session, key, usage in stored(db):
-            if usage.unpriced != Tokens():
-                known = by_session.get(session, Tokens())
-                by_session[session] = known.plus(usage.unpriced)
-            by_key[key] = by_key.get(key, Usage()).plus(usage)
+        by_key = booked(stored(db))
     finally:
         db.text_factory = before
-    set_unpriced(db, by_session)
-    _set_ledger(db, by_key)
+    names = ", ".join((*KEYS, *COUNTS))
+    for day, source, model, *sums in db.execute(f"SELECT {names} FROM ledger").fetchall():  # noqa: S608 - our own names
+        here = by_key.get((day, source, model), Usage())
+        gone = usage_of(sums).plus(_minus(here))
+        unpriced = here.unpriced.plus(gone.tokens) if abs(gone.cost) < NO_COST else here.unpriced
+        db.execute(
+            "UPDATE ledger SET unpriced_in = ?, unpriced_out = ?, unpriced_cached = ? "
+            "WHERE day = ? AND source = ? AND model = ?",
+            (*(max(0, count) for count in _each(unpriced)), day, source, model),
+        )
 
 
 def recount_unpriced(db: sqlite3.Connection, session: int) -> None:
@@ -184,38 +189,12 @@ def recount_unpriced(db: sqlite3.Connection, session: int) -> None:
     sums = Tokens()
     for _, _, usage in stored(db, session):
         sums = sums.plus(usage.unpriced)
-    set_unpriced(db, {session: sums})
-
-
-def set_unpriced(db: sqlite3.Connection, by_session: Mapping[int, Tokens]) -> None:
-    db.executemany(
+    db.execute(
         "UPDATE sessions SET unpriced_in = ?, unpriced_out = ?, unpriced_cached = ? "
         "WHERE number = ?",
-        (
-            (tokens.input, tokens.output, tokens.cached, session)
-            for session, tokens in by_session.items()
-        ),
+        (*_each(sums), session),
     )
 
 
-def _set_ledger(db: sqlite3.Connection, by_key: Mapping[Key, Usage]) -> None:
-    """What is there says it of itself. Of what is gone, only the sums are left: nearly right, they
-    came without a cost if all of them together have none."""
-    names = ", ".join((*KEYS, *COUNTS))
-    for day, source, model, *sums in db.execute(f"SELECT {names} FROM ledger").fetchall():  # noqa: S608 - our own names
-        key = day, source, model
-        here = by_key.get(key, Usage())
-        gone = usage_of(sums).plus(_minus(here))
-        unpriced = here.unpriced
-        if abs(gone.cost) < NO_COST:
-            unpriced = unpriced.plus(gone.tokens)
-        db.execute(
-            "UPDATE ledger SET unpriced_in = ?, unpriced_out = ?, unpriced_cached = ? "
-            "WHERE day = ? AND source = ? AND model = ?",
-            (
-                max(0, unpriced.input),
-                max(0, unpriced.output),
-                max(0, unpriced.cached),
-                *key,
-            ),
-        )
+def _each(tokens: Tokens) -> tuple[int, int, int]:
+    return tokens.input, tokens.output, tokens.cached

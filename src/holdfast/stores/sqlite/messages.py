@@ -227,7 +227,7 @@ def current(db: sqlite3.Connection, session: int, after: int) -> dict[int, Messa
 
 def move(db: sqlite3.Connection, number: int) -> int:
     """Give a message the next number. By inserting it, so that no number is ever used twice."""
-    search_index.forget_messages(db, [number])  # the reference before the data
+    search_index.forget(db, [number], "number")  # the reference before the data
     cursor = db.execute(
         """
         INSERT INTO messages (session, role, timestamp, form, body, fields)
@@ -244,7 +244,7 @@ def mark(db: sqlite3.Connection, messages: Iterable[Message], name: str, value: 
     """Set an extra field of stored messages; returns by how many bytes they grew."""
     marked = [replace(each, extra={**each.extra, name: value}) for each in messages]
     numbers = [each.number or 0 for each in marked]
-    search_index.forget_messages(db, numbers)
+    search_index.forget(db, numbers, "number")
     before = _sizes(db, numbers)
     rows = [content.encode(each) for each in marked]
     db.executemany(
@@ -254,7 +254,7 @@ def mark(db: sqlite3.Connection, messages: Iterable[Message], name: str, value: 
             for row, number in zip(rows, numbers, strict=True)
         ],
     )
-    search_index.remember_messages(db, numbers)
+    search_index.remember(db, numbers, "number")
     return sum(row.size for row in rows) - before
 
 

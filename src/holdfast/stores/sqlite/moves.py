@@ -78,12 +78,13 @@ class SessionSql:
 class DatabaseEngine:
     """Moves the sessions of one SQLite file. A store says how it spells them and who lives."""
 
-    def __init__(
-        self, database: Database, clock: Callable[[], float], sql: SessionSql | None = None
-    ) -> None:
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
-        self._sql = sql or SessionSql()
+
+    def sql(self) -> SessionSql:
+        """Asked each time: an agent may change the schema of its database while it is open."""
+        return SessionSql()
 
     def judge(self, db: sqlite3.Connection, numbers: Sequence[int]) -> Judge:
         """How to tell whether these sessions live."""
@@ -109,8 +110,8 @@ class DatabaseEngine:
     def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
         """Those of these sessions that are there. Inside a write transaction nobody can come in
         between this look and what is done then."""
-        sql = self._sql
         with self._database.read() as db:
+            sql = self.sql()
             rows = db.execute(
                 f"""
                 SELECT s.number, s.id, s.message_count, {sql.last_active}, s.ended_at, {sql.flag},
@@ -143,8 +144,8 @@ class DatabaseEngine:
     def is_copied(self, found: Found, copied: Copied) -> bool:
         """Whether a session is the one that was copied, and not another that took its id since:
         numbers of messages are never used twice."""
-        sql = self._sql
         with self._database.read() as db:
+            sql = self.sql()
             [started_at, first] = db.execute(
                 f"SELECT s.started_at, {sql.first_message} FROM {sql.tables} WHERE s.number = ?",  # noqa: S608 - our own text
                 (found.number,),
@@ -153,8 +154,8 @@ class DatabaseEngine:
 
     def ends(self, ids: Sequence[str]) -> Mapping[str, End]:
         """Those of these sessions that are there, with their ends."""
-        sql = self._sql
         with self._database.read() as db:
+            sql = self.sql()
             rows = db.execute(
                 f"SELECT s.id, s.number, {sql.last_said}, s.ended_at, s.end_reason "  # noqa: S608 - our own text
                 f"FROM {sql.tables} WHERE s.id {AMONG}",

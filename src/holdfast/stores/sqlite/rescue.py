@@ -16,7 +16,7 @@ from holdfast.model.arguments import check_id
 from holdfast.model.checkup import Loss
 from holdfast.ports import Progress
 from holdfast.stores.sqlite import content, ledger, totals
-from holdfast.stores.sqlite.salvage import Pages, Range, Row, Walk, both_ends, in_order, joined
+from holdfast.stores.sqlite.pages import Pages, Range, Row, Walk, both_ends, in_order, joined
 from holdfast.stores.sqlite.session_rows import COUNTS, GUARDED, is_guarded_row
 
 _TELL_EVERY = 500

@@ -46,11 +46,11 @@ def give_back(database: Database, tell: Told = lambda: None) -> None:
     database.truncate_log()
 
 
-def rest(database: Database) -> None:
+def rest(database: Database, pause: float = _PAUSE) -> None:
     """Between two steps: let others who wait have a turn, and where there is little room on the
     disk, do not let the write-ahead log take it."""
     if database.is_awaited():
-        time.sleep(_PAUSE)
+        time.sleep(pause)
     if shutil.disk_usage(database.path.parent).free < _LITTLE_ROOM:
         database.truncate_log()
 

@@ -273,10 +273,13 @@ class _Group:
         return self.classes // len(AVERAGES) // len(SIZES)
 
 
-def statistics(database: Database, *, now: float, ages: Classes) -> StoreStats:
+def statistics(
+    database: Database, *, now: float, ages: Classes, table: str = "sessions"
+) -> StoreStats:
+    """`table` has a row with our columns for each session."""
     with database.read() as db:
-        groups = _groups(db, now, ages)
-        by_source = _by_source(db)
+        groups = _groups(db, table, now, ages)
+        by_source = _by_source(db, table)
         page, pages, free = (
             pragma(db, name) for name in ("page_size", "page_count", "freelist_count")
         )
@@ -298,7 +301,7 @@ def statistics(database: Database, *, now: float, ages: Classes) -> StoreStats:
     )
 
 
-def _groups(db: sqlite3.Connection, now: float, ages: Classes) -> list[_Group]:
+def _groups(db: sqlite3.Connection, table: str, now: float, ages: Classes) -> list[_Group]:
     age = _class_of(f"? - {LAST_ACTIVE} < ?", ages)
     size = _class_of("message_count <= ?", SIZES)
     average = _class_of("bytes / max(1, message_count) < ?", AVERAGES)
@@ -307,7 +310,7 @@ def _groups(db: sqlite3.Connection, now: float, ages: Classes) -> list[_Group]:
         SELECT ({age} * {len(SIZES)} + {size}) * {len(AVERAGES)} + {average} AS classes, count(*),
                count(ended_at), sum(message_count), sum(tokens_in + tokens_out), sum(cost),
                sum(bytes)
-        FROM sessions s GROUP BY classes
+        FROM {table} s GROUP BY classes
         """,  # noqa: S608 - our own text
         [
             *(value for _, bound in ages for value in (now, bound)),
@@ -338,12 +341,12 @@ def _by_class(
     )
 
 
-def _by_source(db: sqlite3.Connection) -> tuple[Share, ...]:
+def _by_source(db: sqlite3.Connection, table: str) -> tuple[Share, ...]:
     # Not by the index of sources: that would fetch every row from a page of its own.
     rows = db.execute(
-        """
-        SELECT source, count(*), sum(bytes) FROM sessions NOT INDEXED
+        f"""
+        SELECT source, count(*), sum(bytes) FROM {table} NOT INDEXED
         GROUP BY source ORDER BY sum(bytes) DESC, source
-        """
+        """  # noqa: S608 - our own names
     )
     return tuple(Share(name=name, count=count, bytes=total) for name, count, total in rows)

@@ -13,30 +13,18 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.model.session import Tokens
 from holdfast.model.usage import Usage, UsageEntry
 from holdfast.stores.files import PRIVATE_FILE, make_private_dir, storage_errors
+from holdfast.stores.sqlite.ledger import day
+from holdfast.stores.sqlite.session_rows import COUNTS, usage_of
 
 NAME = "usage.db"
 _BUSY = 30.0
-_COLUMNS = (
-    "id",
-    "started_at",
-    "source",
-    "model",
-    "tokens_in",
-    "tokens_out",
-    "tokens_cached",
-    "cost",
-    "unpriced_in",
-    "unpriced_out",
-    "unpriced_cached",
-)
+_COLUMNS = ("id", "started_at", "source", "model", *COUNTS)
 _NAMES = ", ".join(_COLUMNS)
 _TASKS = "session_model_usage"
 _SCHEMA = """
@@ -91,13 +79,13 @@ class UsageLedger:
     ) -> Sequence[UsageEntry]:
         sums: dict[tuple[str | None, str, str | None, str | None], Usage] = {}
         for row in self._rows(db, schema):
-            key = (_day(row[1]), row[2], row[3] or None, row[-1])
-            used = _used(row)
-            if used != Usage() and (on is None or key[0] == _day(on)):
+            key = (day(row[1]) or None, row[2], row[3] or None, row[-1])
+            used = usage_of(row[4:-1])
+            if used != Usage() and (on is None or key[0] == day(on)):
                 sums[key] = sums.get(key, Usage()).plus(used)
         return [
-            UsageEntry(day=day, source=source, model=model, usage=used, task=task)
-            for (day, source, model, task), used in sums.items()
+            UsageEntry(day=on_day, source=source, model=model, usage=used, task=task)
+            for (on_day, source, model, task), used in sums.items()
         ]
 
     def _rows(self, db: sqlite3.Connection, schema: Schema) -> Iterator[_Row]:
@@ -142,19 +130,3 @@ def _of_tasks(schema: Schema, condition: str) -> str:
         FROM {sessions_table(schema)} JOIN {_TASKS} u ON u.session_id = s.id
         WHERE u.task <> '' AND {condition} GROUP BY s.number, u.model, u.task
     """  # noqa: S608 - our own names
-
-
-def _used(row: _Row) -> Usage:
-    *_, tokens_in, tokens_out, cached, cost, unpriced_in, unpriced_out, unpriced_cached, _task = row
-    return Usage(
-        tokens=Tokens(input=tokens_in, output=tokens_out, cached=cached),
-        cost=cost,
-        unpriced=Tokens(input=unpriced_in, output=unpriced_out, cached=unpriced_cached),
-    )
-
-
-def _day(moment: float) -> str | None:
-    try:
-        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
-    except (ValueError, OverflowError, OSError):
-        return None
