@@ -32,10 +32,10 @@ from holdfast.config.settings import (
     Given,
 )
 from holdfast.policy.prices import ANY
+from holdfast.value import dataclass, field
 
 _SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _Path: TypeAlias = tuple[str, ...]
-_Table: TypeAlias = Mapping[str, object]
 #: Each place in the document with its value, or with what is wrong there.
 _Findings: TypeAlias = Iterator[tuple[_Path, Value | WrongValueError]]
 
@@ -51,7 +51,7 @@ def check(
     name = PurePath(where).name
     values: list[Given] = []
     problems: list[Problem] = []
-    for path, value in _check_top((), document):
+    for path, value in _check((), document, _shape()):
         line = lines.of(path)
         if isinstance(value, WrongValueError):
             problems += (
@@ -64,82 +64,59 @@ def check(
     return tuple(values), tuple(problems)
 
 
-def _check_top(path: _Path, table: _Table) -> _Findings:
-    special = {
-        SESSIONS: _check_with_sources,
-        GUARD: _check_with_sources,
-        TRANSCRIPTS: _check_transcripts,
-        PRICES: _check_prices,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """What may stand in a table: `keys`, other `tables`, and under any name that `check_name`
+    accepts `each`, a value or a table. `needed` are the keys of a price that must be there."""
+
+    keys: Mapping[str, Key] = field(default_factory=dict)
+    tables: Mapping[str, _Shape] = field(default_factory=dict)
+    check_name: Callable[[_Path], _Findings] | None = None
+    each: Kind | _Shape | None = None
+    needed: tuple[str, ...] = ()
+
+
+def _shape() -> _Shape:
+    def with_sources(table: str) -> _Shape:
+        source = _Shape(check_name=_check_source_name, each=_Shape(keys=OWN_KEYS[table]))
+        return _Shape(keys=BY_TABLE[table], tables={SOURCE: source})
+
+    price = _Shape(keys=OWN_KEYS[PRICES], needed=NEEDED)
+    tables = {table: _Shape(keys=BY_TABLE[table]) for table in TABLES} | {
+        SESSIONS: with_sources(SESSIONS),
+        GUARD: with_sources(GUARD),
+        # Any source may stand here, and the `default` for those that do not.
+        TRANSCRIPTS: _Shape(check_name=_check_source_name, each=TRANSCRIPT),
+        # Any model may stand here, or the beginning of the names of several.
+        PRICES: _Shape(check_name=_check_model_name, each=price),
     }
-    for name, value in table.items():
-        if name in TABLES:
-            yield from _check_table((*path, name), value, special.get(name, _check_plain))
-        else:
-            yield from _check_key((*path, name), value, BY_TABLE[TOP], tables=TABLES)
+    return _Shape(keys=BY_TABLE[TOP], tables=tables)
 
 
-def _check_with_sources(path: _Path, table: _Table) -> _Findings:
-    """A table of keys, and of what differs for some sources."""
-    for name, value in table.items():
-        if name == SOURCE:
-            yield from _check_table((*path, name), value, _check_sources)
-        else:
-            yield from _check_key((*path, name), value, BY_TABLE[path[-1]], tables=(SOURCE,))
-
-
-def _check_sources(path: _Path, table: _Table) -> _Findings:
-    for name, value in table.items():
-        yield from _check_source_name((*path, name))
-        yield from _check_table((*path, name), value, _check_source)
-
-
-def _check_source(path: _Path, table: _Table) -> _Findings:
-    for name, value in table.items():
-        yield from _check_key((*path, name), value, OWN_KEYS[path[0]])
-
-
-def _check_transcripts(path: _Path, table: _Table) -> _Findings:
-    """Any source may stand here, and the `default` for those that do not."""
-    for name, value in table.items():
-        yield from _check_source_name((*path, name))
-        yield from _check_value((*path, name), value, TRANSCRIPT)
-
-
-def _check_prices(path: _Path, table: _Table) -> _Findings:
-    """Any model may stand here, or the beginning of the names of several."""
-    for name, value in table.items():
-        yield from _check_model_name((*path, name))
-        yield from _check_table((*path, name), value, _check_price)
-
-
-def _check_price(path: _Path, table: _Table) -> _Findings:
-    for name, value in table.items():
-        yield from _check_key((*path, name), value, OWN_KEYS[PRICES])
-    for name in NEEDED:
-        if name not in table:
-            yield (
-                path,
-                WrongValueError(f'a price needs "{name}", what a million of those tokens cost'),
-            )
-
-
-def _check_plain(path: _Path, table: _Table) -> _Findings:
-    """A table of keys and nothing else."""
-    for name, value in table.items():
-        yield from _check_key((*path, name), value, BY_TABLE[path[-1]])
-
-
-def _check_table(
-    path: _Path, value: object, inside: Callable[[_Path, _Table], _Findings]
-) -> _Findings:
-    if isinstance(value, dict):
-        yield from inside(path, value)
-    else:
+def _check(path: _Path, value: object, shape: _Shape) -> _Findings:
+    if not isinstance(value, dict):
         yield path, WrongValueError(f"expected a table, found {found(value)}")
+        return
+    for name, inner in value.items():
+        within = (*path, name)
+        if name in shape.tables:
+            yield from _check(within, inner, shape.tables[name])
+        elif shape.check_name is None:
+            yield from _check_key(within, inner, shape.keys, tables=tuple(shape.tables))
+        else:
+            yield from shape.check_name(within)
+            if isinstance(shape.each, Kind):
+                yield from _check_value(within, inner, shape.each)
+            elif shape.each is not None:
+                yield from _check(within, inner, shape.each)
+    for name in shape.needed:
+        if name not in value:
+            why = f'a price needs "{name}", what a million of those tokens cost'
+            yield path, WrongValueError(why)
 
 
 def _check_key(
-    path: _Path, value: object, known: Mapping[str, Key], tables: tuple[str, ...] = ()
+    path: _Path, value: object, known: Mapping[str, Key], tables: tuple[str, ...]
 ) -> _Findings:
     """One key, where only `known` ones and `tables` may stand."""
     name = path[-1]
@@ -171,18 +148,11 @@ def _check_source_name(path: _Path) -> _Findings:
 def _check_model_name(path: _Path) -> _Findings:
     name = path[-1]
     if not name or not name.isprintable() or len(name) > LONGEST_NAME:
-        yield (
-            path,
-            WrongValueError(
-                f"a model is 1 to {LONGEST_NAME} printable characters; * at its end "
-                "stands for the rest of a longer name"
-            ),
-        )
+        rule = f"a model is 1 to {LONGEST_NAME} printable characters"
+        yield path, WrongValueError(f"{rule}; * at its end stands for the rest of a longer name")
     elif ANY in name.removesuffix(ANY):
-        yield (
-            path,
-            WrongValueError(f"{ANY} may only stand at the end, for all models that begin so"),
-        )
+        rule = f"{ANY} may only stand at the end, for all models that begin so"
+        yield path, WrongValueError(rule)
 
 
 def _advice(name: str, choices: Iterable[str]) -> str:
