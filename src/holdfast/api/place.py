@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast import config
-from holdfast.config import Settings
+from holdfast.config import is_default
 from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
-from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.homes.registry import (
     check_folder,
@@ -28,11 +25,20 @@ from holdfast.homes.registry import (
     open_home,
     state_folder,
 )
+from holdfast.homes.signs import KIND, open_own
 from holdfast.model.arguments import StrPath, named_place
-from holdfast.model.checkup import Finding, Severity
-from holdfast.ports import Clock, Home
+from holdfast.model.checkpoint import BY_DEFAULT, Capturing
 from holdfast.stores.files import storage_errors
 from holdfast.value import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from holdfast.config.settings import Settings
+    from holdfast.homes.holdfast import HoldfastHome
+    from holdfast.model.checkup import Finding
+    from holdfast.ports import Clock, Home
 
 
 def system_clock() -> float:
@@ -78,7 +84,17 @@ class Place:
     @cached_property
     def settings(self) -> Settings:
         """What config.toml says. Raises `ConfigError` when anything in it is wrong."""
-        return config.load(self.config_file, self._environ)
+        # Every key is declared in there: a take in a home without a configuration needs none.
+        from holdfast.config.reader import load  # noqa: PLC0415
+
+        return load(self.config_file, self._environ)
+
+    @property
+    def capturing(self) -> Capturing:
+        """What checkpoints capture, and the bounds that hold while they are taken."""
+        if is_default(self.config_file, self._environ):
+            return BY_DEFAULT
+        return self.settings.checkpoints.capturing()
 
     @property
     def config_file(self) -> Path:
@@ -107,7 +123,7 @@ class Place:
         options = change(HomeOptions.of(self.settings))
         home: Home
         if self._is_new:  # nothing in the folder says yet whose home it is
-            home = HoldfastHome(self.root, clock=self.clock, options=options)
+            home = open_own(self.root, self.clock, options)
         else:
             home = open_home(self.root, clock=self.clock, options=options)
         self._homes.append(home)
@@ -116,6 +132,8 @@ class Place:
     def to_examine(self) -> tuple[Home, Finding]:
         """The home for a check-up, and what is to say of its configuration: it opens although that
         is wrong, and although the folder is empty."""
+        from holdfast.model.checkup import Finding, Severity  # noqa: PLC0415
+
         finding, options = Finding(check="configuration"), USUAL
         try:
             options = HomeOptions.of(self.settings)
@@ -133,7 +151,7 @@ class Place:
         except NotAHomeError:
             if any(self.root.iterdir()):
                 raise
-            home = HoldfastHome(self.root, clock=self.clock)
+            home = open_own(self.root, self.clock)
         self._homes.append(home)
         return home, finding
 
@@ -141,7 +159,7 @@ class Place:
         """Make the home when there is none. One of another agent is left as it is."""
         with storage_errors(f"read {self.root}"):
             kind = kind_of(self.root) if self.root.is_dir() else None
-        if kind is not None and kind.name != HoldfastHome.kind:
+        if kind is not None and kind.name != KIND:
             return
         create_home(self.root)
         self.root = self.root.resolve()
@@ -153,6 +171,8 @@ class Place:
 
     def own(self, change: Callable[[HomeOptions], HomeOptions] = lambda same: same) -> HoldfastHome:
         """The home opened once more, to write sessions into. Only Holdfast's own takes any."""
+        from holdfast.homes.holdfast import HoldfastHome  # noqa: PLC0415
+
         home = self.another(change)
         if not isinstance(home, HoldfastHome):
             raise UsageError(

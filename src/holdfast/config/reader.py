@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 
+from holdfast.config import NO_KEYS, VARIABLE_PREFIX, variables
 from holdfast.config.check import check
 from holdfast.config.document import Problem, UnreadableError, read_document
-from holdfast.config.key import VARIABLE_PREFIX
 from holdfast.config.kinds import WrongValueError, cut, nearest
 from holdfast.config.settings import KEYS, Given, Settings, build
 from holdfast.errors import ConfigError
 from holdfast.model.text import one_line
-
-# Variables of ours that are not keys.
-_OTHERS = ("HOLDFAST_HOME", "HOLDFAST_DEBUG", "HOLDFAST_EVENT")
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -71,13 +68,8 @@ def _overrides(environ: Mapping[str, str]) -> tuple[tuple[Given, ...], tuple[Pro
 
 def warnings(environ: Mapping[str, str]) -> list[str]:
     """Variables that look like ours and are not, one line each."""
-    known = {*_OTHERS, *(key.variable for key in KEYS)}
-    strangers = sorted(
-        name
-        for name, text in environ.items()
-        if text and name.startswith(VARIABLE_PREFIX) and name not in known
-    )
-    return [_warning(name, known) for name in strangers]
+    known = {*NO_KEYS, *(key.variable for key in KEYS)}
+    return [_warning(name, known) for name in variables(environ) if name not in known]
 
 
 def _warning(name: str, known: set[str]) -> str:

@@ -7,8 +7,9 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from holdfast.config import VARIABLE_PREFIX
 from holdfast.config.guard import PRICE_KEYS, GuardSettings
-from holdfast.config.key import VARIABLE_PREFIX, Key, key, keys_of
+from holdfast.config.key import Key, key, keys_of
 from holdfast.config.kinds import Number, Value, WrongValueError, dotted
 from holdfast.config.sessions import REMOVE, CronSettings, SessionSettings, TranscriptSettings
 from holdfast.config.storage import (

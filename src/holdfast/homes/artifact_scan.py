@@ -10,6 +10,7 @@ from pathlib import Path
 from holdfast.homes import artifact_names
 from holdfast.homes.artifact_names import HEAD_BYTES, ArtifactName
 from holdfast.homes.folder_bytes import bytes_below
+from holdfast.homes.signs import SESSION_FILES
 from holdfast.model.item import REQUEST_DUMP, UNKNOWN_SOURCE, Item, Problem
 from holdfast.model.text import format_duration
 from holdfast.ports import Progress
@@ -18,7 +19,7 @@ from holdfast.stores.liveness import open_elsewhere
 from holdfast.stores.sqlite.survey import Owner
 from holdfast.value import dataclass, field, replace
 
-FOLDER = "sessions"
+FOLDER = SESSION_FILES
 _TELL_EVERY = 500
 
 

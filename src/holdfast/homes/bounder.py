@@ -21,8 +21,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from holdfast import config
-from holdfast.config import Settings
+from holdfast.config.reader import load
+from holdfast.config.settings import Settings
 from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.options import HomeOptions
 from holdfast.homes.registry import config_file, open_home, state_folder
@@ -130,7 +130,7 @@ class Bounder:
         """Plan, apply, log. A bound that could not be reached is noted, so that the next take does
         not try again at once. A run that found the home busy says nothing about that."""
         layout = self._layout()
-        settings = config.load(config_file(self.home), {})
+        settings = load(config_file(self.home), {})
         home = open_home(self.home, clock=clock, options=self._options(settings))
         policy, began = self._policy(settings), time.monotonic()
         tried = True

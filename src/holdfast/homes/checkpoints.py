@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.model.checkpoint import Capturing
-from holdfast.ports import Bounding
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
+    from holdfast.ports import Bounding
     from holdfast.stores.checkpoints.store import ShadowGitStore
     from holdfast.stores.checkpoints.writer import CheckpointWriter
 

@@ -20,6 +20,7 @@ from holdfast.homes.artifact_scan import Life
 from holdfast.homes.checkpoints import checkpoint_store, existing_store
 from holdfast.homes.home_bytes import Places, beside_checkpoints, counted, trash_of
 from holdfast.homes.options import USUAL, HomeOptions, archive_folder
+from holdfast.homes.signs import DATABASE, KIND
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.item import ARCHIVED_FILES, Inventory, Item, Problem
 from holdfast.model.plan import Action
@@ -40,17 +41,6 @@ if TYPE_CHECKING:
     from holdfast.homes.checkup import HomeCheckup
     from holdfast.homes.doers import HomeDoers
     from holdfast.homes.replacing import Replacing
-
-KIND = "holdfast"
-DEFAULT_FOLDER = ".holdfast"
-DATABASE = "sessions.db"
-#: What no other agent is known to leave in its home.
-SURE_SIGNS = (DATABASE, "operations")
-SIGNS = (*SURE_SIGNS, "config.toml", artifact_scan.FOLDER, checkpoints.FOLDER)
-
-
-def recognise(root: Path) -> bool:
-    return any((root / sign).exists() for sign in SIGNS)
 
 
 class HoldfastHome:

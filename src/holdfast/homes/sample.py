@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes.artifact_scan import FOLDER
-from holdfast.homes.holdfast import DATABASE
 from holdfast.homes.sample_sessions import Sampled, memorable, sampled
+from holdfast.homes.signs import DATABASE
 from holdfast.stores import processes
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.sqlite.session_import import SqliteImport

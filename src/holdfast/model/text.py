@@ -6,9 +6,12 @@ The only place that formats bytes, and the only one that decides what is safe to
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING
 
 from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
 
 _SECONDS = {
     "s": 1.0,
@@ -18,9 +21,10 @@ _SECONDS = {
     "w": 7 * 86_400.0,
     "y": 365 * 86_400.0,
 }
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdwy])")
-_DURATION = re.compile(rf"(?:{_DURATION_PART.pattern})+")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+# Compiled on first use, like everything that only reading needs: every command shows text.
+_DURATION_PART = r"(\d+(?:\.\d+)?)([smhdwy])"
+_DURATION = rf"(?:{_DURATION_PART})+"
+_SIZE = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?"
 _SIZE_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _LONGEST = 1_000 * _SECONDS["y"]
 _LARGEST = 2**63 - 1
@@ -31,12 +35,12 @@ _LEAST_COST = 0.0001
 def parse_duration(text: str) -> float:
     """Seconds in `5h`, `2d`, `1w`, `1d12h`; months are left out because they vary."""
     compact = text.strip().lower()
-    if not _DURATION.fullmatch(compact):
+    if not re.fullmatch(_DURATION, compact):
         raise UsageError(
             f"{text!r} is not a duration",
             hint="Write a number and a unit: 30m, 5h, 2d, 1w, 1y, or several: 1d12h.",
         )
-    seconds = sum(float(n) * _SECONDS[unit] for n, unit in _DURATION_PART.findall(compact))
+    seconds = sum(float(n) * _SECONDS[unit] for n, unit in re.findall(_DURATION_PART, compact))
     if seconds > _LONGEST:
         raise UsageError(f"{text!r} is longer than 1,000 years")
     return seconds
@@ -48,8 +52,10 @@ def parse_moment(text: str, *, now: float, local: tzinfo | None = None) -> float
     Dates and times without an offset are in `local`, or UTC when it is None.
     """
     stripped = text.strip()
-    if _DURATION.fullmatch(stripped.lower()):
+    if re.fullmatch(_DURATION, stripped.lower()):
         return now - parse_duration(stripped)
+    from datetime import UTC, datetime  # noqa: PLC0415
+
     try:
         moment = datetime.fromisoformat(stripped)
         if moment.tzinfo is None:
@@ -64,7 +70,7 @@ def parse_moment(text: str, *, now: float, local: tzinfo | None = None) -> float
 
 def parse_size(text: str) -> int:
     """Bytes in `500MB`, `1.5GB`, `64k`; decimal like disk makers, `KiB`/`MiB`/`GiB` binary."""
-    match = _SIZE.fullmatch(text.strip())
+    match = re.fullmatch(_SIZE, text.strip(), re.IGNORECASE)
     if not match:
         raise UsageError(f"{text!r} is not a size", hint="Write 500MB, 1.5GB or 64KiB.")
     number, prefix, binary = match.groups()

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.checkpoint_options import capture, resolved
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, resolved
 from holdfast.cli.output import note, print_json
 from holdfast.cli.show_checkpoints import short
 from holdfast.errors import HoldfastError
@@ -49,7 +48,7 @@ def command(invocation: Invocation, /, directory: str, *, settle: str | None) ->
 
     workdir = resolved(directory)
     pace = _pace(settle)
-    store = capture(invocation).writer()
+    store = invocation.capture().writer()
     first = store.take(workdir, reason="watch: the first look", now=invocation.now)
     if first.id is None:
         raise HoldfastError(f"It cannot be watched. {first.reason}.")

@@ -10,7 +10,7 @@ from holdfast.cli.frame import Command, Group, run_default
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, print_json, say, table
 from holdfast.cli.streams import write_path
-from holdfast.config import template
+from holdfast.config.template import template
 from holdfast.errors import UsageError
 
 

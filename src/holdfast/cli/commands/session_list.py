@@ -149,9 +149,7 @@ def _print_json(
 
 
 def _show(asked: _Asked, found: Sequence[Session], total: int, now: float) -> None:
-    from rich.text import Text
-
-    from holdfast.cli.output import console, name, say, table
+    from holdfast.cli.output import joined, name, say, styled, table, width
     from holdfast.model.text import format_duration
 
     if not found:
@@ -161,7 +159,7 @@ def _show(asked: _Asked, found: Sequence[Session], total: int, now: float) -> No
     rows = table("id", "source", *numbers, "title", right=numbers)
     # A title may be folded; an id is there to be copied.
     longest = max(len(session.id) for session in found)
-    rows.columns[0].min_width = min(longest, console().width // 2)
+    rows.columns[0].min_width = min(longest, width() // 2)
     for session in found:
         marks = ("● " if not session.ended else "") + ("📌 " if session.pinned else "")
         rows.add_row(
@@ -170,11 +168,11 @@ def _show(asked: _Asked, found: Sequence[Session], total: int, now: float) -> No
             format_duration(now - session.last_active_at),
             f"{session.message_count:,}",
             *(_number(asked.prices, session, column) for column in numbers[2:]),
-            Text(marks).append_text(name(session.title or "")),
+            joined(marks, name(session.title or "")),
         )
     say(rows)
     shown = f"{asked.offset + 1:,} to {asked.offset + len(found):,} of {total:,}"
-    say(Text(f"{shown}; ● is open. --limit and --offset show others.", style="dim"))
+    say(styled(f"{shown}; ● is open. --limit and --offset show others.", style="dim"))
     if asked.order is SessionOrder.COST:
         _tell_unknown(asked, found)
 
