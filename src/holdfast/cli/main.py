@@ -29,7 +29,11 @@ _COMPLETION = "_HOLDFAST_COMPLETE"
 
 
 def main() -> None:
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    # Before it ends, Python looks for cycles among all objects, several times: a tenth of a quick
+    # command. Nothing waits for that: files and databases are closed, and output is flushed.
+    gc.freeze()
+    sys.exit(code)
 
 
 def run(args: list[str]) -> int:
