@@ -26,7 +26,7 @@ from typing import Any
 from holdfast.errors import HoldfastError
 from holdfast.model.session import Message, Session
 from holdfast.spine.carry_out import Silent
-from holdfast.stores.sqlite import totals
+from holdfast.stores.sqlite import content
 from holdfast.stores.sqlite.repair import repair
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
@@ -187,12 +187,12 @@ def _lost_and_found(path: Path) -> Iterator[tuple[str, tuple[object, ...]]]:
     """Rows that `.recover` could not give to a table, sorted by how many columns they have. It has
     no better clue, and a repair built on it would do the same."""
     with contextlib.closing(sqlite3.connect(path)) as db:
-        db.text_factory = totals.text_or_torn
+        db.text_factory = content.text_or_torn
         for number, session, role, at, *rest in _select(
             db, "SELECT id, c1, c2, c3, c4, c5, c6 FROM lost_and_found WHERE nfield = 7"
         ):
             time = float(at) if isinstance(at, int) else at
-            if totals.readable(number, role, time, *rest) is not None:
+            if content.readable(number, role, time, *rest) is not None:
                 yield "messages", (number, session, role, time, *rest)
         for *row, started in _select(
             db,
@@ -212,7 +212,7 @@ def _select(db: sqlite3.Connection, query: str) -> list[tuple[Any, ...]]:
 def rows(path: Path) -> Rows:
     found: Rows = {}
     with contextlib.closing(sqlite3.connect(path)) as db:
-        db.text_factory = totals.text_or_torn
+        db.text_factory = content.text_or_torn
         for table, query in _ROWS.items():
             try:
                 found[table] = {row[0]: row for row in db.execute(query)}
@@ -221,7 +221,7 @@ def rows(path: Path) -> Rows:
     found["messages"] = {
         number: row
         for number, row in found["messages"].items()
-        if totals.readable(row[0], *row[2:]) is not None
+        if content.readable(row[0], *row[2:]) is not None
     }
     return found
 

@@ -39,7 +39,7 @@ def opened(root: Path, archive: ArchiveOptions | None = None) -> HoldfastHome:
 
 def folder_of(home: HoldfastHome) -> SessionArchive:
     """The folder that its doers work on."""
-    return home._doers.archive.folder
+    return home.changes.archive.folder
 
 
 def store_of(home: HoldfastHome) -> SqliteSessionStore:

@@ -15,15 +15,22 @@ from typing import Any
 
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.model.stored_session import Holder, Lease
+from holdfast.model.usage import CostTotals
+from holdfast.policy.prices import Prices, costs
+from holdfast.ports import SessionStore
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.stores import processes
-from holdfast.stores.sqlite import moves
 from holdfast.stores.sqlite.session_import import SqliteImport
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
 
 #: In every message, so that a search finds them all.
 WORD = "zebra"
 _EVERY_HIT = 1_000_000
+
+
+def usage_of(store: SessionStore) -> CostTotals:
+    """Everything that was ever used, as the ledger of a store says it."""
+    return costs(store.usage_entries(), Prices())
 
 
 def a_line(
@@ -133,7 +140,7 @@ def remove_rows(store: SqliteSessionStore, session_id: str) -> None:
     """Take a session out of its store as if it had its copy elsewhere."""
     with store.database.write() as db:
         [number] = db.execute("SELECT number FROM sessions WHERE id = ?", (session_id,)).fetchone()
-        moves.delete(db, [number])
+        delete(db, [number])
 
 
 def check_whole(root: Path) -> None:

@@ -14,13 +14,12 @@ from holdfast.model.arguments import StrPath
 from holdfast.model.plan import Action
 
 if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
-    from holdfast.model.archive import ArchivedSession, ArchiveHits, Blob
+    from holdfast.model.archive import ArchivedSession, ArchiveHits, ArchiveWeight, Blob
     from holdfast.model.checkpoint import (
         Captured,
         Capturing,
         Change,
         Checkpoint,
-        Lines,
         Preview,
         Project,
         RestoreState,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
         Taking,
     )
     from holdfast.model.checkpoint_inventory import CheckpointInventory
-    from holdfast.model.checkup import Verification
+    from holdfast.model.checkup import Finding, Repair, Verification
     from holdfast.model.guard import Estimate, Standing, Work
     from holdfast.model.item import Inventory, Item, Problem
     from holdfast.model.maintenance import Event, Marker
@@ -184,6 +183,18 @@ class OperationLog(Protocol):
         """Take the home's lock; raises `BusyError` when another process keeps it."""
 
 
+class Checkup(Protocol):
+    """What a home knows about its own health."""
+
+    def look(self, progress: Progress) -> Iterator[Finding]:
+        """One finding for each check. Creates and changes nothing."""
+
+    def mend(
+        self, findings: Sequence[Finding], *, now: float, progress: Progress
+    ) -> Iterator[Repair]:
+        """Repair what the findings say can be repaired, after a backup."""
+
+
 class Home(Protocol):
     """The state of one agent on disk."""
 
@@ -238,6 +249,9 @@ class Home(Protocol):
 
     def doer(self, kind: str, action: Action = Action.REMOVE) -> Doer:
         """Who does this to items of this kind; raises `UsageError` for what cannot be here."""
+
+    def checkup(self) -> Checkup:
+        """How to look this home over, and to mend it."""
 
     def close(self) -> None:
         """Close the databases that this home has opened. It opens them again when asked to."""
@@ -539,9 +553,8 @@ class Archive(Protocol):
     def items(self) -> Sequence[Item]:
         """The bundles as items of a plan; their age is their time in the archive."""
 
-    def other_bytes(self, trash_bytes: int) -> int:
-        """What its folder holds beside bundles and so much trash: the catalogue, and what is no
-        bundle."""
+    def weight(self) -> ArchiveWeight:
+        """What all of it takes on the disk: bundles, the catalogue, and what is no bundle."""
 
 
 class Processes(Protocol):
@@ -615,7 +628,7 @@ class CheckpointStore(CheckpointTaker, Protocol):
     A `tree` is that of a checkpoint (`Checkpoint.tree`) or of the working tree (`Sight.tree`).
     """
 
-    def look(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Sight:
+    def look(self, workdir: StrPath) -> Sight:
         """The working tree as it is now, to be compared with a checkpoint."""
 
     def list(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
@@ -650,10 +663,7 @@ class CheckpointStore(CheckpointTaker, Protocol):
     def changes(self, old: str, new: str) -> Sequence[Change]:
         """What differs between two trees, sorted by path."""
 
-    def lines(self, old: str | None, new: str) -> Lines: ...
-
-    def projects(self, *, stale_before: float | None = None) -> Sequence[Project]:
-        """A project is stale when it was last touched before that time."""
+    def projects(self) -> Sequence[Project]: ...
 
     def secure(self, target: str, *, paths: Sequence[str] | None = None, now: float) -> str:
         """Take the safety checkpoint for a restore: the present state of the target's project.

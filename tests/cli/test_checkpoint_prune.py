@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores.checkpoints.adoption import OLDER
+from holdfast.stores.checkpoints.older_layout import OLDER
 from tests.checkpointing import loosen
 from tests.cli.checkpoint_bench import (
     change,

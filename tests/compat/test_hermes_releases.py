@@ -40,6 +40,7 @@ from tests.compat.hermes_sessions import (
     started,
     undone,
 )
+from tests.stored import usage_of
 
 pytestmark = pytest.mark.deep
 
@@ -136,8 +137,8 @@ def test_hermess_own_rules_are_ours_in_its_home(tmp_path: Path, version: str) ->
         hits = {hit.message.number or 0 for hit in store.search(Search(text=query, limit=100))}
         assert hits == set(told["found"][query]) - set(gone)
     assert store.get("words").message_count == (4 if rewound else 6)
-    usage = store.statistics(now=time.time(), ages=(("any", float("inf")),)).usage
-    assert [each.usage.tokens.input for each in usage.by_task] == ([70] if rewound else [])
+    usage = usage_of(store)
+    assert [each.cost.usage.tokens.input for each in usage.by_task] == ([70] if rewound else [])
     archived_in_hermes = store.find(SessionFilter(agent_archived=True))
     assert [each.id for each in archived_in_hermes] == (["branch"] if rewound else [])
     store.close()

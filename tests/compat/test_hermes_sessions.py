@@ -27,9 +27,9 @@ from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores.archive.beside import Beside
-from holdfast.stores.sqlite.leases import LifeSigns
 from holdfast.stores.sqlite.moves import SqliteEngine
 from holdfast.stores.sqlite.session_import import SqliteImport
+from holdfast.stores.sqlite.survey import LifeSigns
 from tests.compat.hermes_sessions import (
     LIVING,
     NOW,
@@ -47,7 +47,7 @@ from tests.compat.hermes_sessions import (
     session_ids,
     undone,
 )
-from tests.stored import remove_rows
+from tests.stored import remove_rows, usage_of
 
 FIRST = "20260101_101010_aaaaaa"
 TITLED = "20260103_000000_titled"
@@ -470,7 +470,7 @@ def test_what_was_used_stays_known_when_its_session_is_gone(root: Path) -> None:
     def used() -> tuple[int, float]:
         store = opened(root).session_store()
         assert store is not None
-        ever = store.statistics(now=NOW, ages=(("any", float("inf")),)).usage.ever
+        ever = usage_of(store).ever.usage
         return ever.tokens.input, ever.cost
 
     assert used() == (1000, 0.25)
@@ -563,7 +563,7 @@ def test_a_run_that_was_killed_after_it_made_the_search_tables_anew_is_finished(
 ) -> None:
     before = seen(root)
     home = opened(root)
-    engine = home._engine()
+    engine = home._contents.engine()
     assert engine is not None
     assert engine.search.is_worth_it(OLD)
     with engine.database.write() as db:

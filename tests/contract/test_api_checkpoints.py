@@ -12,6 +12,7 @@ import pytest
 import holdfast
 from holdfast import Home, TakeOutcome
 from holdfast.errors import UnknownCheckpointError, UsageError
+from holdfast.model.checkpoint import ProjectState
 from holdfast.services.recorder import OFF
 from tests.compat import hermes_sessions as hermes
 
@@ -231,3 +232,13 @@ def test_checkpoints_of_another_agent_are_imported(
 def test_what_is_no_directory_is_refused(tmp_path: Path, wrong: Any) -> None:
     with _own(tmp_path) as home, pytest.raises(UsageError):
         home.checkpoints.take(wrong)
+
+
+def test_the_status_says_which_projects_are_stale(tmp_path: Path, project: Path) -> None:
+    clock = Clock()
+    with holdfast.open(tmp_path / "home", create=True, clock=clock) as home:
+        home.checkpoints.take(project)
+        states = [each.state for each in home.checkpoints.status().projects]
+        clock.now += 1_000 * 86_400
+        later = [each.state for each in home.checkpoints.status().projects]
+    assert (states, later) == ([ProjectState.LIVE], [ProjectState.STALE])

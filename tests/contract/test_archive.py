@@ -23,7 +23,7 @@ from holdfast.errors import (
     UnknownSessionError,
     UsageError,
 )
-from holdfast.homes import archive_packing
+from holdfast.homes import archive_bundles
 from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
@@ -64,7 +64,7 @@ from tests.archiving import (
     store_of,
     with_files,
 )
-from tests.stored import remove_rows
+from tests.stored import remove_rows, usage_of
 
 ANY = SessionFilter()
 
@@ -96,7 +96,7 @@ def test_archived_and_back_is_identity(
 ) -> None:
     home = opened(tmp_path, ArchiveOptions(codec=codec))
     fill(home)
-    before, usage = everything(home), store_of(home).usage()
+    before, usage = everything(home), usage_of(store_of(home))
     report = archive(home, *ids)
     assert (report.removed, report.failed, report.skipped) == (len(ids), 0, 0)
     assert everything(home).keys() == found(home) == before.keys() - set(ids)
@@ -108,7 +108,7 @@ def test_archived_and_back_is_identity(
         assert bring(home).brought_back == len(ids)
     assert everything(home) == before
     assert found(home) == before.keys()
-    assert store_of(home).usage() == usage
+    assert usage_of(store_of(home)) == usage
     assert archived(home) == []
     assert [path.name for path in (tmp_path / "archive").iterdir()] == [CATALOGUE]
     check_store(home)
@@ -353,7 +353,7 @@ def test_what_could_not_come_back_stays(home: HoldfastHome) -> None:
 def test_what_is_too_long_to_come_back_stays(
     home: HoldfastHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_packing, "LONGEST", 5_000)
+    monkeypatch.setattr(archive_bundles, "LONGEST", 5_000)
     report = archive(home, "leaf")
     assert [each.result for each in report.outcomes] == [Result.FAILED]
     assert "too long" in report.outcomes[0].reason

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.homes.artifact_scan import Life
-from holdfast.homes.artifacts import ArtifactMover
 from holdfast.homes.registry import open_home
+from holdfast.homes.session_file_mover import SessionFileMover
+from holdfast.homes.session_folder import Life
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Outcome, Result
@@ -37,7 +37,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def keeper(root: Path) -> Keeper:
-    return Keeper(ArtifactMover(root, TrashFolder(root / "trash"), lambda: NOW, Life(idle=DAY)))
+    return Keeper(SessionFileMover(root, TrashFolder(root / "trash"), lambda: NOW, Life(idle=DAY)))
 
 
 def write(root: Path, name: str, text: str, mtime: float = OLD) -> Path:

@@ -29,8 +29,7 @@ from holdfast.spine.carry_out import Silent
 from holdfast.spine.keeper import Keeper
 from holdfast.spine.trash import plan_empty
 from holdfast.spine.undo import undo, undo_latest
-from holdfast.stores.checkpoints import reclaim as reclaim_module
-from holdfast.stores.checkpoints import restore_record, space
+from holdfast.stores.checkpoints import restore_record, space, sweep
 from holdfast.stores.checkpoints.checkpoint_commit import (
     ROTATED,
     Move,
@@ -474,7 +473,7 @@ def test_without_room_for_a_pack_only_single_objects_go(
     ids = [bench.take(workdir, size=1_000) for _ in range(80)]
     bench.unpack()
     # More than any disk has free.
-    monkeypatch.setattr(reclaim_module, "_MARGIN", 2**62)
+    monkeypatch.setattr(sweep, "_MARGIN", 2**62)
     report = bench.prune(replace(NOW, max_count=70))
     (outcome,) = (each for each in report.outcomes if each.kind == SPACE)
     assert "too little room" in outcome.reason

@@ -100,35 +100,30 @@ def test_a_look_is_compared_like_a_checkpoint_and_leaves_none(bench: Bench) -> N
     assert (change.path, change.kind) == ("a", ChangeKind.MODIFIED)
     assert [one.path for one in sight.not_captured] == ["pipe"]
     assert len(bench.store.list()) == 1
-    lines = bench.store.lines(taken.tree, sight.tree)
-    assert (lines.insertions, lines.deletions) == (1, 1)
     bench.taken()
 
 
-def test_lines_are_counted_at_once_or_when_asked(bench: Bench) -> None:
+def test_the_lines_of_very_many_files_are_not_counted(bench: Bench) -> None:
     for number in range(250):
         bench.write(f"{number}", "a\nb\n")
     taken = bench.store.get(bench.taken())
     assert (taken.files_changed, taken.insertions, taken.deletions) == (250, None, None)
-    assert bench.store.lines(None, taken.tree).insertions == 500
 
 
 # --- Projects -------------------------------------------------------------------------------------
 
 
-def test_projects_are_live_missing_or_stale(bench: Bench, tmp_path: Path) -> None:
+def test_projects_are_live_or_missing(bench: Bench, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     bench.write("a")
     bench.taken()
     bench.store.take(other, reason="r", now=500.0)
     shutil.rmtree(other)
-    by_place = {one.workdir: one for one in bench.store.projects(stale_before=1_000.0)}
+    by_place = {one.workdir: one for one in bench.store.projects()}
     assert by_place[str(bench.project)].state is ProjectState.LIVE
     assert by_place[str(other)].state is ProjectState.MISSING
     assert by_place[str(bench.project)].checkpoints == 1
-    stale = {one.workdir: one.state for one in bench.store.projects(stale_before=2_000.0)}
-    assert stale[str(bench.project)] is ProjectState.STALE
 
 
 def test_a_project_without_its_record_is_known_from_its_checkpoints(bench: Bench) -> None:

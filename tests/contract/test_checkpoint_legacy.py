@@ -12,14 +12,13 @@ import pytest
 
 from holdfast.errors import UnknownCheckpointError
 from holdfast.homes.checkpoints import checkpoint_store, checkpoint_writer
-from holdfast.model.checkpoint import ProjectState
+from holdfast.model.checkpoint import Checkpoint, ProjectState
 from holdfast.model.report import Result
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.services.plans import plan_clear_legacy
 from holdfast.spine.undo import undo_latest
 from holdfast.stores.checkpoints import older_layout, projects
-from holdfast.stores.checkpoints.adoption import OLDER, StoreWithOlderLayout
-from holdfast.stores.checkpoints.older_layout import LegacyShelf
+from holdfast.stores.checkpoints.older_layout import OLDER, StoreWithOlderLayout
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.checkpointing import DAY, Bench, backdate, file_bytes
@@ -36,6 +35,11 @@ def bench(tmp_path: Path) -> Bench:
 
 def layout(bench: Bench) -> Layout:
     return bench.store.layout
+
+
+def older_checkpoints(bench: Bench) -> list[Checkpoint]:
+    found = [each.checkpoints() for each in older_layout.repositories(layout(bench))]
+    return [each for part in found for each in part]
 
 
 def an_older_repository(bench: Bench, name: str = HASH, commits: int = 2) -> Path:
@@ -132,34 +136,35 @@ def test_their_checkpoints_are_read_like_any_other(bench: Bench) -> None:
     an_older_repository(bench)
     an_older_repository(bench, "f" * 16, commits=0)
     older_layout.set_aside(layout(bench), now=bench.now)
-    shelf = LegacyShelf.of(layout(bench))
-    newest, oldest = shelf.list()
+    newest, oldest = older_checkpoints(bench)
     assert (newest.reason, oldest.reason) == ("before turn 1", "before turn 0")
     assert (newest.time, oldest.time) == (1_700_000_001.0, 1_700_000_000.0)
     assert (oldest.project, oldest.workdir) == (HASH, f"{bench.root}/work of {HASH}")
-    assert shelf.get(oldest.id[:6]) == oldest
-    captured = shelf.captured(oldest.tree)
+    store = StoreWithOlderLayout(bench.folder)
+    found = store.get(oldest.id[:6])
+    assert (found.reason, found.time) == (oldest.reason, oldest.time)
+    captured = store.captured(found.tree)
     assert {
-        path: (oct(entry.mode), shelf.blob(entry.oid)) for path, entry in captured.files.items()
+        path: (oct(entry.mode), store.blob(entry.oid)) for path, entry in captured.files.items()
     } == {
         "file.txt": ("0o100644", b"version 0\n"),
         "bin/run": ("0o100755", b"#!/bin/sh\n"),
     }
-    assert LegacyShelf.of(layout(bench), "/elsewhere").list() == []
+    assert store.list("/elsewhere") == []
 
 
 @pytest.mark.parametrize("prefix", ["0000", "--all", "..", ""])
 def test_what_is_none_of_their_ids_is_refused(bench: Bench, prefix: str) -> None:
     an_older_repository(bench)
     with pytest.raises(UnknownCheckpointError):
-        LegacyShelf.of(layout(bench)).get(prefix)
+        StoreWithOlderLayout(bench.folder).get(prefix)
 
 
 def test_one_that_is_damaged_costs_no_other(bench: Bench) -> None:
     old = an_older_repository(bench)
     an_older_repository(bench, "f" * 16)
     (old / "HEAD").write_bytes(b"\xff")
-    assert len(LegacyShelf.of(layout(bench)).list()) == 2
+    assert len(older_checkpoints(bench)) == 2
 
 
 @pytest.mark.parametrize("how", ["packed", "detached"])
@@ -172,16 +177,16 @@ def test_wherever_git_keeps_what_they_are_at(bench: Bench, how: str) -> None:
     else:
         subprocess.run([*run, "update-ref", "--no-deref", "HEAD", "HEAD"], check=True)
         subprocess.run([*run, "checkout", "-q", "--detach"], check=True)
-    assert len(LegacyShelf.of(layout(bench)).list()) == 2
+    assert len(older_checkpoints(bench)) == 2
 
 
 def test_a_commit_that_is_damaged_costs_only_what_is_behind_it(bench: Bench) -> None:
     old = an_older_repository(bench, commits=3)
-    newest, middle, _ = LegacyShelf.of(layout(bench)).list()
+    newest, middle, _ = older_checkpoints(bench)
     path = old / "objects" / middle.id[:2] / middle.id[2:]
     path.chmod(0o600)
     path.write_bytes(b"x" * 20)
-    assert LegacyShelf.of(layout(bench)).list() == [newest]
+    assert older_checkpoints(bench) == [newest]
 
 
 def test_they_are_cleared_on_request_and_come_back(bench: Bench) -> None:
@@ -196,7 +201,7 @@ def test_they_are_cleared_on_request_and_come_back(bench: Bench) -> None:
     assert older_layout.archives(layout(bench)) == []
     undo_latest(bench.home, clock=lambda: bench.now)
     assert file_bytes(bench.folder) == before
-    assert len(LegacyShelf.of(layout(bench)).list()) == 2
+    assert len(older_checkpoints(bench)) == 2
 
 
 def test_cleared_for_good_they_are_gone(bench: Bench) -> None:
@@ -248,7 +253,7 @@ def test_single_ones_go_by_the_newest_time_inside(bench: Bench) -> None:
     assert bench.prune(week).removed == 1
     assert not old.exists()
     undo_latest(bench.home, clock=lambda: bench.now)
-    assert len(LegacyShelf.of(layout(bench)).list()) == 2
+    assert len(older_checkpoints(bench)) == 2
 
 
 def test_one_whose_directory_is_gone_goes_at_once(bench: Bench) -> None:

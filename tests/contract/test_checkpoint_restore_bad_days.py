@@ -14,7 +14,6 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.services.plans import plan_drop
 from holdfast.spine.apply import apply
 from holdfast.spine.undo import undo_latest
-from holdfast.stores.checkpoints import comparison
 from holdfast.stores.checkpoints.reclaim import reclaim
 from holdfast.stores.checkpoints.repository import project_of
 from holdfast.stores.checkpoints.store import ShadowGitStore
@@ -180,8 +179,8 @@ def test_nothing_of_the_users_git_is_ever_run(
     shutil.rmtree(project / "src")
     other = take(store, project)
     trees = [store.get(each).tree for each in (target, other)]
-    assert b"+other" in b"".join(comparison.patch(store.layout.store, *trees))
-    assert store.lines(*trees).deletions == 5
+    assert b"+other" in b"".join(store.patch(*trees))
+    assert store.get(other).deletions == 5
     (store.layout.private(project_of(project)) / "index").unlink()  # git makes it anew
     restore(store, target)
     assert everything(project) == before

@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.homes.hermes.home import HermesHome
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.holdfast import HoldfastHome
-from holdfast.stores.sqlite import first_page, schema
+from holdfast.stores.sqlite import pages, schema
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests import connections
@@ -59,7 +59,7 @@ def test_a_pattern_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_copy_that_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "copy.db"
     path.write_bytes(b"x" * 4096)
-    first_page.opens(path)
+    pages.opens(path)
     assert connections.left_open(thorough=True) == []
 
 

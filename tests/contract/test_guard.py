@@ -22,6 +22,7 @@ from holdfast.model.session import Message, Tokens
 from holdfast.policy.budgets import Budgets, GuardOptions
 from holdfast.policy.prices import Prices
 from tests.guarding import PRICES, Bench, spend, until_refused
+from tests.stored import usage_of
 
 DAY = 86_400.0
 
@@ -265,8 +266,8 @@ def test_another_model_has_its_own_price(bench: Bench) -> None:
     spend(guard, 4, model="m")
     [measure] = guard.measures()
     assert measure.used == 4.0
-    usage = bench.opened[0]._store.usage()  # type: ignore[attr-defined]
-    assert [(share.name, share.usage.cost) for share in usage.by_model] == [("m", 4.0)]
+    usage = usage_of(bench.opened[0]._store)
+    assert [(share.name, share.cost.usage.cost) for share in usage.by_model] == [("m", 4.0)]
 
 
 @pytest.mark.parametrize(

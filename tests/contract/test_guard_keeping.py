@@ -17,7 +17,7 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.session_mover import as_item
 from holdfast.model.checkup import Severity
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
-from holdfast.model.usage import UsageTotals
+from holdfast.model.usage import CostTotals
 from holdfast.policy.budgets import Budgets
 from holdfast.policy.by_name import plan_all
 from holdfast.policy.rules import DAY
@@ -32,6 +32,7 @@ from holdfast.stores.sqlite.schema import prepared
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.archiving import archive, bring
+from tests.stored import usage_of
 
 NOW = 1_800_000_000.0
 PAGE = 4096
@@ -72,9 +73,9 @@ def seen(root: Path) -> Session:
         return store.get("guarded")
 
 
-def usage(root: Path) -> UsageTotals:
+def usage(root: Path) -> CostTotals:
     with contextlib.closing(SqliteSessionStore(root / "sessions.db")) as store:
-        return store.usage()
+        return usage_of(store)
 
 
 def is_sound(root: Path) -> bool:
@@ -100,8 +101,8 @@ def test_totals_and_ledger_have_it_once(root: Path) -> None:
     assert session.guarded is not None
     assert session.guarded.usage.tokens == Tokens(input=30, output=9, cached=12)
     ledger = usage(root)
-    assert ledger.ever.tokens == session.tokens
-    assert [share.usage.tokens.total for share in ledger.by_day] == [20, 20, 20]
+    assert ledger.ever.usage.tokens == session.tokens
+    assert [share.cost.usage.tokens.total for share in ledger.by_day] == [20, 20, 20]
     assert [share.name for share in ledger.by_model] == ["m", "small"]
     assert is_sound(root)
     refuses_the_seventh(root)

@@ -17,7 +17,7 @@ import pytest
 from holdfast.errors import SessionEndedError, UnknownSessionError
 from holdfast.model.checkup import Repair, Severity
 from holdfast.model.session import Message, Session, SessionFilter, Tokens
-from holdfast.model.usage import Usage, UsageTotals
+from holdfast.model.usage import CostTotals, Usage
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import checkup, content, schema
@@ -26,7 +26,7 @@ from holdfast.stores.sqlite.schema import pattern, prepared
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import moment
-from tests.stored import remove_rows
+from tests.stored import remove_rows, usage_of
 
 NOW = moment("2026-03-25T12:00")
 DAY = 86_400
@@ -73,9 +73,9 @@ def rows(store: SqliteSessionStore) -> Rows:
         }
 
 
-def usage_of(path: Path) -> UsageTotals:
+def usage_at(path: Path) -> CostTotals:
     with contextlib.closing(SqliteSessionStore(path, create=False)) as store:
-        return store.usage()
+        return usage_of(store)
 
 
 def bring(
@@ -120,7 +120,7 @@ def test_messages_that_used_nothing_leave_the_ledger_alone(store: SqliteSessionS
     store.create(a_session())
     store.append("a", [Message(role="user", content="x"), answered(tokens=0, cost=0)], now=NOW)
     assert rows(store) == {}
-    assert store.usage().ever == Usage()
+    assert usage_of(store).ever.usage == Usage()
 
 
 def test_a_known_cost_counts_without_tokens(store: SqliteSessionStore) -> None:
@@ -149,7 +149,7 @@ def test_every_time_has_a_place(path: Path, timestamp: float, day: str) -> None:
         store.create(a_session())
         store.append("a", [answered(timestamp=timestamp)], now=NOW)
         assert rows(store) == {(day, "cli", "m"): (10, 2, 3, 0.5)}
-        assert [share.name for share in store.usage().by_day] == [day or None]
+        assert [share.name for share in usage_of(store).by_day] == [day or None]
     older = path.with_name("older.db")
     make_schema_1(older, a_session(started_at=timestamp), [answered()])
     with contextlib.closing(SqliteSessionStore(older)) as store:
@@ -180,27 +180,31 @@ def test_what_leaves_the_store_stays_counted(store: SqliteSessionStore) -> None:
     assert rows(store) == before
     stats = store.statistics(now=NOW, ages=[("all", float("inf"))])
     assert (stats.tokens, stats.cost) == (12, 0.5)
-    assert stats.usage.ever == Usage(tokens=Tokens(input=20, output=4, cached=6), cost=1.0)
+    assert usage_of(store).ever.usage == Usage(
+        tokens=Tokens(input=20, output=4, cached=6), cost=1.0
+    )
 
 
 def test_the_last_thirty_days_with_usage_are_told(store: SqliteSessionStore) -> None:
     store.create(a_session())
     for day in range(40):
         store.append("a", [answered(timestamp=NOW - 2 * day * DAY)], now=NOW)
-    usage = store.usage()
+    usage = usage_of(store)
     assert [usage.by_day[0].name, usage.by_day[1].name] == ["2026-03-25", "2026-03-23"]
     assert len(usage.by_day) == 30
-    assert usage.ever.tokens.input == 400
+    assert usage.ever.usage.tokens.input == 400
 
 
 def test_shares_begin_with_what_used_most(store: SqliteSessionStore) -> None:
     for name, source, model, times in (("a", "x", "m", 1), ("b", "y", None, 3), ("c", "z", "n", 2)):
         store.create(a_session(name, source=source, model=model))
         store.append(name, [answered()] * times, now=NOW)
-    usage = store.usage()
+    usage = usage_of(store)
     assert [share.name for share in usage.by_source] == ["y", "z", "x"]
     assert [share.name for share in usage.by_model] == [None, "n", "m"]
-    assert usage.by_source[0].usage == Usage(tokens=Tokens(input=30, output=6, cached=9), cost=1.5)
+    assert usage.by_source[0].cost.usage == Usage(
+        tokens=Tokens(input=30, output=6, cached=9), cost=1.5
+    )
 
 
 # --- importing --------------------------------------------------------------------------------
@@ -312,7 +316,7 @@ def test_an_older_store_gets_a_ledger(path: Path) -> None:
         store.append("a1", [answered()], now=NOW)
         assert rows(store)["2026-03-25", "cli", "m"] == (10, 2, 3, 0.5)
         remove_rows(store, "a2")
-        assert store.usage().ever.cost == 3.5
+        assert usage_of(store).ever.usage.cost == 3.5
     with contextlib.closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (schema.LATEST,)
 
@@ -386,22 +390,22 @@ def root_page(path: Path, name: str) -> int:
 
 
 def test_a_store_made_anew_keeps_its_ledger(filled: Path) -> None:
-    before = usage_of(filled)
+    before = usage_at(filled)
     destroy(filled, root_page(filled, "sessions_by_source"))
     result = mend(filled)
     assert (result.losses, len(result.steps)) == ((), 2)
-    assert usage_of(filled) == before
+    assert usage_at(filled) == before
     assert is_sound(filled)
 
 
 def test_a_damaged_ledger_is_counted_from_what_is_left_and_said(filled: Path) -> None:
-    before = usage_of(filled)
+    before = usage_at(filled)
     destroy(filled, root_page(filled, "ledger"))
     assert not is_sound(filled)
     result = mend(filled)
     assert [loss.describe() for loss in result.losses] == ["an unknown number of usage totals"]
     assert any("usage" in step for step in result.steps)
-    after = usage_of(filled)
+    after = usage_at(filled)
     assert [share.name for share in after.by_source] == ["cli", "cron"]
     assert after.by_source == before.by_source[:2]
     assert after.by_day[1:] == before.by_day[1:]
@@ -454,7 +458,7 @@ def test_an_older_store_is_mended_in_place(path: Path) -> None:
         db.execute("UPDATE sessions SET message_count = 9 WHERE number = 1")
     assert any("recounted" in step for step in mend(path).steps)
     assert is_sound(path)
-    assert usage_of(path).ever.cost == 2.5
+    assert usage_at(path).ever.usage.cost == 2.5
 
 
 def test_an_older_store_that_lost_a_part_is_damaged(path: Path) -> None:
@@ -483,7 +487,7 @@ def test_a_lost_list_of_tables_costs_no_message(path: Path, migrated: bool) -> N
         if not migrated:
             store.create(a_session("a1"))
             store.append("a1", [answered(content="x" * 250)] * 2_000, now=NOW)
-        before = store.usage()
+        before = usage_of(store)
         sessions = store.find(SessionFilter())
     saved = Path(shutil.copy(path, path.with_name("saved")))
     data = path.read_bytes()
@@ -499,4 +503,4 @@ def test_a_lost_list_of_tables_costs_no_message(path: Path, migrated: bool) -> N
         with contextlib.closing(SqliteSessionStore(path)) as store:
             assert store.find(SessionFilter()) == sessions
             assert sum(1 for each in sessions for _ in store.messages(each.id)) == 2_000
-            assert store.usage() == before
+            assert usage_of(store) == before

@@ -9,7 +9,6 @@ import pytest
 
 from holdfast.model.session import Json, Message
 from holdfast.stores.sqlite import content
-from holdfast.stores.sqlite.search_index import TOKENIZER, folded, folded_places
 from holdfast.stores.sqlite.search_text import (
     MATCH_ENDS,
     MATCH_STARTS,
@@ -20,6 +19,7 @@ from holdfast.stores.sqlite.search_text import (
     spaced,
     unspaced,
 )
+from holdfast.stores.sqlite.text_search import TOKENIZER, folded, folded_places
 
 
 def text_of(message: Message) -> str:

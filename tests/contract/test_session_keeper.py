@@ -13,13 +13,14 @@ import pytest
 from holdfast.api.sessions import open_sessions
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.session_mover import SessionMover, as_item
-from holdfast.model.operation import OperationState
+from holdfast.model.operation import OperationAction, OperationState, Removal
 from holdfast.model.report import Report, Result
 from holdfast.model.session import Message, Relation, Search, Session, SessionFilter, Tokens
 from holdfast.policy.by_name import plan_all
 from holdfast.policy.lifecycle import SessionOptions, Transcript
 from holdfast.policy.rules import DAY
 from holdfast.spine.apply import apply
+from holdfast.spine.settle import settle_if_needed
 from holdfast.spine.trash import plan_empty
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import processes
@@ -286,3 +287,30 @@ def test_a_delivered_cron_session_leaves_where_that_is_configured(
             assert target.state is OperationState.DONE
             assert [each.id for each in sessions.find()] == [session.id]
             assert (tmp_path / "sessions" / f"{session.id}.jsonl").exists()
+
+
+def test_a_killed_run_stays_open_while_nobody_can_look(home: HoldfastHome) -> None:
+    """Without its store nobody can say how far a killed run came, so the run is not closed. It
+    keeps nobody from changing the home, and is settled when the store is back."""
+    store = home.session_store()
+    assert store is not None
+    item = as_item(store.get("leaf"))
+    plan = plan_all((item,), str(home.root), NOW, command="prune", reason="old", undoable=True)
+    with (
+        home.log.writing("prune") as log,
+        log.begin(action=OperationAction.REMOVE, command="prune", at=NOW) as journal,
+    ):
+        journal.intend([Removal(operation=journal.operation, number=0, item=plan.steps[0])])
+    home.close()
+    place, away = home.root / "sessions.db", home.root / "away.db"
+    place.rename(away)
+    settle_if_needed(home, clock=clock)
+    assert [each.state for each in home.log.read().operations] == [OperationState.UNFINISHED]
+    apply(plan_empty(home, now=NOW, command="trash empty"), home, clock=clock)
+    away.rename(place)
+    settle_if_needed(home, clock=clock)
+    [settled] = home.log.read().operations
+    assert settled.state is not OperationState.UNFINISHED
+    there = home.session_store()
+    assert there is not None
+    assert there.get("leaf").message_count == 301

@@ -23,7 +23,7 @@ from holdfast.stores.sqlite.schema import prepared
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.builders import moment
-from tests.stored import remove_rows
+from tests.stored import remove_rows, usage_of
 
 NOW = moment("2026-03-25T12:00")
 PAGE = 4096
@@ -74,7 +74,7 @@ def test_what_came_without_a_cost_is_counted_apart(store: SqliteSessionStore, pa
     assert (after.cost, after.tokens.input) == (0.5, 127)
     [entry] = store.usage_entries()
     assert (entry.usage.unpriced, entry.usage.cost) == (DARK, 0.5)
-    assert store.usage().ever.unpriced == DARK
+    assert usage_of(store).ever.usage.unpriced == DARK
     assert is_sound(path)
 
 
@@ -304,7 +304,7 @@ def copied(store: SqliteSessionStore, folder: Path, *ids: str) -> Path:
 
 def put_back(store: SqliteSessionStore, path: Path, *ids: str) -> None:
     with bundle.opened(path) as copies, store.database.write() as db:
-        moves.put_back(db, copies, ids, awaiting="parent")
+        moves.put_back(db, copies, ids)
 
 
 def without_counts(path: Path) -> None:

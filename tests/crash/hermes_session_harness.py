@@ -27,7 +27,7 @@ from holdfast.spine.carry_out import Silent
 from holdfast.spine.settle import settle
 from holdfast.spine.trash import plan_empty
 from holdfast.spine.undo import undo_latest
-from holdfast.stores.sqlite import bundle
+from holdfast.stores.sqlite.bundle import BundleFolder
 from tests.compat.hermes_sessions import (
     LIVING,
     NOW,
@@ -97,9 +97,9 @@ def elsewhere(root: Path) -> set[str]:
     """The sessions that lie in bundles of the trash, or in the archive."""
     held = {each.session.id for each in opened(root).archive.find(SessionFilter())}
     for path in root.glob(".holdfast/trash/*/sessions/[0-9]*.db"):
-        bundle.check(path)
-        with bundle.opened(path) as copies:
-            held |= {copied.id for copied in bundle.contents(copies)}
+        folder = BundleFolder(path.parent)
+        folder.check(path)
+        held |= {copied.id for copied in folder.contents(path)}
     return held
 
 

@@ -26,7 +26,7 @@ from holdfast.spine.apply import apply
 from holdfast.spine.trash import plan_empty
 from holdfast.spine.undo import undo, undo_latest
 from holdfast.stores import journal
-from holdfast.stores.sqlite import bundle
+from holdfast.stores.sqlite.bundle import BundleFolder
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.crash import harness
 from tests.crash.harness import NOW, Quiet, Tally, clock, run_killed, settle_only
@@ -102,9 +102,9 @@ def in_trash(root: Path) -> set[str]:
     """The sessions that bundles hold."""
     held = set()
     for path in root.glob("trash/*/sessions/[0-9]*.db"):
-        bundle.check(path)
-        with bundle.opened(path) as copies:
-            held |= {copied.id for copied in bundle.contents(copies)}
+        folder = BundleFolder(path.parent)
+        folder.check(path)
+        held |= {copied.id for copied in folder.contents(path)}
     return held
 
 

@@ -18,6 +18,7 @@ from holdfast.errors import BudgetExceededError
 from holdfast.model.guard import Level
 from holdfast.model.session import Tokens
 from holdfast.policy.budgets import Budgets
+from tests.stored import usage_of
 
 pytestmark = pytest.mark.usefixtures("bad_day")
 
@@ -54,7 +55,7 @@ def check(sessions: AgentSessions, session_id: str, *, used: int, begun: int, bu
     assert session.tokens.input == used, "what was said to be booked is booked, once"
     assert session.guarded is not None
     assert session.guarded.iterations == begun
-    assert sessions._store.usage().ever.tokens.input == used  # type: ignore[attr-defined]
+    assert usage_of(sessions._store).ever.usage.tokens.input == used
     guard = sessions.guard(session_id, budgets=Budgets(tokens=10**9))
     with pytest.raises(BudgetExceededError), guard.call():
         pytest.fail("it has ended, whatever the limit is now")

@@ -32,6 +32,7 @@ from tests.compat.hermes_sessions import (
     session_ids,
     undone,
 )
+from tests.stored import usage_of
 
 FIRST = "20260101_101010_aaaaaa"
 
@@ -241,11 +242,13 @@ def test_what_auxiliary_models_used_is_counted_once_whatever_leaves_and_returns(
     def check() -> None:
         store = opened(root).session_store()
         assert store is not None
-        usage = store.statistics(now=NOW, ages=(("any", float("inf")),)).usage
-        assert {each.name: each.usage.tokens.input for each in usage.by_task} == expected
-        assert usage.ever.tokens.input == 1000 + sum(expected.values()), "the row has 1000 itself"
+        usage = usage_of(store)
+        assert {each.name: each.cost.usage.tokens.input for each in usage.by_task} == expected
+        assert usage.ever.usage.tokens.input == 1000 + sum(expected.values()), (
+            "the row has 1000 itself"
+        )
         unpriced = sum(tokens for task, *_, tokens, cost in used if task and not cost)
-        assert usage.ever.unpriced.input == unpriced
+        assert usage.ever.usage.unpriced.input == unpriced
         store.close()
 
     check()

@@ -18,7 +18,7 @@ from holdfast.model.session import Message
 from holdfast.services.exchange.session_import import import_sessions
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
-from tests.stored import remove_rows
+from tests.stored import remove_rows, usage_of
 
 NOW = 1_800_000_000.0
 DAY = 86_400
@@ -105,4 +105,4 @@ def test_usage_is_counted_once_whatever_happens(steps: list[tuple[str, dict[str,
             rows = db.execute("SELECT day, source, model, tokens_in + tokens_out FROM ledger")
             found = {tuple(key): tokens for *key, tokens in rows}
         assert found == {key: tokens for key, tokens in model.used.items() if tokens}
-        assert store.usage().ever.tokens.total == model.used.total()
+        assert usage_of(store).ever.usage.tokens.total == model.used.total()

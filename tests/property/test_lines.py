@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.model.checkpoint import Lines
-from holdfast.stores.checkpoints.lines import changed_lines
+from holdfast.stores.checkpoints.comparison import changed_lines
 
 TEXTS = st.lists(st.sampled_from([b"a", b"b", b"c", b"\r", b""]), max_size=14).map(b"\n".join)
 

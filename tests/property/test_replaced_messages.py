@@ -20,6 +20,7 @@ from holdfast.model.session import (
 )
 from holdfast.stores.sqlite import ledger, search_index, totals
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from tests.stored import usage_of
 
 NOW = 1_800_000_000.0
 WORDS = st.sampled_from(["zebra", "horse", "cat", "a" * 400])
@@ -117,4 +118,4 @@ def check(store: SqliteSessionStore, used: Tokens) -> None:
             key: usage.tokens for key, usage in entries.items()
         }
         db.execute("INSERT INTO message_index (message_index, rank) VALUES ('integrity-check', 1)")
-    assert store.usage().ever.tokens == used
+    assert usage_of(store).ever.usage.tokens == used

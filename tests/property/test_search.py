@@ -18,10 +18,10 @@ from holdfast.errors import QueryError
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index
-from holdfast.stores.sqlite.query import parse_part
 from holdfast.stores.sqlite.search import search
 from holdfast.stores.sqlite.search_text import clean, is_searchable, snippet, spaced, unspaced
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.text_search import parse_part
 
 # Lone surrogates and NULs too; not the vowels that were no letters yet to SQLite's tables.
 CHARACTERS = st.characters(exclude_characters="".join(map(chr, range(0x19B0, 0x19CA))))
@@ -167,7 +167,7 @@ def test_a_part_is_found_where_the_text_contains_it(
 ) -> None:
     indexed = data.draw(st.integers(0, len(documents)), label="indexed")
     with pytest.MonkeyPatch.context() as patch, store_with(documents, indexed) as store:
-        patch.setattr(search_index, "_MOST_WORDS", most_words)
+        patch.setattr(search_module, "_MOST_WORDS", most_words)
         for part in parts:
             if len(part.strip()) < 2:
                 continue

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.homes import artifact_names
+from holdfast.homes import session_folder
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
@@ -65,14 +65,14 @@ def test_any_files_are_scanned_and_strangers_stay(files: dict[str, bytes]) -> No
 
 
 def _check_ours(file: str, content: bytes) -> None:
-    parsed = artifact_names.parse(file)
+    parsed = session_folder.parse(file)
     assert parsed is not None
     assert parsed.certain or parsed.claimed_by(content)
-    source = artifact_names.source_in(content)
+    source = session_folder.source_in(content)
     assert source is None or source.isascii()
 
 
 @given(st.binary(max_size=200))
 def test_any_head_says_a_source_or_nothing(head: bytes) -> None:
-    source = artifact_names.source_in(head)
+    source = session_folder.source_in(head)
     assert source is None or source.encode() in head

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.homes.artifact_names import ArtifactName, parse, source_in
+from holdfast.homes.session_folder import SessionFileName, parse, source_in
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT
 
 STAMPED = "20260325_112518_6995d1"
 CRON = "cron_backup_20260325_112518"
 
 
-def certain(kind: str, session: str) -> ArtifactName:
-    return ArtifactName(kind=kind, session=session, certain=True)
+def certain(kind: str, session: str) -> SessionFileName:
+    return SessionFileName(kind=kind, session=session, certain=True)
 
 
 # --- Transcripts ----------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def test_a_generated_id_is_proof(form: str, session: str) -> None:
     ],
 )
 def test_an_id_that_somebody_made_up_is_no_proof(name: str, session: str) -> None:
-    assert parse(name) == ArtifactName(kind=TRANSCRIPT, session=session, certain=False)
+    assert parse(name) == SessionFileName(kind=TRANSCRIPT, session=session, certain=False)
 
 
 # --- Request dumps --------------------------------------------------------------------------------

@@ -49,6 +49,15 @@ def test_what_nobody_can_look_at_stays_as_it_is(judge: Callable[[Presence], Verd
             assert (verdict.step, verdict.result) == (Step.NOTHING, Result.FAILED)
 
 
+@pytest.mark.parametrize("undoable", [True, False])
+def test_after_a_kill_what_nobody_can_look_at_stays_pending(undoable: bool) -> None:
+    for seen in EVERYTHING:
+        verdict = judge_interrupted(seen, undoable=undoable)
+        assert (verdict.result is Result.PENDING) == (seen.here is None)
+        if seen.here is None:
+            assert verdict.step is Step.NOTHING
+
+
 def test_only_what_is_there_unchanged_and_dead_goes() -> None:
     for seen in EVERYTHING:
         verdict = judge_removal(seen)

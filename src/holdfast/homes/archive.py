@@ -1,32 +1,42 @@
-"""The archive of a home, put together: who archives, who restores, and who reads."""
+"""The archive of a home: who reads it, who archives and restores, and how bundles leave it."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+import errno
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast.homes.archive_adopting import Adopter
-from holdfast.homes.archive_doers import PutFilesAway, Restore
-from holdfast.homes.archive_files import SessionFolder
-from holdfast.homes.archive_movers import ArchiveMover, BundleMover
-from holdfast.homes.archive_packing import Packer
+from holdfast.errors import DamageError, HoldfastError
+from holdfast.homes.archive_bundles import Adopter, Packer
 from holdfast.homes.archive_reader import ArchiveReader
-from holdfast.homes.archive_return import Returner
-from holdfast.homes.archive_rows import Rows
-from holdfast.homes.options import ArchiveOptions, archive_folder
+from holdfast.homes.archive_rows import Ended, Rows
+from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.arguments import check_id
-from holdfast.model.item import ARCHIVED, ARCHIVED_FILES, FILES, SESSION
-from holdfast.model.plan import Action
-from holdfast.ports import Clock, Doer
-from holdfast.spine.keeper import Keeper
+from holdfast.model.item import ARCHIVED, ARCHIVED_FILES, SESSION
+from holdfast.model.operation import Removal
+from holdfast.model.plan import Action, PlanItem
+from holdfast.model.report import Moved, Outcome, Presence, Result, damaged, failed, unseen
+from holdfast.ports import Doer, Mover
+from holdfast.spine.keeper import Keeper, one_by_one
+from holdfast.spine.outcomes import BUNDLE_MISSING
 from holdfast.stores.archive import USUAL_FOLDER, catalogue
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.codec import Codec, codec_of
 from holdfast.stores.blobs.folder import FolderBlobs
 from holdfast.stores.blobs.ownership import Ownership
 from holdfast.stores.line_file import LineFile
-from holdfast.stores.trash_folder import TrashFolder
+
+if TYPE_CHECKING:
+    from holdfast.homes.home import Ground
+
+NO_ROOM = "no room left in the archive; it stays in the store"
+WAY_OUT = (
+    "Without an archive: `holdfast sessions prune --now`; in another place: `folder` of [archive]"
+)
+FULL = (errno.ENOSPC, errno.EDQUOT)
+Entries = Mapping[tuple[str, str], ArchivedSession]
 
 
 class HomeArchive:
@@ -35,37 +45,196 @@ class HomeArchive:
 
     def __init__(
         self,
-        files: SessionFolder,
-        loose: Keeper,
-        trash: TrashFolder,
-        state: Path,
-        options: ArchiveOptions,
-        rows: Callable[[], Rows | None],
-        clock: Clock,
+        ground: Ground,
+        rows: Callable[[], Rows | None] = lambda: None,
         check: Callable[[str], str] = check_id,
     ) -> None:
-        """`check` is for the ids of this home's agent; `loose` removes its files one by one, by way
-        of `trash`."""
-        folder = archive_folder(state, options)
-        archive = folder_archive(folder, chosen_by=state if options.folder else None)
-        self.folder = archive
-        self.packer = packer = Packer(archive, Codec(options.codec), clock)
+        """`rows` are those of a store that holds the sessions of this home, if one does; `check` is
+        for the ids of its agent."""
+        chosen = ground.options.archive
+        self.folder = archive = folder_archive(
+            ground.archive, chosen_by=ground.state if chosen.folder else None
+        )
+        self.packer = Packer(archive, Codec(chosen.codec), ground.clock)
         local = archive.blobs.path if isinstance(archive.blobs, FolderBlobs) else None
         self.reader = ArchiveReader(archive, rows, check, local=local)
-        bundles = Keeper(BundleMover(archive, Adopter(archive, rows, packer, clock, local)))
+        adopter = Adopter(archive, rows, self.packer, ground.clock, local)
+        bundles = Keeper(BundleMover(archive, adopter))
         self.keepers: Mapping[str, Keeper] = {ARCHIVED: bundles, ARCHIVED_FILES: bundles}
+        self.doers: dict[tuple[str, Action], Doer] = {}
+
+    def serve(
+        self,
+        sessions: Mover[Removal],
+        bring_back: Callable[[Removal], Ended],
+        is_back: Callable[[str], bool],
+    ) -> None:
+        """`sessions` moves sessions into the archive. `bring_back` restores one bundle, `is_back`
+        says whether its session is in the home."""
+        self.doers[SESSION, Action.ARCHIVE] = Keeper(sessions, keeps_copies=True)
         # An operation that restores brings back what was archived.
-        restore = Restore(archive, rows, Returner(archive, rows, files))
-        self.doers: Mapping[tuple[str, Action], Doer] = {
-            (SESSION, Action.ARCHIVE): Keeper(
-                ArchiveMover(archive, rows, files, packer=packer), keeps_copies=True
-            ),
-            (FILES, Action.ARCHIVE): PutFilesAway(
-                archive, rows, files, loose, trash, packer=packer
-            ),
-            (ARCHIVED, Action.ARCHIVE): restore,
-            (ARCHIVED_FILES, Action.ARCHIVE): restore,
+        restore = Restore(self.folder, bring_back, is_back)
+        self.doers[ARCHIVED, Action.ARCHIVE] = restore
+        self.doers[ARCHIVED_FILES, Action.ARCHIVE] = restore
+
+
+class IntoArchive:
+    """What movers share that put things into bundles. The bundle is the copy, and it is no trash:
+    it stays until somebody restores it."""
+
+    holds = Holds.SESSION
+
+    def __init__(self, archive: SessionArchive, packer: Packer) -> None:
+        self._archive = archive
+        self._packer = packer
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """Lines for bundles that lost theirs. What stands in the way is said of each session."""
+        with contextlib.suppress(HoldfastError, OSError):
+            self._archive.make()
+            self._archive.heal()
+
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        self._drop_bundles(batch)
+        return [Moved(copied=True)] * len(batch)
+
+    def _entries(self) -> Entries:
+        """The bundles by session and by the operation that archived it."""
+        return {
+            (each.session.id, each.operation): each
+            for each in self._archive.look().entries
+            if each.holds is self.holds
         }
+
+    def _drop_bundles(self, batch: Sequence[Removal]) -> None:
+        if batch:
+            entries = self._entries()
+            keys = [(each.item.id, each.operation) for each in batch]
+            files = [entries[key].file for key in keys if key in entries]
+            self._archive.drop(files, batch[0].operation)
+
+
+class Restore:
+    """Puts archived sessions back into the home. What a killed run began is finished."""
+
+    def __init__(
+        self,
+        archive: SessionArchive,
+        bring_back: Callable[[Removal], Ended],
+        is_back: Callable[[str], bool],
+    ) -> None:
+        self._archive = archive
+        self._bring_back = bring_back
+        self._is_back = is_back
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """Nothing has to be ready."""
+
+    def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return [each.end(Result.FAILED, "it is in the archive already") for each in batch]
+
+    def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self.undo(batch)
+
+    def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        ended = one_by_one(batch, self._restore, lambda why: (Result.FAILED, why))
+        outcomes = [each.end(*end) for each, end in zip(batch, ended, strict=True)]
+        back = [
+            removal.item.id
+            for removal, outcome in zip(batch, outcomes, strict=True)
+            if outcome.result is Result.BROUGHT_BACK
+        ]
+        self._archive.drop(back, batch[0].operation)
+        return outcomes
+
+    def _restore(self, removal: Removal) -> Ended:
+        if self._archive.check() and self._archive.find(removal.item.id) is not None:
+            return self._bring_back(removal)
+        if self._is_back(removal.item.session):
+            return Result.BROUGHT_BACK, ""  # a killed run had come this far
+        return Result.DAMAGED, BUNDLE_MISSING
+
+
+class BundleMover:
+    """Moves bundles out of the archive, into a trash of the archive's own: the home's may lie on
+    another file system."""
+
+    def __init__(self, archive: SessionArchive, adopter: Adopter) -> None:
+        self._archive = archive
+        self._adopter = adopter
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """Take in what earlier versions left in the folder of the archive."""
+        with contextlib.suppress(HoldfastError, OSError):  # what stands in the way is said of each
+            self._adopter.adopt()
+
+    def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
+        self._archive.heal()  # a killed run may have dropped the line of a bundle that stays
+        entries = {each.file: each for each in self._archive.look().entries}
+        seen = one_by_one(batch, lambda each: self._seen(each, entries), unseen)
+        gone = (not one.here and not one.copied for one in seen)
+        if any(one and not each.item.undoable for each, one in zip(batch, gone, strict=True)):
+            self._archive.catalogue.forget_gone()  # what goes for good leaves no title behind
+        return seen
+
+    def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return one_by_one(batch, self._copy, failed)
+
+    def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        return one_by_one(batch, self._drop, failed)
+
+    def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        same = {each.sha256 for each in self._archive.look().entries}
+        return one_by_one(batch, lambda each: self._put_back(each, same), failed)
+
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        moved = one_by_one(batch, self._discard, failed)
+        self._archive.catalogue.forget_gone()
+        return moved
+
+    def _seen(self, removal: Removal, entries: Mapping[str, ArchivedSession]) -> Presence:
+        version = removal.item.version
+        in_trash = self._archive.in_trash(removal)
+        if in_trash is not None:
+            # Killed between its new name and the end of the old one, it has both.
+            here = any(each.sha256 == version for each in entries.values())
+            return Presence(here=here, copied=True, bytes=in_trash)
+        entry = entries.get(removal.item.id)
+        if entry is None:
+            return Presence(here=False, bytes=removal.item.bytes)
+        return Presence(here=True, changed=entry.sha256 != version)
+
+    def _copy(self, removal: Removal) -> Moved:
+        self._archive.copy_to_trash(removal)
+        return Moved(copied=True)
+
+    def _drop(self, removal: Removal) -> Moved:
+        try:
+            self._archive.drop([removal.item.id], removal.operation, forget=False)
+        except (HoldfastError, OSError):
+            with contextlib.suppress(HoldfastError, OSError):
+                if self._archive.find(removal.item.id) is not None:
+                    self._archive.empty(removal)  # it stays, so it needs no copy
+            raise
+        return Moved(copied=True, bytes=self._archive.in_trash(removal) or 0)
+
+    def _put_back(self, removal: Removal, same: Collection[str]) -> Moved:
+        if removal.item.version in same:
+            return Moved(copied=True)
+        try:
+            file = self._archive.from_trash(removal)
+        except DamageError as error:
+            where = self._archive.place_in_trash(removal)
+            return damaged(f"its copy was changed, {error.message}: {where}")
+        return Moved(reason="" if file == removal.item.id else f"as {file}")
+
+    def _discard(self, removal: Removal) -> Moved:
+        self._archive.check()  # a disk that is not mounted has not lost its trash
+        in_trash = self._archive.in_trash(removal)
+        if in_trash is None:
+            return Moved()
+        self._archive.empty(removal)
+        return Moved(copied=True, bytes=in_trash)
 
 
 def folder_archive(path: Path, *, chosen_by: Path | None = None) -> SessionArchive:

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from holdfast.errors import DamageError
-from holdfast.homes import artifact_names
-from holdfast.homes.artifact_names import ArtifactName
-from holdfast.homes.artifact_scan import FOLDER
+from holdfast.homes import session_folder
+from holdfast.homes.session_folder import FOLDER, SessionFileName
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside, PackedFile
 from holdfast.stores.archive.bundle import ChangedError, SourceFile
@@ -33,7 +32,7 @@ class SessionFolder:
     def __init__(
         self,
         root: Path,
-        parse: Callable[[str], ArtifactName | None] = artifact_names.parse,
+        parse: Callable[[str], SessionFileName | None] = session_folder.parse,
         stems: Callable[[str], Collection[str]] = lambda name: (name,),
     ) -> None:
         """`stems` is what the names of files call a session."""

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from holdfast.errors import DamageError, UnknownSessionError, UsageError
-from holdfast.homes import archive_search
-from holdfast.homes.archive_adopting import leftovers
+from holdfast.homes.archive_bundles import leftovers
 from holdfast.homes.archive_rows import Rows
-from holdfast.homes.archive_transcripts import transcript_messages
-from holdfast.homes.folder_bytes import bytes_below
-from holdfast.model.archive import ArchivedSession, ArchiveHits, Holds
+from holdfast.homes.home_bytes import bytes_below
+from holdfast.model.archive import ArchivedSession, ArchiveHits, ArchiveWeight, Holds
 from holdfast.model.arguments import check_id, named
 from holdfast.model.item import Item, Problem
-from holdfast.model.session import Message, Search, Session, SessionFilter, SessionOrder
+from holdfast.model.session import Hit, Message, Search, Session, SessionFilter, SessionOrder
 from holdfast.policy.prices import Prices
 from holdfast.policy.selection import matches
 from holdfast.services.exchange.json_lines import raw_lines
-from holdfast.services.exchange.line_reader import read_messages
+from holdfast.services.exchange.line_reader import read_message, read_messages
 from holdfast.stores.archive import bundle
-from holdfast.stores.archive.archive import SessionArchive
-from holdfast.value import replace
+from holdfast.stores.archive.archive import TRASH, SessionArchive
+from holdfast.stores.archive.codec import Codec
+from holdfast.stores.sqlite.search_text import snippet
+from holdfast.stores.sqlite.text_search import TextSearch, searched_text, text_search
+from holdfast.value import dataclass, replace
 
+_TRANSCRIPT = ".jsonl"
+#: A line beyond this is no message of a transcript.
+_LONGEST_LINE = 16 * 1024 * 1024
 _LEFT = (
     "left by an earlier version; maintenance takes it into the archive, "
     "and so does `holdfast doctor --repair`"
@@ -120,7 +127,7 @@ class ArchiveReader:
             for each in found
             if each.holds is Holds.SESSION or each.session.id not in elsewhere
         ]
-        return archive_search.search(asked, read, self._messages)
+        return search_bundles(asked, read, self._messages)
 
     def items(self) -> Sequence[Item]:
         """The bundles as items of a plan."""
@@ -128,12 +135,16 @@ class ArchiveReader:
         sizes = self._archive.sizes() if entries else {}
         return [each.as_item(sizes[each.file]) for each in entries if each.file in sizes]
 
-    def other_bytes(self, trash_bytes: int) -> int:
-        """What the folder holds beside bundles and the trash that operations know."""
-        if self._local is None:
-            return 0  # an object store holds nothing else
-        whole = bytes_below(self._local, (), [])
-        return max(0, whole - trash_bytes - sum(item.bytes for item in self.items()))
+    def weight(self) -> ArchiveWeight:
+        if self._local is None:  # what an object store holds has no blocks on this disk
+            return ArchiveWeight(bytes=sum(item.bytes for item in self.items()))
+        problems: list[Problem] = []
+        trash = self._local / TRASH
+        return ArchiveWeight(
+            bytes=bytes_below(self._local, [trash], problems),
+            trash_bytes=bytes_below(trash, (), problems),
+            problems=tuple(problems),
+        )
 
     def _messages(self, archived: ArchivedSession) -> Iterator[Message]:
         if archived.holds is Holds.FILES:
@@ -169,3 +180,99 @@ def _rank(session: Session, order_by: SessionOrder, prices: Prices) -> float:
             return session.cost if cost is None else cost  # an order has no place for unknown
         case SessionOrder.BYTES:
             return session.bytes
+
+
+# --- Search ---------------------------------------------------------------------------------------
+#
+# There is no index of the archive. Texts are weighed in windows of bounded size; what is kept of a
+# match is its place and its weight, and only what is shown is read a second time.
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Place:
+    """A message: when it was said, in which of the sessions, and its number there."""
+
+    timestamp: float
+    session: int
+    number: int
+
+
+def search_bundles(
+    asked: Search,
+    sessions: Sequence[ArchivedSession],
+    messages: Callable[[ArchivedSession], Iterator[Message]],
+) -> ArchiveHits:
+    """The messages that match, best first; with `substring` those that contain it, newest first."""
+    seeking: TextSearch[_Place] = text_search(asked)
+    problems = []
+    for place, session in enumerate(sessions):
+        try:
+            for message in messages(session):
+                if asked.has(message):
+                    seeking.take(
+                        _Place(message.timestamp or 0.0, place, message.number or 0),
+                        _text(message),
+                    )
+        except DamageError as error:
+            problems.append(Problem(path=session.file, reason=error.message))
+    chosen = seeking.best(asked.most)[asked.offset :]
+    hits = _hits(chosen, sessions, messages, seeking)
+    return ArchiveHits(hits=tuple(hits), problems=tuple(problems))
+
+
+def _hits(
+    chosen: Sequence[tuple[float, _Place]],
+    sessions: Sequence[ArchivedSession],
+    messages: Callable[[ArchivedSession], Iterator[Message]],
+    seeking: TextSearch[_Place],
+) -> Iterator[Hit]:
+    """Read what is shown once more: nothing of it was kept."""
+    numbers: dict[int, set[int]] = {}
+    for _, place in chosen:
+        numbers.setdefault(place.session, set()).add(place.number)
+    found: dict[tuple[int, int], Message] = {}
+    for session, wanted in numbers.items():
+        try:
+            for message in messages(sessions[session]):
+                if message.number in wanted:
+                    found[session, message.number or 0] = message
+        except DamageError:
+            continue  # named already
+    shown = [(score, place) for score, place in chosen if (place.session, place.number) in found]
+    texts = {
+        number: _text(found[place.session, place.number]) for number, (_, place) in enumerate(shown)
+    }
+    marks = seeking.marked(texts)
+    for number, (score, place) in enumerate(shown):
+        yield Hit(
+            session=sessions[place.session].session,
+            message=found[place.session, place.number],
+            snippet=snippet(marks.get(number, "")),
+            score=score,
+        )
+
+
+def _text(message: Message) -> str:
+    return searched_text(message.content, message.tool_name, message.tool_calls, message.reasoning)
+
+
+# --- Messages of files alone ----------------------------------------------------------------------
+
+
+def transcript_messages(raw: IO[bytes], codec: Codec) -> Iterator[Message]:
+    """The messages of the JSONL transcripts, numbered from 1. What is no message is passed over:
+    a transcript may have been torn, and may be another agent's."""
+    number = 0
+    with bundle.reading(), bundle.members(raw, codec) as members:
+        for name, link, content in members:
+            if link is not None or not name.endswith(_TRANSCRIPT) or name == bundle.LINE:
+                continue
+            while line := content.readline(_LONGEST_LINE):
+                for message in _message(line):
+                    number += 1
+                    yield replace(message, number=number)
+
+
+def _message(line: bytes) -> Iterator[Message]:
+    with suppress(ValueError, RecursionError, UsageError):
+        yield read_message(json.loads(line))

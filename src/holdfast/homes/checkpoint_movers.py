@@ -1,4 +1,5 @@
-"""How checkpoints leave their store and come back, and archives of older checkpoint repositories.
+"""How checkpoints leave their store and come back, how projects are rolled back, and how space is
+given back.
 
 Dropping a checkpoint changes a reference and nothing else: what it holds stays until space is
 reclaimed. A batch is one transaction of git's, so a kill leaves each checkpoint in one place, and
@@ -12,28 +13,47 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from holdfast.errors import GitFailedError, UsageError
+from holdfast.errors import (
+    BusyError,
+    GitFailedError,
+    HoldfastError,
+    UnknownCheckpointError,
+    UsageError,
+)
+from holdfast.model.checkpoint import RestoreState
 from holdfast.model.operation import Removal
 from holdfast.model.plan import PlanItem
-from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
-from holdfast.spine.keeper import OneStepMover, one_by_one
+from holdfast.model.report import (
+    Moved,
+    Outcome,
+    Presence,
+    Result,
+    damaged,
+    failed,
+    stayed,
+    unseen,
+)
+from holdfast.ports import CheckpointStore, Clock
+from holdfast.services.rollback import left_alone, perform
+from holdfast.spine.keeper import OneStepMover, in_a_word, one_by_one
 from holdfast.spine.outcomes import (
     ALREADY_GONE,
     CHANGED,
     COPY_MISSING,
     NO_CHECKPOINT_STORE,
+    NOT_REACHED,
     PLACE_TAKEN,
     TRASH_TAKEN,
 )
 from holdfast.stores.checkpoints.checkpoint_commit import Move, Ref, all_refs, move
 from holdfast.stores.checkpoints.older_layout import version_at
 from holdfast.stores.checkpoints.projects import read_record
-from holdfast.stores.checkpoints.reclaim import unlock
+from holdfast.stores.checkpoints.reclaim import reclaim, unlock
 from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name, used
 from holdfast.stores.checkpoints.sizes import CUT_SHORT, in_use, version_of
 from holdfast.stores.files import allocated_below, make_private_dir, sync_dir
 from holdfast.stores.trash_folder import TrashFolder
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 #: How often to look when references are changed between the look and the change, before nobody
 #: else may.
@@ -261,3 +281,92 @@ class LegacyMover(OneStepMover):
         if not is_older_name(removal.item.id):
             raise UsageError("not the name of an archive of older checkpoints")
         return self._layout.folder / removal.item.id, self._trash.path(removal)
+
+
+class RollBack:
+    """The doer for working trees of projects.
+
+    The undo copy of a rollback is the safety checkpoint. Going back is a restore between the same
+    two checkpoints, the other way round: what was changed since the rollback is neither as the one
+    says nor as the other, so it stays, and is named.
+    """
+
+    def __init__(self, store: Callable[[], CheckpointStore | None], clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """A rollback needs nothing."""
+
+    def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._each(batch, lambda store, each: perform(store, each, now=self._clock())[0])
+
+    def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._each(batch, self._settle)
+
+    def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._each(batch, self._undo)
+
+    def _settle(self, store: CheckpointStore, removal: Removal) -> Outcome:
+        item = removal.item
+        state = store.restore_state(item.target, item.version, paths=item.paths or None)
+        if state is RestoreState.CUT:
+            return perform(store, removal, now=self._clock())[0]
+        if state is RestoreState.DONE:
+            return removal.end(Result.ROLLED_BACK)
+        return removal.end(Result.SKIPPED, NOT_REACHED)
+
+    def _undo(self, store: CheckpointStore, removal: Removal) -> Outcome:
+        item = removal.item
+        try:
+            done = store.restore(
+                item.version, item.target, paths=item.paths or None, now=self._clock()
+            )
+        except UnknownCheckpointError as error:
+            return removal.end(Result.FAILED, f"a checkpoint that it needs is gone: {error}")
+        if done.kept and not done.written and not done.deleted:
+            return removal.end(Result.FAILED, left_alone(done.kept))
+        outcome = removal.end(Result.BROUGHT_BACK, left_alone(done.kept))
+        return replace(outcome, written=done.written, deleted=done.deleted)
+
+    def _each(
+        self,
+        batch: Sequence[Removal],
+        step: Callable[[CheckpointStore, Removal], Outcome],
+    ) -> Sequence[Outcome]:
+        """One that fails does not cost the others, and stands in nobody's way: what it left can be
+        finished or taken back later."""
+        store = self._store()
+        if store is None:
+            return [each.end(Result.FAILED, NO_CHECKPOINT_STORE) for each in batch]
+        outcomes = []
+        for each in batch:
+            try:
+                outcomes.append(step(store, each))
+            except BusyError:
+                raise  # the next run settles it
+            except HoldfastError as error:
+                outcomes.append(each.end(Result.FAILED, in_a_word(error)))
+        return outcomes
+
+
+class CheckpointSpace:
+    """Objects that no checkpoint holds. `limit` is the cap of the store, in bytes."""
+
+    def __init__(self, layout: Layout, limit: int | None = None) -> None:
+        self._layout = layout
+        self._limit = limit
+
+    def measure(self) -> None:
+        """Reclaiming measures by itself."""
+
+    def give_back(self, removal: Removal) -> Outcome:
+        if not self._layout.exists():
+            return removal.end(Result.SKIPPED, ALREADY_GONE)
+        try:
+            done = reclaim(self._layout, holder="checkpoints prune", limit=self._limit)
+        except BusyError as error:
+            return removal.end(Result.SKIPPED, error.message)  # the next run gives it back
+        except HoldfastError as error:
+            return removal.end(Result.FAILED, in_a_word(error))
+        return removal.end(Result.RECLAIMED, done.note, freed=done.freed)

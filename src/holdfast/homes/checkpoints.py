@@ -44,7 +44,7 @@ def checkpoint_store(
     root: Path, how: Capturing = _USUAL, *, home: Path | None = None
 ) -> ShadowGitStore:
     """The whole store, with everything that lists, compares and restores."""
-    from holdfast.stores.checkpoints.adoption import StoreWithOlderLayout
+    from holdfast.stores.checkpoints.older_layout import StoreWithOlderLayout
     from holdfast.stores.checkpoints.store import ShadowGitStore
 
     kind = StoreWithOlderLayout if _has_older_layout(root / FOLDER) else ShadowGitStore

@@ -11,19 +11,21 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.homes import checkpoints
+from holdfast.homes.home import Ground
+from holdfast.homes.mirror import Mirror
 from holdfast.homes.session_mover import bundles
 from holdfast.model.checkup import Finding, Repair, Severity
-from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
+from holdfast.model.item import LEFTOVER, REQUEST_DUMP, SESSION, TRANSCRIPT
 from holdfast.model.operation import LogView, OperationState, Removal
 from holdfast.model.text import format_count
-from holdfast.ports import Archive, OperationLog, Progress
+from holdfast.parts.units import UnitMover
+from holdfast.ports import Archive, Format, Progress
 from holdfast.stores.checkpoints import creation, repository
 from holdfast.stores.checkpoints.repository import Layout
-from holdfast.stores.files import OTHERS
+from holdfast.stores.files import OTHERS, PRIVATE_DIR, storage_errors
 from holdfast.stores.sqlite import checkup as store_checkup
 from holdfast.stores.sqlite import repair as store_repair
 from holdfast.stores.sqlite.bundle import BundleFolder
-from holdfast.stores.trash_folder import TrashFolder
 
 UNFINISHED = "operations"
 _CHECKPOINTS = "checkpoint store"
@@ -31,24 +33,22 @@ _PERMISSIONS = "permissions"
 #: The folders of a home that nobody but its owner may read: what agents said is private.
 _PRIVATE = ("sessions", "archive", "operations", "trash", "checkpoints")
 _IN_TRASH_BY_NAME = (TRANSCRIPT, REQUEST_DUMP)
+_UNITS = (SESSION, LEFTOVER)
+_FORMAT = "format"
+_INDEX = "index"
 
 
 class HomeCheckup:
     """The check-up of one home. Looking creates and changes nothing."""
 
-    def __init__(
-        self,
-        root: Path,
-        database: str,
-        log: OperationLog,
-        trash: TrashFolder,
-        archive: Archive | None = None,
-    ) -> None:
+    def __init__(self, ground: Ground, database: str, archive: Archive | None = None) -> None:
+        """`database` is the name of one that lies in our own folder."""
         self._archive = archive
-        self._root = root
+        self._root = ground.state
+        self._is_own = ground.state == ground.root
         self._database = database
-        self._log = log
-        self._trash = trash
+        self._log = ground.log
+        self._trash = ground.trash
 
     def look(self, progress: Progress) -> Iterator[Finding]:
         yield self._look_at_permissions()
@@ -77,7 +77,19 @@ class HomeCheckup:
             yield Repair(steps=(creation.mend(self._checkpoints),))
 
     def _look_at_permissions(self) -> Finding:
-        return _check_permissions(self._root, self._database)
+        """In the home of another agent only of our folder: what others may read of its files is for
+        that agent to say, and a copy in the trash keeps the mode that it returns with."""
+        if self._is_own:
+            return _check_permissions(self._root, self._database)
+        if is_private(self._root):
+            return Finding(check=_PERMISSIONS)
+        return Finding(
+            check=_PERMISSIONS,
+            severity=Severity.WARNING,
+            message=f"other users of this machine can look into {self._root}",
+            advice="`holdfast doctor --repair` takes that right away from them.",
+            repairable=True,
+        )
 
     def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
         yield from store_checkup.check(self._root / self._database, progress)
@@ -108,6 +120,10 @@ class HomeCheckup:
         )
 
     def _tighten(self) -> Repair:
+        if not self._is_own:
+            with storage_errors(f"change {self._root}"):
+                self._root.chmod(PRIVATE_DIR)
+            return Repair(steps=(f"made {self._root} private",))
         changed, refused = _tighten(self._root, self._database)
         steps = [f"made {format_count(changed, 'file or folder', 'files and folders')} private"]
         if refused:
@@ -142,6 +158,57 @@ class HomeCheckup:
             held = folder.holding([removal.number for removal in removals])
             there = {number for numbers in held.values() for number in numbers}
             yield from (removal for removal in removals if removal.number not in there)
+
+
+class FormatCheckup(HomeCheckup):
+    """The check-up of a home that has a format: what is ours, and whether we know its version. The
+    files of the agent are read and never repaired."""
+
+    def __init__(
+        self, ground: Ground, form: Format, archive: Archive, mirror: Mirror, units: UnitMover
+    ) -> None:
+        super().__init__(ground, "", archive)
+        self._home = ground.root
+        self._format = form
+        self._mirror = mirror
+        self._units = units
+
+    def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
+        agent = self._format.facts.agent
+        doubt = self._format.doubt(self._home)
+        yield Finding(
+            check=_FORMAT,
+            severity=Severity.OK if doubt is None else Severity.WARNING,
+            message=f"known; the files of {agent} are read, and never checked or repaired"
+            if doubt is None
+            else f"{doubt}; it is read, and never changed",
+            advice="" if doubt is None else "A later Holdfast may know it.",
+        )
+        yield _index(store_checkup.check(self._mirror.database, progress))
+
+    def _mend_store(self, wanted: set[str], now: float, progress: Progress) -> Iterator[Repair]:
+        if _INDEX in wanted:
+            self._mirror.clear()
+            yield Repair(steps=("removed the index; the next command that reads makes a new one",))
+
+    def _without_copy(self, view: LogView) -> Iterator[Removal]:
+        of_units = [each.removal for each in view.trash if each.removal.item.kind in _UNITS]
+        yield from self._units.without_copy(of_units)
+
+
+def _index(findings: Sequence[Finding]) -> Finding:
+    """An index is a cache: whatever is wrong with it, a new one costs time and nothing else."""
+    wrong = next((each for each in findings if each.severity is Severity.DAMAGE), None)
+    if wrong is None:
+        return Finding(check=_INDEX)
+    return Finding(
+        check=_INDEX,
+        severity=Severity.WARNING,
+        message=f"it is damaged ({wrong.check}): {wrong.message}",
+        advice="Nothing is lost: it is made from the files of the agent. "
+        "`holdfast doctor --repair` removes it.",
+        repairable=True,
+    )
 
 
 def _usable(layout: Layout) -> Finding:

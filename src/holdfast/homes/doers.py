@@ -1,24 +1,18 @@
-"""Who changes a home: the doers by kind and action, and the archive. The same for every home.
-
-A home loads this module on first use: looking at a home takes half of what this one imports.
-"""
+"""Who changes a home: the doers by kind and action. Loaded on first use: looking at a home takes
+half of what this module imports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast.errors import UsageError
+from holdfast.errors import BusyError, HoldfastError
 from holdfast.homes.archive import HomeArchive
-from holdfast.homes.archive_files import SessionFolder
-from holdfast.homes.archive_rows import Rows
-from holdfast.homes.artifact_scan import Life
-from holdfast.homes.artifacts import ArtifactMover
-from holdfast.homes.checkpoint_doers import RollBack
-from holdfast.homes.options import ArchiveOptions
-from holdfast.homes.session_doers import EndAbandoned, SessionSpace
+from holdfast.homes.archive_sessions import stored_archive
+from holdfast.homes.checkpoint_movers import RollBack
+from holdfast.homes.session_file_mover import SessionFileMover
 from holdfast.homes.session_mover import SessionMover, bundles
-from holdfast.model.arguments import check_id
 from holdfast.model.item import (
     CHECKPOINT_SPACE,
     PROJECT,
@@ -28,75 +22,187 @@ from holdfast.model.item import (
     TRANSCRIPT,
     TRASH,
 )
-from holdfast.model.plan import Action
-from holdfast.ports import CheckpointStore, Clock, Doer, OperationLog, SessionEngines, Space
+from holdfast.model.operation import Removal
+from holdfast.model.plan import Action, PlanItem
+from holdfast.model.report import Outcome, Result
+from holdfast.model.session import EndReason
+from holdfast.model.stored_session import End, Found
+from holdfast.ports import Clock, Doer, SessionEngine, SessionEngines, Space
 from holdfast.spine.doers import EmptyTrash, Reclaim
 from holdfast.spine.keeper import Keeper
-from holdfast.stores.trash_folder import TrashFolder
-from holdfast.value import dataclass
+from holdfast.spine.outcomes import ALREADY_GONE, NO_SESSION_STORE, NOT_REACHED
+from holdfast.value import dataclass, field
+
+if TYPE_CHECKING:
+    from holdfast.homes.home import Ground, HomeCheckpoints
+    from holdfast.homes.stored import StoredContents
+
+
+_Step = Callable[[SessionEngine, Sequence[Removal]], Sequence[Outcome]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HomeParts:
-    """What a home is made of, for those that change it. `engine` and `rows` give None for a home
-    without a session store; `database` is the name of its file. `checkpoints` are the keepers of
-    what leaves the checkpoint folder."""
+class Changes:
+    """Who changes what a kind of home brings. `keepers` are by kind, `spaces` by the id of their
+    item."""
 
-    root: Path
-    state: Path
-    clock: Clock
-    log: OperationLog
-    trash: TrashFolder
-    database: str
-    engine: SessionEngines
-    rows: Callable[[], Rows | None]
-    life: Life
-    files: SessionFolder
-    archive: ArchiveOptions
-    checkpoints: Mapping[str, Keeper]
-    checkpoint_space: Space
-    checkpoint_store: Callable[[], CheckpointStore | None]
-    check_id: Callable[[str], str] = check_id
+    keepers: Mapping[str, Keeper]
+    archive: HomeArchive
+    doers: Mapping[tuple[str, Action], Doer] = field(default_factory=dict)
+    spaces: Mapping[str, Space] = field(default_factory=dict)
 
 
-class HomeDoers:
-    """The doers of one home, and its archive."""
+def doers_of(
+    ground: Ground, changes: Changes, checkpoints: HomeCheckpoints
+) -> Mapping[tuple[str, Action], Doer]:
+    """Every doer of a home."""
+    keepers = {**changes.keepers, **checkpoints.keepers, **changes.archive.keepers}
+    return {
+        **{(kind, Action.REMOVE): keeper for kind, keeper in keepers.items()},
+        (SPACE, Action.RECLAIM): Reclaim({**changes.spaces, CHECKPOINT_SPACE: checkpoints.space}),
+        (PROJECT, Action.ROLL_BACK): RollBack(checkpoints.store, ground.clock),
+        (TRASH, Action.REMOVE): EmptyTrash(lambda: ground.log.read().trash, keepers),
+        **changes.doers,
+        **changes.archive.doers,
+    }
 
-    def __init__(self, parts: HomeParts) -> None:
-        self._root = parts.root
-        loose = Keeper(ArtifactMover(parts.root, parts.trash, parts.clock, parts.life))
-        self.archive = HomeArchive(
-            parts.files,
-            loose,
-            parts.trash,
-            parts.state,
-            parts.archive,
-            parts.rows,
-            parts.clock,
-            parts.check_id,
-        )
-        keepers: Mapping[str, Keeper] = {
-            SESSION: Keeper(SessionMover(parts.engine, parts.trash)),
-            TRANSCRIPT: loose,
-            REQUEST_DUMP: loose,
-            **parts.checkpoints,
-            **self.archive.keepers,
-        }
-        space = SessionSpace(parts.engine, lambda name: bundles(parts.trash, name))
-        spaces = {parts.database: space, CHECKPOINT_SPACE: parts.checkpoint_space}
-        self._doers: Mapping[tuple[str, Action], Doer] = {
-            **{(kind, Action.REMOVE): keeper for kind, keeper in keepers.items()},
-            (SESSION, Action.END): EndAbandoned(parts.engine, parts.clock),
-            (SPACE, Action.RECLAIM): Reclaim(spaces),
-            (PROJECT, Action.ROLL_BACK): RollBack(parts.checkpoint_store, parts.clock),
-            (TRASH, Action.REMOVE): EmptyTrash(lambda: parts.log.read().trash, keepers),
-            **self.archive.doers,
-        }
 
-    def doer(self, kind: str, action: Action) -> Doer:
+def stored_changes(contents: StoredContents) -> Changes:
+    """Who changes a home that has a database and a folder `sessions/`."""
+    ground = contents.ground
+    loose = Keeper(SessionFileMover(ground.root, ground.trash, ground.clock, contents.life))
+    sessions = Keeper(SessionMover(contents.engine, ground.trash))
+    space = SessionSpace(contents.engine, lambda name: bundles(ground.trash, name))
+    return Changes(
+        keepers={SESSION: sessions, TRANSCRIPT: loose, REQUEST_DUMP: loose},
+        archive=stored_archive(contents, loose),
+        doers={(SESSION, Action.END): EndAbandoned(contents.engine, ground.clock)},
+        spaces={contents.database: space},
+    )
+
+
+class EndAbandoned:
+    """Ends abandoned sessions, at the moment at which it does so. There is no undo copy: the end is
+    all that changes, and the log says how the session was before."""
+
+    def __init__(self, engine: SessionEngines, clock: Clock) -> None:
+        self._engine = engine
+        self._clock = clock
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """Ending needs nothing."""
+
+    def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._in_one_transaction(batch, self._end)
+
+    def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._in_one_transaction(batch, self._settle)
+
+    def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return self._in_one_transaction(batch, self._reopen)
+
+    def _end(self, store: SessionEngine, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        # Judged again inside the transaction: a session may have come back to life, or to an end.
+        names = _ids(batch)
+        found, ends = store.look(names), store.ends(names)
+        outcomes = [_judged(each, found, ends) for each in batch]
+        going = [ends[each.id] for each in outcomes if each.result is Result.ENDED]
+        store.set_end(going, self._clock(), EndReason.ABANDONED.value)
+        return outcomes
+
+    def _settle(self, store: SessionEngine, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        """The rows say how far a killed run came: what has our end was ended by it."""
+        ends = store.ends(_ids(batch))
+        return [
+            each.end(Result.ENDED)
+            if _is_ours(each, ends.get(each.item.id))
+            else each.end(Result.SKIPPED, NOT_REACHED)
+            for each in batch
+        ]
+
+    def _reopen(self, store: SessionEngine, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        ends = store.ends(_ids(batch))
+        ours = [each for each in batch if _is_ours(each, ends.get(each.item.id))]
+        store.set_end([ends[each.item.id] for each in ours], None, None)
+        return [_reopened(each, ends.get(each.item.id)) for each in batch]
+
+    def _in_one_transaction(self, batch: Sequence[Removal], step: _Step) -> Sequence[Outcome]:
+        store = self._engine()
+        if store is None:
+            return [each.end(Result.FAILED, NO_SESSION_STORE) for each in batch]
         try:
-            return self._doers[kind, action]
-        except KeyError:
-            raise UsageError(
-                f"{self._root} has nothing of kind {kind!r} to {action.value}."
-            ) from None
+            with store.transaction():
+                return step(store, batch)
+        except BusyError:
+            raise  # each batch to come would wait as long
+        except HoldfastError as error:
+            return [each.end(Result.FAILED, error.message) for each in batch]
+
+
+def _judged(removal: Removal, found: Mapping[str, Found], ends: Mapping[str, End]) -> Outcome:
+    name = removal.item.id
+    if name not in found or name not in ends:
+        return removal.end(Result.SKIPPED, ALREADY_GONE)
+    obstacle = found[name].obstacle_to_ending(removal.item)
+    if obstacle is None and ends[name].reason is not None:
+        obstacle = "it has a reason for an end, and no end"  # an undo could not put that back
+    return removal.end(Result.SKIPPED if obstacle else Result.ENDED, obstacle or "")
+
+
+def _is_ours(removal: Removal, end: End | None) -> bool:
+    """Whether the end of a session is the one that this operation gave it. Whoever reopened it and
+    went on left a later activity behind."""
+    return (
+        end is not None
+        and end.ended_at is not None
+        and end.reason == EndReason.ABANDONED
+        and end.last_active_at == removal.item.last_active_at
+    )
+
+
+def _reopened(removal: Removal, end: End | None) -> Outcome:
+    if end is None:
+        gone = "it has left the store since; undo that first"
+        return removal.end(Result.FAILED, gone)
+    if end.ended_at is None:
+        changed = end.last_active_at != removal.item.last_active_at
+        return removal.end(Result.BROUGHT_BACK, "it was reopened already" if changed else "")
+    if _is_ours(removal, end):
+        return removal.end(Result.BROUGHT_BACK)
+    return removal.end(Result.FAILED, "it was reopened and ended again since; that end stays")
+
+
+def _ids(batch: Sequence[Removal]) -> list[str]:
+    return [each.item.id for each in batch]
+
+
+class SessionSpace:
+    """Free pages and the write-ahead log of the session store. What giving them back freed is what
+    the file system says: the store before the run, less the store and its undo copies after it.
+    `copies` says where an operation keeps those."""
+
+    def __init__(self, engine: SessionEngines, copies: Callable[[str], Path]) -> None:
+        self._engine = engine
+        self._copies = copies
+        self._before: int | None = None
+
+    def measure(self) -> None:
+        store = self._engine()
+        self._before = None if store is None else store.footprint()
+
+    def give_back(self, removal: Removal) -> Outcome:
+        store = self._engine()
+        if store is None:
+            return removal.end(Result.SKIPPED, ALREADY_GONE)
+        before = store.footprint() if self._before is None else self._before
+        self._before = None
+        try:
+            store.give_back()
+        except BusyError as error:
+            return removal.end(Result.SKIPPED, error.message)  # the next run gives it back
+        except HoldfastError as error:
+            store.truncate_log()  # the operation log needs room too
+            return removal.end(Result.FAILED, error.message)
+        copied = store.copies(self._copies(removal.operation)).bytes()
+        freed = before - store.footprint() - copied
+        return removal.end(Result.RECLAIMED, freed=max(0, freed))

@@ -9,33 +9,22 @@ undo, all through the one spine and the one index.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 
-from holdfast.errors import HoldfastError, SchemaError, UsageError
+from holdfast.errors import HoldfastError, SchemaError
 from holdfast.homes import life
-from holdfast.homes.checkpoint_bounds import CheckpointBounds
-from holdfast.homes.checkpoint_doers import RollBack
-from holdfast.homes.checkpoints import FOLDER, checkpoint_store
-from holdfast.homes.folder_bytes import bytes_below
-from holdfast.homes.home_bytes import trash_of
+from holdfast.homes.archive_units import unit_archive
+from holdfast.homes.checkpoint_folder import OwnCheckpoints
+from holdfast.homes.checkpoints import FOLDER
+from holdfast.homes.checkup import FormatCheckup
+from holdfast.homes.doers import Changes
+from holdfast.homes.home import Ground, Home
+from holdfast.homes.home_bytes import Survey
 from holdfast.homes.mirror import Indexed, Mirror
-from holdfast.homes.options import USUAL, HomeOptions, archive_folder
-from holdfast.homes.unit_archive import UnitArchive
-from holdfast.model.checkpoint import Capturing
-from holdfast.model.item import (
-    ARCHIVED,
-    CHECKPOINT_SPACE,
-    LEFTOVER,
-    PROJECT,
-    SESSION,
-    SPACE,
-    TRASH,
-    Inventory,
-    Item,
-    Problem,
-)
+from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.model.item import ARCHIVED, LEFTOVER, SESSION, Item, Problem
 from holdfast.model.part import (
     FilePart,
     FolderPart,
@@ -48,27 +37,16 @@ from holdfast.model.part import (
     Unit,
     version_of_parts,
 )
-from holdfast.model.plan import Action, PlanItem
+from holdfast.model.plan import PlanItem
 from holdfast.model.session import Relation, SessionFilter
 from holdfast.model.text import format_duration
 from holdfast.parts import movers
 from holdfast.parts.trees import newest_change
 from holdfast.parts.units import UnitMover, by_container
-from holdfast.ports import (
-    Archive,
-    CheckpointStore,
-    CheckpointUpkeep,
-    Clock,
-    Doer,
-    Format,
-    Progress,
-)
-from holdfast.spine.doers import EmptyTrash, Reclaim
+from holdfast.ports import Archive, Clock, Format, Progress
 from holdfast.spine.keeper import Keeper
-from holdfast.stores.operation_log import FileOperationLog
 from holdfast.stores.sqlite.mirror import MirrorStore
-from holdfast.stores.trash_folder import TrashFolder
-from holdfast.value import dataclass, replace
+from holdfast.value import dataclass
 
 STATE = ".holdfast"
 
@@ -87,59 +65,59 @@ class _Seen:
     alive: str | None
 
 
-class FormatHome:
-    """The home of any agent that has a format. Its index and everything else of ours lie in
-    `.holdfast/`; nothing else is created by looking."""
+class FormatContents:
+    """The sessions of an agent that has a format. Its index lies in our folder."""
 
     version = None
+    foreign = True
 
-    def __init__(
-        self, root: Path, form: Format, *, clock: Clock, options: HomeOptions = USUAL
-    ) -> None:
-        self.root = root
-        self.state = state_folder(root)
+    def __init__(self, form: Format, ground: Ground) -> None:
         self.kind = form.facts.name
+        self._ground = ground
+        self._root = ground.root
         self._format = form
-        self._clock = clock
-        self._options = options
-        self._trash = TrashFolder(self.state / "trash")
-        self.log = FileOperationLog(self.state / "operations", self._trash.root)
-        self._mirror = Mirror(self.state / "index", form, root)
+        self._mirror = Mirror(ground.state / "index", form, ground.root)
         self._movers = movers()
-        self._census = Census(form, root, clock, self._mirror)
-        self._left = Census(form, root, clock, self._mirror, of_leftovers=True)
+        self._census = Census(form, ground.root, ground.clock, self._mirror)
+        self._left = Census(form, ground.root, ground.clock, self._mirror, of_leftovers=True)
 
     # --- Looking ----------------------------------------------------------------------------------
 
-    def scan(
-        self,
-        now: float,
-        progress: Progress | None = None,
-        *,
-        wanted: SessionFilter | None = None,
-    ) -> Inventory:
+    def survey(self, now: float, wanted: SessionFilter | None, progress: Progress | None) -> Survey:
         sessions, problems = self._look(self._census.units())
         problems += self._refreshed(sessions)
         chosen = {each.id: each for each in self._mirror.store().find(wanted or SessionFilter())}
         items = [
-            self._item(each, chosen[each.unit.id].message_count)
+            _session(each, chosen[each.unit.id].message_count)
             for each in sessions
             if each.unit.id in chosen
         ]
         leftovers, more = self._look(self._left.units())
-        log = self.log.read()
-        doubt = self._format.doubt(self.root)
+        doubt = self._format.doubt(self._root)
         if doubt is not None:
-            more.append(Problem(path=str(self.root), reason=f"{doubt}; it is read, never changed"))
-        inventory = Inventory(
-            home=str(self.root),
-            scanned_at=now,
-            items=(*items, *(_leftover(each) for each in leftovers)),
-            trash=trash_of(log.trash),
-            problems=(*problems, *more, *log.problems),
-            rest_is_foreign=True,
+            more.append(Problem(path=str(self._root), reason=f"{doubt}; it is read, never changed"))
+        return Survey(
+            items=(*items, *map(_leftover, leftovers)),
+            problems=(*problems, *more),
+            in_items=sum(each.bytes for each in (*sessions, *leftovers)),
         )
-        return self._counted(inventory, sum(each.bytes for each in (*sessions, *leftovers)))
+
+    def store(self) -> MirrorStore:
+        seen, _ = self._look(self._census.units())
+        self._refreshed(seen)
+        return self._mirror.store()
+
+    def stored(self, ids: Sequence[str]) -> Collection[str]:
+        return self._ids().intersection(ids)
+
+    def _ids(self) -> set[str]:
+        return {unit.id for unit in self._census.units()}
+
+    def checkup(self, archive: Archive) -> FormatCheckup:
+        return FormatCheckup(self._ground, self._format, archive, self._mirror, self._units)
+
+    def close(self) -> None:
+        self._mirror.close()
 
     def _look(self, units: Iterable[Unit]) -> tuple[list[_Seen], list[Problem]]:
         """Units with their stamps, and why some could not be looked at."""
@@ -152,7 +130,13 @@ class FormatHome:
             else:
                 problems.append(Problem(path=outside, reason=f"lies outside the home: {unit.id}"))
         slots = [
-            Slot(number=number, index=index, part=part, stamp="", folder=self._trash.root / "-")
+            Slot(
+                number=number,
+                index=index,
+                part=part,
+                stamp="",
+                folder=self._ground.trash.root / "-",
+            )
             for number, unit in enumerate(found)
             for index, part in enumerate(unit.parts)
         ]
@@ -191,120 +175,78 @@ class FormatHome:
             )
         )
 
-    def _item(self, seen: _Seen, messages: int) -> Item:
-        unit = seen.unit
-        return Item(
-            kind=SESSION,
-            id=unit.id,
-            source=unit.source or "cli",
-            session=unit.id,
-            bytes=seen.bytes,
-            last_active_at=unit.active,
-            version=seen.version,
-            alive=seen.alive,
-            messages=messages,
-            titled=bool(unit.title),
-            parent=unit.parent,
-            delegate=unit.relation is Relation.DELEGATE,
+    # --- Changing ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _units(self) -> UnitMover:
+        return UnitMover(self._movers, self._ground.trash, self._census)
+
+    def changes(self) -> Changes:
+        left = UnitMover(self._movers, self._ground.trash, self._left)
+        return Changes(
+            keepers={SESSION: Keeper(self._units), LEFTOVER: Keeper(left)},
+            archive=unit_archive(self._ground, self._units, self._mirror, self._ids),
         )
 
-    def _counted(self, found: Inventory, units: int) -> Inventory:
-        """The inventory with everything that no item stands for."""
-        problems: list[Problem] = []
-        archive = archive_folder(self.state, self._options.archive)
-        checkpoints = self.state / FOLDER
-        log = bytes_below(self.state / "operations", (), problems)
-        kept = bytes_below(archive, (), problems)
-        captured = bytes_below(checkpoints, (), problems)
-        trash = bytes_below(self._trash.root, (), problems)
-        known = sum(item.bytes for item in found.trash)
-        ours = (self.state / "operations", archive, checkpoints, self._trash.root)
-        rest = max(0, bytes_below(self.root, ours, problems) - units)
-        return replace(
-            found,
-            problems=(*found.problems, *problems),
-            other_bytes=log + kept + captured + max(0, trash - known) + rest,
-            log_bytes=log,
-            archive_bytes=kept,
-            archived=len(self.archive.items()) if archive.is_dir() else 0,
-            checkpoint_bytes=captured,
-            loose_trash_bytes=max(0, trash - known),
-            database_bytes=units,
+    def check_writable(self, kind: str) -> None:
+        doubt = self._format.doubt(self._root) if kind in (SESSION, LEFTOVER, ARCHIVED) else None
+        if doubt is not None:
+            raise SchemaError(
+                f"{self._root}: {doubt}. Nothing was changed.",
+                hint="It can be read as ever. A later Holdfast may know it.",
+            )
+
+    def finish(self) -> None:
+        """Nothing is left to do after a change: the index is brought up to date when it is read."""
+
+    # --- Checkpoints that Holdfast takes for this agent -------------------------------------------
+
+    @property
+    def checkpoint_folders(self) -> Sequence[Path]:
+        return (self._ground.state / FOLDER,)
+
+    def checkpoints(self) -> OwnCheckpoints:
+        return OwnCheckpoints(self._ground)
+
+
+class FormatHome(Home):
+    """The home of any agent that has a format. Its index and everything else of ours lie in
+    `.holdfast/`; nothing else is created by looking."""
+
+    _contents: FormatContents
+
+    def __init__(
+        self, root: Path, form: Format, *, clock: Clock, options: HomeOptions = USUAL
+    ) -> None:
+        super().__init__(
+            root,
+            partial(FormatContents, form),
+            clock=clock,
+            state=state_folder(root),
+            options=options,
         )
 
     def session_store(self) -> MirrorStore:
         """The sessions, from the index, which is brought up to date first."""
-        seen, _ = self._look(self._census.units())
-        self._refreshed(seen)
-        return self._mirror.store()
+        return self._contents.store()
 
-    # --- Changing ---------------------------------------------------------------------------------
 
-    def doer(self, kind: str, action: Action = Action.REMOVE) -> Doer:
-        """Raises `SchemaError` for a home that may only be read."""
-        doubt = self._format.doubt(self.root)
-        if doubt is not None and kind in (SESSION, LEFTOVER, ARCHIVED):
-            raise SchemaError(
-                f"{self.root}: {doubt}. Nothing was changed.",
-                hint="It can be read as ever. A later Holdfast may know it.",
-            )
-        try:
-            return self._doers[kind, action]
-        except KeyError:
-            raise UsageError(
-                f"{self.root} has nothing of kind {kind!r} to {action.value}."
-            ) from None
-
-    @cached_property
-    def _doers(self) -> Mapping[tuple[str, Action], Doer]:
-        keepers: Mapping[str, Keeper] = {
-            SESSION: Keeper(UnitMover(self._movers, self._trash, self._census)),
-            LEFTOVER: Keeper(UnitMover(self._movers, self._trash, self._left)),
-            **self._bounds.keepers,
-            **self._archive.keepers,
-        }
-        return {
-            **{(kind, Action.REMOVE): keeper for kind, keeper in keepers.items()},
-            (SPACE, Action.RECLAIM): Reclaim({CHECKPOINT_SPACE: self._bounds.space}),
-            (PROJECT, Action.ROLL_BACK): RollBack(self.checkpoint_store, self._clock),
-            (TRASH, Action.REMOVE): EmptyTrash(lambda: self.log.read().trash, keepers),
-            **self._archive.doers,
-        }
-
-    @property
-    def archive(self) -> Archive:
-        return self._archive.reader
-
-    @cached_property
-    def _archive(self) -> UnitArchive:
-        units = UnitMover(self._movers, self._trash, self._census)
-        return UnitArchive(self.state, self._options.archive, self._clock, units, self._mirror)
-
-    def close(self) -> None:
-        """Close the index, if it was opened. It opens again when somebody asks for it."""
-        self._mirror.close()
-
-    # --- Checkpoints that Holdfast takes for this agent -------------------------------------------
-
-    @cached_property
-    def _bounds(self) -> CheckpointBounds:
-        return CheckpointBounds(
-            self.state, self._trash, self.log.read, self._options.checkpoint_bytes
-        )
-
-    def has_checkpoints(self) -> bool:
-        return (self.state / FOLDER).is_dir()
-
-    def checkpoint_store(self, how: Capturing | None = None) -> CheckpointStore | None:
-        if not self.has_checkpoints():
-            return None
-        return checkpoint_store(self.state, how or Capturing(), home=self.root)
-
-    @property
-    def checkpoint_upkeep(self) -> CheckpointUpkeep:
-        return self._bounds.upkeep
-
-    own_checkpoint_upkeep = checkpoint_upkeep
+def _session(seen: _Seen, messages: int) -> Item:
+    unit = seen.unit
+    return Item(
+        kind=SESSION,
+        id=unit.id,
+        source=unit.source or "cli",
+        session=unit.id,
+        bytes=seen.bytes,
+        last_active_at=unit.active,
+        version=seen.version,
+        alive=seen.alive,
+        messages=messages,
+        titled=bool(unit.title),
+        parent=unit.parent,
+        delegate=unit.relation is Relation.DELEGATE,
+    )
 
 
 def _leftover(seen: _Seen) -> Item:

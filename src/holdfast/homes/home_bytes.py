@@ -6,10 +6,12 @@ says. Links are not followed, and what a folder itself takes is not counted.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast.homes.folder_bytes import bytes_below
 from holdfast.model.item import (
     ARCHIVED_FILES,
     ARCHIVED_KINDS,
@@ -24,21 +26,37 @@ from holdfast.model.operation import TrashEntry
 from holdfast.stores.files import allocated_bytes
 from holdfast.value import dataclass, replace
 
-_ARCHIVE_TRASH = ".trash"
+if TYPE_CHECKING:
+    from holdfast.model.archive import ArchiveWeight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where the parts of a home lie. `elsewhere` is counted by others: homes inside this one."""
+    """Where the parts of a home lie that are the same in every kind."""
 
     root: Path
-    sessions: Path
-    database: Path
     trash: Path
     log: Path
     archive: Path
     checkpoints: Sequence[Path]
-    elsewhere: Collection[Path] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What a kind of home sees of its own.
+
+    `counted` are folders whose bytes are in the items and in `other_bytes`, and homes inside this
+    one. `database` is a file that sessions share, with its write-ahead log. `in_items` is what the
+    items take that lie in neither.
+    """
+
+    items: tuple[Item, ...] = ()
+    space: tuple[Item, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    other_bytes: int = 0
+    counted: Sequence[Path] = ()
+    database: Path | None = None
+    in_items: int = 0
 
 
 def trash_of(entries: Iterable[TrashEntry]) -> tuple[Item, ...]:
@@ -57,66 +75,90 @@ def beside_checkpoints(entries: Iterable[TrashEntry]) -> int:
     return sum(entry.bytes for entry in entries if entry.removal.item.kind == LEGACY)
 
 
-def counted(found: Inventory, places: Places, *, whole: bool, checkpoint_trash: int) -> Inventory:
-    """The inventory with everything that no item stands for. `found.other_bytes` is what a scan of
-    `sessions/` has counted of that. It is `whole` when it has every stored session.
-    `checkpoint_trash` is what `beside_checkpoints` found: their caps count it."""
-    problems: list[Problem] = []
+def counted(
+    found: Inventory,
+    survey: Survey,
+    places: Places,
+    archive: ArchiveWeight | None,
+    *,
+    whole: bool,
+    checkpoint_trash: int,
+) -> Inventory:
+    """The inventory with everything that no item stands for. It is `whole` when it has every
+    stored session. `checkpoint_trash` is what `beside_checkpoints` found: their caps count it."""
+    problems: list[Problem] = [] if archive is None else [*archive.problems]
 
     def below(*tops: Path, without: Collection[Path] = ()) -> int:
         return sum(bytes_below(top, without, problems) for top in tops)
 
-    archive_trash = places.archive / _ARCHIVE_TRASH
     log = below(places.log)
     checkpoints = below(*places.checkpoints)
     fitted, loose_trash = _fitted(
         (each for each in found.trash if not each.capped_elsewhere), below(places.trash)
     )
     archived, loose_archive = _fitted(
-        (each for each in found.trash if each.capped_elsewhere), below(archive_trash)
+        (each for each in found.trash if each.capped_elsewhere),
+        0 if archive is None else archive.trash_bytes,
     )
     by_id = {each.id: each for each in (*fitted, *archived)}
     of_checkpoints = min(checkpoint_trash, loose_trash)
     checkpoints += of_checkpoints
     loose_trash -= of_checkpoints
-    archive = 0
-    if places.archive.is_relative_to(places.root):
+    in_archive = 0
+    if archive is not None and places.archive.is_relative_to(places.root):
         files = sum(each.bytes for each in found.items if each.kind == ARCHIVED_FILES)
-        bundles = max(0, below(places.archive, without=[archive_trash]) - files)
-        archive = bundles + loose_archive
-    database = _size(places.database) + _size(_write_ahead_log(places.database))
-    rest = below(places.root, without=_counted_by_themselves(places))
+        in_archive = max(0, archive.bytes - files) + loose_archive
+    database = survey.in_items if survey.database is None else _database_bytes(survey.database)
+    rest = below(places.root, without=_counted_by_themselves(places, survey)) - survey.in_items
     items, space = found.items, found.space
-    if whole:
+    if whole and survey.database is not None:
         items, space, more = _database(found, database)
         rest += more
+    rest = max(0, rest)
     return replace(
         found,
         items=items,
         trash=tuple(by_id[each.id] for each in found.trash),
         space=space,
         problems=(*found.problems, *problems),
-        other_bytes=found.other_bytes + rest + loose_trash + archive + checkpoints + log,
+        other_bytes=survey.other_bytes + rest + loose_trash + in_archive + checkpoints + log,
         checkpoint_bytes=checkpoints,
-        archive_bytes=archive,
+        archive_bytes=in_archive,
         log_bytes=log,
         loose_trash_bytes=loose_trash,
         database_bytes=database,
     )
 
 
-def _counted_by_themselves(places: Places) -> list[Path]:
-    scanned = [places.sessions] if _is_folder(places.sessions) else []
-    return [
-        *scanned,
-        places.trash,
-        places.log,
-        places.archive,
-        places.database,
-        _write_ahead_log(places.database),
-        *places.checkpoints,
-        *places.elsewhere,
-    ]
+def bytes_below(top: Path, left_out: Collection[Path], problems: list[Problem]) -> int:
+    """By paths as text, and without a look at what is `left_out`: a folder of checkpoints may hold
+    very many files. Links are not followed; one at the top has nothing below it."""
+    skipped = {str(each) for each in left_out}
+    total = 0
+    waiting = [] if top.is_symlink() else [str(top)]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                found = [each for each in entries if each.path not in skipped]
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            problems.append(Problem(path=folder, reason=str(error.strerror)))
+            continue
+        for each in found:
+            if each.is_dir(follow_symlinks=False):
+                waiting.append(each.path)
+                continue
+            with suppress(FileNotFoundError):
+                total += allocated_bytes(each.stat(follow_symlinks=False))
+    return total
+
+
+def _counted_by_themselves(places: Places, survey: Survey) -> list[Path]:
+    database = [] if survey.database is None else _files_of(survey.database)
+    ours = [places.trash, places.log, places.archive, *places.checkpoints]
+    return [*ours, *database, *survey.counted]
 
 
 def _fitted(trash: Iterable[Item], on_disk: int) -> tuple[list[Item], int]:
@@ -150,16 +192,13 @@ def _database(found: Inventory, on_disk: int) -> tuple[tuple[Item, ...], tuple[I
     return tuple(items), tuple(space), left
 
 
-def _write_ahead_log(database: Path) -> Path:
-    return database.with_name(f"{database.name}-wal")
+def _files_of(database: Path) -> list[Path]:
+    return [database, database.with_name(f"{database.name}-wal")]
 
 
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
-
-
-def _size(path: Path) -> int:
-    try:
-        return allocated_bytes(path.lstat())
-    except FileNotFoundError:
-        return 0
+def _database_bytes(database: Path) -> int:
+    total = 0
+    for path in _files_of(database):
+        with suppress(FileNotFoundError):
+            total += allocated_bytes(path.lstat())
+    return total

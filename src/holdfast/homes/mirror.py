@@ -118,18 +118,29 @@ class Mirror:
         return store.size() < _MOST_BYTES
 
     def store(self) -> MirrorStore:
-        """The index, made anew when it is damaged or from another version."""
+        """The index; a new one when it is damaged or from another version."""
         if self._store is None:
-            path = self._folder / "sessions.db"
             try:
-                make_private_dir(self._folder)
-                self._store = MirrorStore(path, self._format.facts.agent)
+                self._store = self._made()
             except (DamageError, SchemaError):
-                shutil.rmtree(self._folder)
-                self._keep({})
-                make_private_dir(self._folder)
-                self._store = MirrorStore(path, self._format.facts.agent)
+                self.clear()
+                self._store = self._made()
         return self._store
+
+    def _made(self) -> MirrorStore:
+        make_private_dir(self._folder)
+        return MirrorStore(self.database, self._format.facts.agent)
+
+    @property
+    def database(self) -> Path:
+        return self._folder / "sessions.db"
+
+    def clear(self) -> None:
+        """Remove the index. The next look makes a new one."""
+        self.close()
+        if self._folder.exists():
+            shutil.rmtree(self._folder)
+        self._keep({})
 
     def close(self) -> None:
         store, self._store, self._notes = self._store, None, None

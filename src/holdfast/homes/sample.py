@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.homes.artifact_scan import FOLDER
 from holdfast.homes.sample_sessions import Sampled, memorable, sampled
+from holdfast.homes.session_folder import FOLDER
 from holdfast.homes.signs import DATABASE
 from holdfast.stores import processes
 from holdfast.stores.files import make_private_dir

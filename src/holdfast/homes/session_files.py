@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.errors import StorageError
-from holdfast.homes import artifact_names
-from holdfast.homes.artifact_scan import FOLDER
+from holdfast.homes import session_folder
+from holdfast.homes.session_folder import FOLDER
 from holdfast.homes.session_mover import as_item
 from holdfast.model.item import FILES, Item
 from holdfast.model.operation import DELIVER, END_ABANDONED, RESET
@@ -85,7 +85,7 @@ class HomeSessionFiles:
         """The files that belong to a session, by exact id: `a` does not own what `a_b` left."""
         found = []
         for path in sorted(self._folder.glob("*.json*")) if self._folder.is_dir() else []:
-            parsed = artifact_names.parse(path.name)
+            parsed = session_folder.parse(path.name)
             if parsed is None or parsed.session != session_id or path.is_symlink():
                 continue
             status = path.lstat()

@@ -10,7 +10,7 @@ from holdfast.errors import DamageError
 from holdfast.model.arguments import check_foreign_id
 from holdfast.model.guard import guarded_from_json
 from holdfast.model.item import ARCHIVED, ARCHIVED_FILES, Item, Problem
-from holdfast.model.json_reader import Reader
+from holdfast.model.json_value import Reader, fields_to_json
 from holdfast.model.session import Hit, Json, Relation, Session, Tokens
 from holdfast.value import dataclass
 
@@ -60,15 +60,7 @@ class ArchivedSession:
         return self.archived_at, number
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            **self.session.to_json(),
-            "archived_at": self.archived_at,
-            "operation": self.operation,
-            "file": self.file,
-            "archive_bytes": self.archive_bytes,
-            "sha256": self.sha256,
-            "holds": self.holds.value,
-        }
+        return self.session.to_json() | fields_to_json(self, without=("session",))
 
     @classmethod
     def from_json(cls, value: object) -> ArchivedSession:
@@ -161,3 +153,12 @@ def _unpriced(read: Reader, tokens: Tokens, cost: float) -> Tokens:
 
 def _text(read: Reader, key: str) -> str | None:
     return None if read.value(key) is None else read.text(key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveWeight:
+    """What an archive takes on the disk, its trash apart; and what could not be looked at."""
+
+    bytes: int
+    trash_bytes: int = 0
+    problems: tuple[Problem, ...] = ()

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import reprlib
+import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -102,8 +102,8 @@ LONGEST_FOREIGN_ID = 300
 _LONGEST_STEM = 96
 _DIGITS = 12
 _MOST_NAMED = 10
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
-_JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(?:_[A-Za-z0-9.-]+)*", re.ASCII)
+_ID = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+_JOB = r"[A-Za-z0-9][A-Za-z0-9.-]*(?:_[A-Za-z0-9.-]+)*"
 
 
 def new_id(now: float, random_hex: str) -> str:
@@ -113,7 +113,7 @@ def new_id(now: float, random_hex: str) -> str:
 
 def new_cron_id(job: str, now: float) -> str:
     """`cron_{job}_{timestamp}`."""
-    if not _JOB.fullmatch(job):
+    if not re.fullmatch(_JOB, job):
         raise UsageError(f"{job!r} cannot be the name of a job: letters, digits and . - _ only.")
     return check_id(f"cron_{job}_{_stamp(now)}")
 
@@ -124,7 +124,7 @@ def check_id(text: str) -> str:
         raise UsageError("A session id cannot be empty.")
     if len(text) > LONGEST_ID:
         raise UsageError(f"A session id has at most {LONGEST_ID} characters, not {len(text)}.")
-    if not _ID.fullmatch(text) or ".." in text or text.endswith("."):
+    if not re.fullmatch(_ID, text) or ".." in text or text.endswith("."):
         raise UsageError(
             f"{text!r} is not a session id.",
             hint="An id starts with a letter or digit and goes on with letters, digits and . _ -",
@@ -154,7 +154,7 @@ def file_stem(session_id: str) -> str:
 
 
 def _stamp(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).strftime("%Y%m%d_%H%M%S")
+    return time.strftime("%Y%m%d_%H%M%S", time.gmtime(now))
 
 
 def named(prefix: str, found: Sequence[str], unknown: HoldfastError, what: str = "sessions") -> str:

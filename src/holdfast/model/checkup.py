@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from holdfast.model.json_value import JsonValue, fields_to_json
 from holdfast.model.text import format_count
 from holdfast.value import dataclass
 
@@ -19,7 +20,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(JsonValue):
     """One check, what is wrong, and what to do about it."""
 
     check: str
@@ -28,18 +29,9 @@ class Finding:
     advice: str = ""
     repairable: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "check": self.check,
-            "severity": self.severity.value,
-            "message": self.message,
-            "advice": self.advice,
-            "repairable": self.repairable,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Damage:
+class Damage(JsonValue):
     """One damaged part of the checkpoint store.
 
     `kind` is object, pack, ref, record, index or store; `name` is an id, or a path in the store.
@@ -52,15 +44,6 @@ class Damage:
     reason: str
     checkpoints: tuple[str, ...] = ()
     harmless: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "reason": self.reason,
-            "checkpoints": list(self.checkpoints),
-            "harmless": self.harmless,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,18 +58,14 @@ class Verification:
         return all(problem.harmless for problem in self.problems)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "ok": self.ok,
-            "checkpoints": self.checkpoints,
-            "problems": [problem.to_json() for problem in self.problems],
-        }
+        return fields_to_json(self, "ok")
 
 
 _MOST_RANGES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
+class Loss(JsonValue):
     """Rows that could not be saved. If it is not `exact`, the data that would say which rows is
     damaged too: `count` is then what other rows suggest, or 0, and `ranges` are the ids between
     which the rows were."""
@@ -110,26 +89,11 @@ class Loss:
         more = ", …" if len(self.ranges) > _MOST_RANGES else ""
         return f"{amount}, number {places}{more}" if places else amount
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "what": self.what,
-            "count": self.count,
-            "exact": self.exact,
-            "ranges": [list(each) for each in self.ranges],
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repair:
+class Repair(JsonValue):
     """What was done, step by step. `backup` holds everything as it was before."""
 
     backup: str | None = None
     steps: tuple[str, ...] = ()
     losses: tuple[Loss, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "backup": self.backup,
-            "steps": list(self.steps),
-            "losses": [loss.to_json() for loss in self.losses],
-        }

@@ -7,7 +7,7 @@ from enum import IntEnum, StrEnum
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.model.json_reader import Reader
+from holdfast.model.json_value import JsonValue, Reader, fields_to_json
 from holdfast.model.session import Session, Tokens
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
@@ -26,9 +26,12 @@ class Booked:
     model: str
     usage: Usage
 
+    def to_json(self) -> dict[str, Any]:
+        return {"day": self.day, "model": self.model} | self.usage.to_json()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guarded:
+class Guarded(JsonValue):
     """Calls that started, seconds at work, and usage that is part of no message. The totals of the
     session include that usage; it is kept here so that they can be recomputed."""
 
@@ -48,12 +51,6 @@ class Guarded:
         sums = {(each.day, each.model): each.usage for each in self.booked}
         sums[day, model] = sums.get((day, model), Usage()).plus(usage)
         return tuple(Booked(day=on, model=of, usage=used) for (on, of), used in sums.items())
-
-    def to_json(self) -> dict[str, Any]:
-        booked = [
-            {"day": each.day, "model": each.model} | each.usage.to_json() for each in self.booked
-        ]
-        return {"iterations": self.iterations, "seconds": self.seconds, "booked": booked}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,14 +209,7 @@ class Near:
         return self.used / self.limit
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "session": self.session,
-            "source": self.source,
-            "what": self.what,
-            "used": self.used,
-            "limit": self.limit,
-            "share": self.share,
-        }
+        return fields_to_json(self, "share")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from holdfast.model.json_value import JsonValue
 from holdfast.value import dataclass
 
 SESSION = "session"
@@ -148,7 +148,7 @@ class Inventory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFile:
+class SessionFile(JsonValue):
     """`file` is its path in the home, `session` the id in its name, whether or not the store has
     it."""
 
@@ -169,13 +169,3 @@ class SessionFile:
             bytes=item.bytes,
             last_active_at=item.last_active_at,
         )
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "file": self.file,
-            "kind": self.kind,
-            "session": self.session,
-            "source": self.source,
-            "bytes": self.bytes,
-            "last_active_at": self.last_active_at,
-        }

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.errors import BusyError
 from holdfast.model.item import SPACE
+from holdfast.model.json_value import JsonValue, fields_to_json
 from holdfast.model.plan import Shortfall
 from holdfast.model.report import Report, Result
 from holdfast.model.session import Json
@@ -118,7 +119,7 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepResult:
+class StepResult(JsonValue):
     """The result of one step. `error_kind` is the kind of the error, `internal` for a bug."""
 
     step: Step
@@ -153,16 +154,6 @@ class StepResult:
     @property
     def bytes_in_trash(self) -> int:
         return sum(report.bytes_in_trash for report in self.reports)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "step": self.step.value,
-            "reports": [report.to_json() for report in self.reports],
-            "shortfalls": [shortfall.to_json() for shortfall in self.shortfalls],
-            "note": self.note,
-            "error": self.error,
-            "error_kind": self.error_kind,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,24 +221,5 @@ class MaintenanceResult:
         return sum(step.bytes_in_trash for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "home": self.home,
-            "ran": self.ran,
-            "ok": self.ok,
-            "skipped": self.skipped.value if self.skipped else None,
-            "reason": self.reason,
-            "started_at": self.started_at,
-            "finished_at": self.finished_at,
-            "next_due": self.next_due,
-            "auto_prune": self.auto_prune,
-            "removed": self.removed,
-            "ended": self.ended,
-            "bytes_freed": self.bytes_freed,
-            "bytes_in_trash": self.bytes_in_trash,
-            "stopped": self.stopped,
-            "steps": [step.to_json() for step in self.steps],
-            "events": [event.to_json() for event in self.events],
-            "error": self.error,
-            "error_kind": self.error_kind,
-            "hint": self.hint,
-        }
+        sums = ("ran", "ok", "removed", "ended", "bytes_freed", "bytes_in_trash")
+        return fields_to_json(self, *sums)

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.model.item import TRASH, Item, Problem
+from holdfast.model.json_value import fields_to_json
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result
 from holdfast.value import dataclass
@@ -53,7 +54,10 @@ class Removal:
         """What its undo copy is called in the trash of its operation. The intent alone says it, so
         after a kill the next run knows where to look. The item's own name is there for people."""
         name = f"{self.number}-{self.item.id.rpartition('/')[2]}"
-        size = len(name.encode("utf-8", "surrogateescape"))
+        try:
+            size = len(name.encode("utf-8", "surrogateescape"))
+        except UnicodeEncodeError:  # no file can be called that
+            return str(self.number)
         return name if size <= _LONGEST_NAME else str(self.number)
 
     def end(
@@ -134,29 +138,8 @@ class Operation:
         return OperationState.STOPPED if self.stopped else OperationState.DONE
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "action": self.action.value,
-            "command": self.command,
-            "state": self.state.value,
-            "started_at": self.started_at,
-            "finished_at": self.finished_at,
-            "stopped": self.stopped,
-            "undoes": self.undoes,
-            "undone_by": list(self.undone_by),
-            "removed": self.removed,
-            "archived": self.archived,
-            "archived_files": self.archived_files,
-            "rolled_back": self.rolled_back,
-            "ended": self.ended,
-            "brought_back": self.brought_back,
-            "skipped": self.skipped,
-            "failed": self.failed,
-            "bytes_freed": self.bytes_freed,
-            "bytes_in_trash": self.bytes_in_trash,
-            "can_bring_back": self.in_trash,
-            "trash_bytes": self.trash_bytes,
-        }
+        sums = ("in_trash", "removed_to_trash", "removed_for_good", "undone")
+        return fields_to_json(self, "state", without=sums) | {"can_bring_back": self.in_trash}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

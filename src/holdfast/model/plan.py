@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.errors import PlanFileError
-from holdfast.model.json_reader import Reader
+from holdfast.model.json_value import JsonValue, Reader, fields_to_json
 from holdfast.value import dataclass
 
 
@@ -99,21 +99,13 @@ class PlanItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shortfall:
+class Shortfall(JsonValue):
     """A cap that the plan cannot reach, and what keeps the home above it, by reason."""
 
     cap: str
     limit: int
     remaining: int
     held_by: Mapping[str, int]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "cap": self.cap,
-            "limit": self.limit,
-            "remaining": self.remaining,
-            "held_by": dict(self.held_by),
-        }
 
     @classmethod
     def from_json(cls, value: object) -> Shortfall:
@@ -170,14 +162,7 @@ class Plan:
         return sum(item.bytes for item in self.removals)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "home": self.home,
-            "command": self.command,
-            "made_at": self.made_at,
-            "items": [item.to_json() for item in self.items],
-            "bytes": self.bytes,
-            "shortfalls": [shortfall.to_json() for shortfall in self.shortfalls],
-        }
+        return fields_to_json(self, "bytes")
 
     @classmethod
     def from_json(cls, value: object) -> Plan:

@@ -6,11 +6,13 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.model.item import PROJECT
+from holdfast.model.json_value import fields_to_json
 from holdfast.value import dataclass
 
 
 class Result(StrEnum):
-    """How one item ended. `SKIPPED` is not a failure: the item changed, or is alive."""
+    """How one item ended. `SKIPPED` is not a failure: the item changed, or is alive. `PENDING` is
+    no end: nobody could look at the item, so its operation stays open."""
 
     REMOVED = "removed"
     ENDED = "ended"
@@ -20,6 +22,7 @@ class Result(StrEnum):
     SKIPPED = "skipped"
     FAILED = "failed"
     DAMAGED = "damaged"
+    PENDING = "pending"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,18 +92,10 @@ class Report:
         return sum(outcome.bytes_in_trash for outcome in self.outcomes)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "operation": self.operation,
-            "removed": self.removed,
-            "ended": self.ended,
-            "brought_back": self.brought_back,
-            "skipped": self.skipped,
-            "failed": self.failed,
-            "bytes_freed": self.bytes_freed,
-            "bytes_in_trash": self.bytes_in_trash,
-            "stopped": self.stopped,
-            "items": [outcome.to_json() for outcome in self.outcomes],
-        }
+        counts = ("removed", "ended", "brought_back", "skipped", "failed")
+        sums = ("bytes_freed", "bytes_in_trash")
+        fields = fields_to_json(self, *counts, *sums, without=("outcomes",))
+        return fields | {"items": [outcome.to_json() for outcome in self.outcomes]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

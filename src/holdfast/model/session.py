@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from holdfast.errors import UsageError
 from holdfast.model import arguments
 from holdfast.model.arguments import StrPath
+from holdfast.model.json_value import fields_to_json
 from holdfast.value import KW_ONLY, dataclass, field
 
 if TYPE_CHECKING:  # it is made of tokens, which are made here
@@ -79,6 +80,14 @@ class Tokens:
     @property
     def any(self) -> bool:
         return bool(self.input or self.output or self.cached)
+
+    def to_json(self, name: str) -> dict[str, int]:
+        """As fields of the value that has these tokens under a name."""
+        return {
+            f"{name}_in": self.input,
+            f"{name}_out": self.output,
+            f"{name}_cached": self.cached,
+        }
 
     def plus(self, other: Tokens) -> Tokens:
         return Tokens(
@@ -194,33 +203,8 @@ class Session:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "source": self.source,
-            "parent_id": self.parent_id,
-            "relation": self.relation.value if self.relation else None,
-            "title": self.title,
-            "cwd": self.cwd,
-            "model": self.model,
-            "started_at": self.started_at,
-            "last_active_at": self.last_active_at,
-            "ended_at": self.ended_at,
-            "end_reason": self.end_reason,
-            "pinned": self.pinned,
-            "routing_key": self.routing_key,
-            "message_count": self.message_count,
-            "tool_call_count": self.tool_call_count,
-            "tokens_in": self.tokens.input,
-            "tokens_out": self.tokens.output,
-            "tokens_cached": self.tokens.cached,
-            "cost": self.cost,
-            "unpriced_in": self.unpriced.input,
-            "unpriced_out": self.unpriced.output,
-            "unpriced_cached": self.unpriced.cached,
-            "bytes": self.bytes,
-            "guarded": self.guarded.to_json() if self.guarded else None,
-            "extra": dict(self.extra),
-        }
+        tokens = self.tokens.to_json("tokens") | self.unpriced.to_json("unpriced")
+        return fields_to_json(self, without=("tokens", "unpriced")) | tokens
 
 
 #: Where a session is wanted, its id or the session itself.

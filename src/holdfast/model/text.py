@@ -21,7 +21,7 @@ _SECONDS = {
     "w": 7 * 86_400.0,
     "y": 365 * 86_400.0,
 }
-# Compiled on first use, like everything that only reading needs: every command shows text.
+# Compiled when they are first used: every command loads this module, and few parse.
 _DURATION_PART = r"(\d+(?:\.\d+)?)([smhdwy])"
 _DURATION = rf"(?:{_DURATION_PART})+"
 _SIZE = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?"
@@ -54,7 +54,7 @@ def parse_moment(text: str, *, now: float, local: tzinfo | None = None) -> float
     stripped = text.strip()
     if re.fullmatch(_DURATION, stripped.lower()):
         return now - parse_duration(stripped)
-    from datetime import UTC, datetime  # noqa: PLC0415
+    from datetime import UTC, datetime  # noqa: PLC0415 - few ask, and it is slow to load
 
     try:
         moment = datetime.fromisoformat(stripped)

@@ -5,8 +5,10 @@ Totals include sessions that are gone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from holdfast.model.json_value import JsonValue
 from holdfast.model.session import Tokens
 from holdfast.value import dataclass, field
 
@@ -28,15 +30,8 @@ class Usage:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "tokens_in": self.tokens.input,
-            "tokens_out": self.tokens.output,
-            "tokens_cached": self.tokens.cached,
-            "cost": self.cost,
-            "unpriced_in": self.unpriced.input,
-            "unpriced_out": self.unpriced.output,
-            "unpriced_cached": self.unpriced.cached,
-        }
+        tokens = self.tokens.to_json("tokens") | self.unpriced.to_json("unpriced")
+        return {"cost": self.cost} | tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,39 +45,6 @@ class UsageEntry:
     model: str | None
     usage: Usage
     task: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageShare:
-    """What one day, source, model or task used. The name is None when the day is not a valid date,
-    or the sessions had no model."""
-
-    name: str | None
-    usage: Usage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageTotals:
-    """Everything ever used. `by_day` has the latest days with any usage, latest first; the others
-    start with the highest usage. `by_task` is what auxiliary models used, which the other sums
-    include."""
-
-    ever: Usage
-    by_day: tuple[UsageShare, ...]
-    by_source: tuple[UsageShare, ...]
-    by_model: tuple[UsageShare, ...]
-    by_task: tuple[UsageShare, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return self.ever.to_json() | {
-            f"by_{what}": [{what: share.name} | share.usage.to_json() for share in shares]
-            for what, shares in (
-                ("day", self.by_day),
-                ("source", self.by_source),
-                ("model", self.by_model),
-                ("task", self.by_task),
-            )
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,13 +73,8 @@ class Cost:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return self.usage.to_json() | {
-            "known_cost": self.known,
-            "full_cost": self.full,
-            "unknown_in": self.unknown.input,
-            "unknown_out": self.unknown.output,
-            "unknown_cached": self.unknown.cached,
-        }
+        costs = {"known_cost": self.known, "full_cost": self.full}
+        return self.usage.to_json() | costs | self.unknown.to_json("unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,37 +98,41 @@ class CostTotals:
     by_task: tuple[CostShare, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return self.ever.to_json() | {
-            f"by_{what}": [{what: share.name} | share.cost.to_json() for share in shares]
-            for what, shares in (
-                ("day", self.by_day),
-                ("source", self.by_source),
-                ("model", self.by_model),
-                ("task", self.by_task),
-            )
+        return self._json(Cost.to_json)
+
+    def usage_json(self) -> dict[str, Any]:
+        """The same without prices: tokens, and the costs that were reported."""
+        return self._json(lambda cost: cost.usage.to_json())
+
+    def _json(self, fields_of: Callable[[Cost], dict[str, Any]]) -> dict[str, Any]:
+        by = {
+            "day": self.by_day,
+            "source": self.by_source,
+            "model": self.by_model,
+            "task": self.by_task,
+        }
+        return fields_of(self.ever) | {
+            f"by_{what}": [{what: share.name} | fields_of(share.cost) for share in shares]
+            for what, shares in by.items()
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Share(JsonValue):
     """One part of a whole: how many items, how many bytes."""
 
     name: str
     count: int
     bytes: int
 
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "count": self.count, "bytes": self.bytes}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreStats:
-    """What a session store holds now, its size on the disk, and everything that was ever used.
+class StoreStats(JsonValue):
+    """What a session store holds now, and its size on the disk.
 
-    `tokens` and `cost` are those of the sessions in the store; `usage` includes sessions that left
-    it. Bytes in the other fields that start with `by` are those of messages before compression.
-    `by_size` groups sessions by their number of messages, `by_average_message` by the average size
-    of a message.
+    `tokens` and `cost` are those of the sessions in the store. Bytes in the fields that start with
+    `by` are those of messages before compression. `by_size` groups sessions by their number of
+    messages, `by_average_message` by the average size of a message.
     """
 
     sessions: int
@@ -187,22 +148,3 @@ class StoreStats:
     by_age: tuple[Share, ...]
     by_size: tuple[Share, ...]
     by_average_message: tuple[Share, ...]
-    usage: UsageTotals
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "sessions": self.sessions,
-            "open_sessions": self.open_sessions,
-            "messages": self.messages,
-            "tokens": self.tokens,
-            "cost": self.cost,
-            "message_bytes": self.message_bytes,
-            "database_bytes": self.database_bytes,
-            "free_bytes": self.free_bytes,
-            "wal_bytes": self.wal_bytes,
-            "by_source": [share.to_json() for share in self.by_source],
-            "by_age": [share.to_json() for share in self.by_age],
-            "by_size": [share.to_json() for share in self.by_size],
-            "by_average_message": [share.to_json() for share in self.by_average_message],
-            "usage": self.usage.to_json(),
-        }

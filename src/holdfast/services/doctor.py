@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from holdfast.model.checkup import Finding, Repair, Severity
 from holdfast.model.item import ARCHIVED
@@ -13,25 +12,6 @@ from holdfast.spine.settle import settle
 from holdfast.value import dataclass
 
 COMMAND = "doctor --repair"
-
-
-class Checkup(Protocol):
-    """What a home knows about its own health."""
-
-    def look(self, progress: Progress) -> Iterator[Finding]:
-        """One finding for each check. Creates and changes nothing."""
-
-    def mend(
-        self, findings: Sequence[Finding], *, now: float, progress: Progress
-    ) -> Iterator[Repair]:
-        """Repair what the findings say can be repaired, after a backup."""
-
-
-@runtime_checkable
-class CheckedHome(Protocol):
-    """A home that has a check-up."""
-
-    def checkup(self) -> Checkup: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +33,12 @@ class Diagnosis:
         return {"findings": [each.to_json() for each in self.findings], "ok": self.ok}
 
 
-def examine(home: CheckedHome, *, progress: Progress) -> Diagnosis:
+def examine(home: Home, *, progress: Progress) -> Diagnosis:
     return Diagnosis(findings=tuple(home.checkup().look(progress)))
 
 
 def mend(home: Home, found: Diagnosis, *, clock: Clock, progress: Progress) -> Repair:
     """Repair what was found, holding the home's lock; then settle what a killed run left open."""
-    if not isinstance(home, CheckedHome):
-        raise TypeError(f"a home of kind {home.kind} has no check-up")
     with home.log.writing(COMMAND) as log:
         done = list(home.checkup().mend(found.repairable, now=clock(), progress=progress))
         settled = settle(log, home, clock=clock)

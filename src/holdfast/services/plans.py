@@ -70,13 +70,16 @@ def archive_inventory(home: Home, now: float) -> Inventory:
         for entry in home.log.read().trash
         if entry.removal.item.kind in ARCHIVED_KINDS
     )
+    items = tuple(home.archive.items())
+    weight = home.archive.weight()
+    known = sum(item.bytes for item in (*items, *trash))
     return Inventory(
         home=str(home.root),
         scanned_at=now,
-        items=tuple(home.archive.items()),
+        items=items,
         trash=trash,
         problems=tuple(home.archive.problems()),
-        other_bytes=home.archive.other_bytes(sum(item.bytes for item in trash)),
+        other_bytes=max(0, weight.bytes + weight.trash_bytes - known),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdfast.model.item import Inventory, Item, SessionFile
+from holdfast.model.json_value import JsonValue
 from holdfast.model.session import Session, SessionFilter, SessionOrder
 from holdfast.model.usage import CostTotals, Share, StoreStats
 from holdfast.policy.prices import Prices, costs
@@ -25,21 +26,13 @@ _NO_SESSIONS = SessionFilter(ids=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tip:
+class Tip(JsonValue):
     """A command, and at most how many sessions it would take and how many bytes these are."""
 
     command: str
     why: str
     sessions: int
     bytes: int
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "command": self.command,
-            "why": self.why,
-            "sessions": self.sessions,
-            "bytes": self.bytes,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +63,7 @@ class HomeStats:
                 "bytes": sum(item.bytes for item in self.inventory.trash),
             },
             "by_kind": [share.to_json() for share in self.by_kind],
-            "sessions": store.to_json() if store else None,
+            "sessions": store.to_json() | {"usage": self.costs.usage_json()} if store else None,
             "costs": self.costs.to_json(),
             "largest": [session.to_json() for session in self.largest],
             "largest_files": [each.to_json() for each in self.largest_files],

@@ -9,13 +9,14 @@ from typing import Any
 from holdfast.errors import EmptyPolicyError, HoldfastError
 from holdfast.model.guard import Nearness
 from holdfast.model.item import Inventory, Item, Problem, SessionFile
+from holdfast.model.json_value import fields_to_json
 from holdfast.model.plan import Outlook
 from holdfast.model.session import Session, SessionFilter
-from holdfast.model.usage import Share, StoreStats
+from holdfast.model.usage import CostTotals, Share, StoreStats
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.lifecycle import SessionLimits, near
 from holdfast.policy.planner import outlook
-from holdfast.policy.prices import Prices
+from holdfast.policy.prices import Prices, costs
 from holdfast.policy.rules import DAY, HOUR, Policy
 from holdfast.policy.spending import nearness
 from holdfast.ports import Home, Progress, SessionStore
@@ -33,7 +34,7 @@ class CheckpointCount:
     problems: tuple[Problem, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {"count": self.count, "projects": self.projects, "bytes": self.bytes}
+        return fields_to_json(self, without=("problems",))
 
 
 def count_checkpoints(home: Home, inventory: Inventory) -> CheckpointCount:
@@ -83,6 +84,7 @@ class HomeStatus:
     outlook: Outlook | None
     unfinished: tuple[str, ...]
     store: StoreStats | None = None
+    costs: CostTotals
     near_limit: tuple[Session, ...] = ()
     nearness: Nearness = field(default_factory=Nearness)
     large_files: tuple[SessionFile, ...] = ()
@@ -110,7 +112,9 @@ class HomeStatus:
             "by_kind": [share.to_json() for share in self.by_kind],
             "by_age": [share.to_json() for share in self.by_age],
             "by_source": [share.to_json() for share in self.by_source],
-            "sessions": self.store.to_json() if self.store else None,
+            "sessions": self.store.to_json() | {"usage": self.costs.usage_json()}
+            if self.store
+            else None,
             "near_limit": [session.to_json() for session in self.near_limit],
             "near": [near.to_json() for near in self.nearness.near],
             "large_files": [each.to_json() for each in self.large_files],
@@ -156,6 +160,7 @@ def status(
             if operation.finished_at is None
         ),
         store=None if store is None else store.statistics(now=now, ages=AGES),
+        costs=costs(() if store is None else store.usage_entries(), prices or Prices()),
         near_limit=near_limit,
         large_files=too_large(inventory.items, limits or SessionLimits()),
         checkpoints=count_checkpoints(home, inventory),

@@ -47,7 +47,9 @@ class Keeper:
         """After a kill inside `do`: remove each item whole, or leave it whole in its place."""
         kept = self._keeps_copies
         return self._carried_out(
-            batch, lambda each, seen: judge_interrupted(seen, undoable=kept or each.item.undoable)
+            batch,
+            lambda each, seen: judge_interrupted(seen, undoable=kept or each.item.undoable),
+            unseen=Result.PENDING,
         )
 
     def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
@@ -65,19 +67,21 @@ class Keeper:
             for each, moved in zip(batch, told(self._mover.discard, batch), strict=True)
         ]
 
-    def _carried_out(self, batch: Sequence[Removal], judge: _Judge) -> Sequence[Outcome]:
+    def _carried_out(
+        self, batch: Sequence[Removal], judge: _Judge, *, unseen: Result = Result.FAILED
+    ) -> Sequence[Outcome]:
         try:
             seen = self._mover.look(batch)
         except BusyError:
             raise  # each batch to come would wait as long; the next run settles this one
         except (HoldfastError, OSError) as error:
-            return [each.end(Result.FAILED, in_a_word(error)) for each in batch]
+            return [each.end(unseen, in_a_word(error)) for each in batch]
         run = _Run(self._mover, batch, seen, [*map(judge, batch, seen)])
         run.leave()
         run.come_back()
         if not self._keeps_copies:
             run.discard_for_good()
-        return run.outcomes()
+        return run.outcomes(kept=self._keeps_copies)
 
 
 class _Run:
@@ -122,8 +126,9 @@ class _Run:
         ]
         self._act(self._mover.discard, gone)
 
-    def outcomes(self) -> Sequence[Outcome]:
-        return [*map(_outcome, self._batch, self._verdicts, self._moved)]
+    def outcomes(self, *, kept: bool) -> Sequence[Outcome]:
+        ended = zip(self._batch, self._verdicts, self._moved, strict=True)
+        return [_outcome(*each, kept=kept) for each in ended]
 
     def _asked(self, *steps: Step) -> list[int]:
         """Those that have to go through one of these steps, and did not fail before."""
@@ -141,13 +146,13 @@ class _Run:
         return some
 
 
-def _outcome(removal: Removal, verdict: Verdict, moved: Moved) -> Outcome:
+def _outcome(removal: Removal, verdict: Verdict, moved: Moved, *, kept: bool) -> Outcome:
     if moved.result is not None:
         return removal.end(moved.result, moved.reason)
     reason = moved.reason or verdict.reason
     if verdict.result is not Result.REMOVED:
         return removal.end(verdict.result, reason)
-    if removal.item.undoable:
+    if removal.item.undoable and not kept:  # a copy that is kept is no trash
         return removal.end(Result.REMOVED, reason, in_trash=moved.bytes)
     return removal.end(Result.REMOVED, reason, freed=moved.bytes)
 

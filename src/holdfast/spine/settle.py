@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from holdfast.errors import UNREADABLE, BusyError, in_words
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.report import Outcome, Result
-from holdfast.ports import Clock, Home, LogWriter
+from holdfast.ports import Clock, Home, Journal, LogWriter
 from holdfast.spine.carry_out import batches, doer_of
 
 INTERRUPTED = "interrupted; settled by a later run"
@@ -26,20 +26,33 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
     """Bring each announced item of each unfinished operation to one side, and close it.
 
     What a removal had not announced is left alone: the next plan judges it on fresh knowledge.
-    What an undo or a restore had announced is brought back. Returns the operations that were
-    settled.
+    What an undo or a restore had announced is brought back. An operation stays open while one of
+    its items cannot be looked at: that keeps nobody from changing the home. Returns the operations
+    that were settled.
     """
     settled = []
     for unfinished in log.unfinished():
         returning = unfinished.action is not OperationAction.REMOVE
         with unfinished.resume() as journal:
+            whole = True
             for batch in batches(unfinished.pending):
                 doer = doer_of(home, batch)
                 act = doer.undo if returning else doer.settle
-                journal.record(batch, _settled(act, batch))
-            journal.finish(at=clock(), stopped=INTERRUPTED)
-        settled.append(unfinished.operation)
+                whole &= record_settled(journal, batch, _settled(act, batch))
+            if whole:
+                journal.finish(at=clock(), stopped=INTERRUPTED)
+                settled.append(unfinished.operation)
     return settled
+
+
+def record_settled(journal: Journal, batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> bool:
+    """Record what became of items. False when nobody could look at one of them: then the operation
+    stays open, and the next run tries again."""
+    ended = zip(batch, outcomes, strict=True)
+    known = [each for each in ended if each[1].result is not Result.PENDING]
+    if known:
+        journal.record([each for each, _ in known], [outcome for _, outcome in known])
+    return len(known) == len(batch)
 
 
 def _settled(

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import DamageError, HoldfastError
-from holdfast.model.json_reader import Reader
+from holdfast.model.json_value import Reader
 from holdfast.model.operation import OperationAction, Removal
 from holdfast.model.plan import PlanItem
 from holdfast.model.report import Outcome, Result

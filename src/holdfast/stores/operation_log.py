@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from holdfast.errors import DamageError, StorageError
+from holdfast.errors import DamageError, HoldfastError, StorageError
 from holdfast.model.item import Problem
 from holdfast.model.operation import LogView, OperationAction, Removal
 from holdfast.stores import journal
@@ -22,9 +22,20 @@ LOCK_WAIT = 5.0
 
 
 class FileOperationLog:
-    def __init__(self, folder: Path, trash: Path, *, lock_wait: float = LOCK_WAIT) -> None:
+    """`finish` completes what a change left to do in the home: it runs before and after every
+    change, so also after one that failed, and before the first one after a kill."""
+
+    def __init__(
+        self,
+        folder: Path,
+        trash: Path,
+        finish: Callable[[], None] = lambda: None,
+        *,
+        lock_wait: float = LOCK_WAIT,
+    ) -> None:
         self._folder = folder
         self._trash = trash
+        self._finish = finish
         self._lock_wait = lock_wait
 
     def read(self) -> LogView:
@@ -40,7 +51,16 @@ class FileOperationLog:
                 hint="Move it away: removed things must stay in the home until the trash goes.",
             )
         with exclusive(self._folder / "lock", holder=command, wait=self._lock_wait):
-            yield FileLogWriter(self._folder, self._trash, *self._read_all())
+            self._finish_if_possible()
+            try:
+                yield FileLogWriter(self._folder, self._trash, *self._read_all())
+            finally:
+                self._finish_if_possible()
+
+    def _finish_if_possible(self) -> None:
+        """What cannot be done now, the next run does."""
+        with contextlib.suppress(HoldfastError):
+            self._finish()
 
     def _read_all(self) -> tuple[list[journal.Record], list[Problem]]:
         """Every journal that can be read, in order; the others become problems."""

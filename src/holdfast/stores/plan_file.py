@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import PlanFileError
-from holdfast.model.json_reader import Reader
+from holdfast.model.json_value import Reader
 from holdfast.model.plan import Plan
 from holdfast.stores.files import read_file, replace, storage_errors
 

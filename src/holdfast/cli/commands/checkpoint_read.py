@@ -34,10 +34,10 @@ from holdfast.errors import DamageError, UsageError
 from holdfast.model.text import format_bytes, format_count
 
 if TYPE_CHECKING:
+    from holdfast.api.values import CheckpointStatus
     from holdfast.cli.plain import Line
     from holdfast.model.checkpoint import Captured, Checkpoint, Entry, Project
     from holdfast.model.checkup import Damage, Verification
-    from holdfast.services.checkpoint_status import CheckpointStatus
 
 
 _FOLDER = "checkpoints"

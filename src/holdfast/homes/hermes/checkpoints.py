@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 
-from holdfast.homes.checkpoint_doers import CheckpointSpace
-from holdfast.homes.checkpoint_movers import CheckpointMover, LegacyMover
-from holdfast.homes.checkpoint_scan import CheckpointFolder
+from holdfast.homes.checkpoint_folder import CheckpointFolder
+from holdfast.homes.checkpoint_movers import CheckpointMover, CheckpointSpace, LegacyMover
 from holdfast.homes.checkpoints import FOLDER, checkpoint_store
 from holdfast.homes.hermes.checkpoints_mover import BothCheckpoints, HermesCheckpointMover
 from holdfast.homes.hermes.checkpoints_scan import HermesCheckpointFolder, HermesCheckpointSpace
 from holdfast.homes.hermes.repository.doubts import check_known, who_runs
 from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout
 from holdfast.homes.hermes.repository.store import HermesCheckpointStore
+from holdfast.homes.home import Ground
 from holdfast.model.checkpoint import Capturing
 from holdfast.model.item import CHECKPOINT, LEGACY
 from holdfast.model.operation import LogView
 from holdfast.model.plan import PlanItem
-from holdfast.ports import CheckpointStore, CheckpointUpkeep, Clock, Space
+from holdfast.ports import CheckpointStore, CheckpointUpkeep, Space
 from holdfast.spine.keeper import Keeper
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, Layout
 from holdfast.stores.checkpoints.store import ShadowGitStore
-from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import replace
 
 _NOTES = "hermes"
@@ -31,33 +29,25 @@ _IN_USE = "it may write into repositories of the older layout"
 
 
 class HermesCheckpoints:
-    """`root` is the home of Hermes, `state` the folder in it that is ours. `keepers` are those of
-    what leaves the checkpoint folders, by kind; `space` gives back their space."""
+    """Hermes's checkpoints and those that Holdfast takes for it. `keepers` are those of what leaves
+    the checkpoint folders, by kind; `space` gives back their space."""
 
-    def __init__(
-        self,
-        root: Path,
-        state: Path,
-        trash: TrashFolder,
-        log: Callable[[], LogView],
-        clock: Clock,
-        limit: int | None = None,
-    ) -> None:
-        self._root = root
-        self._limit = limit
-        self._state = state
-        self._log = log
-        self._clock = clock
+    def __init__(self, ground: Ground) -> None:
+        self._root = root = ground.root
+        self._state = state = ground.state
+        self._limit = limit = ground.options.checkpoint_bytes
+        self._log = ground.log.read
+        self._clock = ground.clock
         self._layout = HermesLayout(folder=root / FOLDER, notes=state / FOLDER / _NOTES)
         self._own_layout = Layout(folder=state / FOLDER)
         theirs = HermesCheckpointMover(self._layout, self._running)
-        older = LegacyMover(self._layout.shape, trash, self._protects)
+        older = LegacyMover(self._layout.shape, ground.trash, self._protects)
         self.keepers: Mapping[str, Keeper] = {
             CHECKPOINT: Keeper(BothCheckpoints(theirs, CheckpointMover(self._own_layout))),
             LEGACY: Keeper(older),
         }
         own_space = CheckpointSpace(self._own_layout, limit)
-        self.space: Space = HermesCheckpointSpace(self._layout, own_space, clock)
+        self.space: Space = HermesCheckpointSpace(self._layout, own_space, ground.clock)
 
     def check_writable(self) -> None:
         """Raise `SchemaError` for a checkpoint store that may only be read."""

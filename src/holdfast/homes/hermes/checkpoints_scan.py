@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from holdfast.errors import BusyError, HoldfastError
-from holdfast.homes.checkpoint_scan import CheckpointFolder, legacy_items, older_projects
+from holdfast.homes.checkpoint_folder import CheckpointFolder, legacy_items, older_projects
 from holdfast.homes.hermes.repository import listing, reclaim
 from holdfast.homes.hermes.repository.chains import Chains
 from holdfast.homes.hermes.repository.doubts import doubt
@@ -122,7 +122,7 @@ class HermesCheckpointFolder:
 
     def _with_store(self, own: CheckpointInventory, now: float) -> CheckpointInventory:
         found = self._look()
-        projects = listing.projects(self._layout, found.chains, stale_before=None)
+        projects = listing.projects(self._layout, found.chains)
         named = marks(self._layout, found.chains)
         weights = own.weights.beside(found.measured.weights)
         return replace(

@@ -10,8 +10,8 @@ import hashlib
 import json
 import re
 
-from holdfast.homes import artifact_names
-from holdfast.homes.artifact_names import ArtifactName
+from holdfast.homes import session_folder
+from holdfast.homes.session_folder import SessionFileName
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT
 from holdfast.value import dataclass
 
@@ -33,7 +33,7 @@ _PATTERNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HermesName(ArtifactName):
+class HermesName(SessionFileName):
     """A name that is no proof by itself. A file whose session is gone is its file still if it names
     a session that is called so."""
 
@@ -62,12 +62,12 @@ def stems(session_id: str) -> frozenset[str]:
     return frozenset({session_id, stem(session_id)})
 
 
-def parse(name: str) -> ArtifactName | None:
+def parse(name: str) -> SessionFileName | None:
     """Whose a file is by its name. Where that is no proof, its session must be in the database, or
     the file itself must name it."""
     if name in _STATE_FILES:
         return None
-    known = artifact_names.parse(name)
+    known = session_folder.parse(name)
     if known is not None:
         return (
             known

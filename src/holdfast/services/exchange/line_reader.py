@@ -9,7 +9,7 @@ from typing import cast
 
 from holdfast.model.arguments import check_foreign_id, check_id
 from holdfast.model.guard import guarded_from_json
-from holdfast.model.json_reader import Reader
+from holdfast.model.json_value import Reader
 from holdfast.model.session import EndReason, Json, Message, Relation, Session, Tokens
 from holdfast.services.exchange.json_lines import LineError, LineText
 from holdfast.services.exchange.session_line import (

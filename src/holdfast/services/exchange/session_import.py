@@ -52,12 +52,11 @@ class ImportStore(Protocol):
     def replace(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
         """Replace the session that has this id. Its children stay its children."""
 
-    def waiting(self, field: str) -> Sequence[tuple[str, str]]:
-        """Sessions without a parent that name one in this extra field: their id and the
-        parent's."""
+    def waiting(self) -> Sequence[tuple[str, str]]:
+        """Sessions that wait for their parent: their id and the parent's."""
 
-    def link(self, session_id: str, parent_id: str, *, field: str) -> None:
-        """Give a session its parent and drop the extra field that named it."""
+    def link(self, session_id: str, parent_id: str) -> None:
+        """Give a session the parent that it waited for."""
 
 
 #: The most that one transaction stores: other writers wait about a tenth of a second for it.
@@ -164,11 +163,11 @@ class _Import:
 
     def link(self) -> None:
         """Link children to parents that arrived after them."""
-        for child, parent in self.store.waiting(AWAITED_PARENT):
+        for child, parent in self.store.waiting():
             with self.store.transaction():
                 is_there = self.store.taken(parent) == parent
                 if is_there and not self.store.descends(parent, child):
-                    self.store.link(child, parent, field=AWAITED_PARENT)
+                    self.store.link(child, parent)
                 elif self.store.brought(child):
                     why = "descends from it" if is_there else "is not in the store"
                     self.notes.append(f"{child}: its parent {parent} {why}; it has none for now")

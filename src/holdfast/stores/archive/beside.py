@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.errors import DamageError, UsageError
 from holdfast.model.archive import Holds, session_from_json
 from holdfast.model.arguments import check_foreign_id
-from holdfast.model.json_reader import TOO_LARGE, Reader
+from holdfast.model.json_value import TOO_LARGE, Reader
 from holdfast.model.session import Session
 from holdfast.value import dataclass
 

@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.errors import DamageError, HoldfastError
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.item import Problem
-from holdfast.model.json_reader import Reader
+from holdfast.model.json_value import Reader
 from holdfast.stores.archive.codec import codec_of
 from holdfast.stores.line_file import LineFile, Stamp
 from holdfast.value import dataclass, field

@@ -19,7 +19,9 @@ from holdfast.model.checkpoint import Checkpoint, NotCaptured
 from holdfast.stores.checkpoints.repository import REFS, TRASH_REFS, Layout
 from holdfast.stores.files import make_private_dir
 from holdfast.stores.git.object import Kind
+from holdfast.stores.git.pack_writer import Pack
 from holdfast.stores.git.refs import (
+    NewReference,
     RefUpdate,
     each_ref,
     listed,
@@ -38,7 +40,7 @@ _ORDER_DIGITS = 15
 _MILLISECONDS = 1000
 _GAP = "\n\n"
 _WHO = "Holdfast <checkpoint@holdfast.invalid>"
-#: What parsing raises for a message that Holdfast did not write, or that is damaged.
+#: The errors of parsing a message that Holdfast did not write, or that is damaged.
 _NO_DETAILS = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 ROTATED = "rotated"
@@ -49,7 +51,7 @@ _NOTHING = "0" * _ID
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """What a commit says of its checkpoint."""
+    """The details of a checkpoint in its commit."""
 
     project: str
     workdir: str
@@ -65,12 +67,8 @@ class Details:
     rules: str | None = None
 
 
-def ref_name(project: str, order: int, commit: str) -> str:
-    return f"{REFS}{project}/{order:0{_ORDER_DIGITS}d}-{commit[:_ID_DIGITS]}"
-
-
 def order_after(now: float, last_ref: str) -> int:
-    """Milliseconds, and always later than the last: a clock that was set back changes no order."""
+    """Milliseconds, always later than the last checkpoint, even if the clock was set back."""
     return max(int(now * _MILLISECONDS), order_of(last_ref) + 1)
 
 
@@ -79,11 +77,22 @@ def order_of(ref: str) -> int:
     return int(digits) if digits.isdecimal() else 0
 
 
-def write_commit(trees: Trees, details: Details, tree: bytes) -> str:
-    # git has no time before 1970, and takes a commit that says one for damaged.
+def write_checkpoint(
+    layout: Layout, trees: Trees, new: Pack, details: Details, tree: bytes, order: int
+) -> str:
+    """Write a commit and its reference, with all new objects; returns the id.
+
+    Write-order rule: the objects are durable before the reference that makes them a checkpoint.
+    """
+    # git has no time before 1970, and takes such a commit for damaged.
     who = f"{_WHO} {max(0, int(details.time))} +0000"
     text = f"tree {tree.hex()}\nauthor {who}\ncommitter {who}\n\n{_message(details)}"
-    return trees.put(Kind.COMMIT, text.encode()).hex()
+    commit = trees.put(Kind.COMMIT, text.encode()).hex()
+    ref = f"{REFS}{details.project}/{order:0{_ORDER_DIGITS}d}-{commit[:_ID_DIGITS]}"
+    with NewReference(layout.store, ref, commit) as reference:
+        new.flush([reference.fd])
+        reference.publish()
+    return commit
 
 
 def parse(
@@ -94,14 +103,14 @@ def parse(
     names: Mapping[str, str] | None = None,
     pins: frozenset[str] = frozenset(),
 ) -> Checkpoint:
-    """The checkpoint that a commit is; raises `DamageError` when Holdfast did not write it."""
+    """The checkpoint in a commit; raises `DamageError` when Holdfast did not write the commit."""
     reason, _, line = message.rstrip("\n").rpartition(_GAP)
     try:
         data = json.loads(line)
         details = _details(data, reason)
     except _NO_DETAILS as error:
         raise DamageError(
-            f"The commit {commit} in the checkpoint store is no checkpoint."
+            f"The commit {commit} in the checkpoint store is not a checkpoint."
         ) from error
     return Checkpoint(
         id=commit,
@@ -172,8 +181,8 @@ def _text(value: object) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ref:
-    """A reference to a checkpoint, wherever it is. `operation` and `number` are those of the trash;
-    one that was rotated out has the operation `ROTATED`."""
+    """A reference to a checkpoint. `operation` and `number` are set in the trash; a checkpoint that
+    was rotated out has the operation `ROTATED`."""
 
     checkpoint: str
     project: str
@@ -190,7 +199,7 @@ class Ref:
 
     @property
     def order(self) -> int:
-        """Its time in milliseconds; later ones of a project have higher numbers."""
+        """The time in milliseconds; a later checkpoint of a project has a higher number."""
         return order_of(self.name)
 
     @property
@@ -212,20 +221,20 @@ class Ref:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A reference that changes its name, in one step with all others of its batch. Without an `old`
-    one it is new, without a `new` one it goes."""
+    """A reference that changes its name, in one step with all others of its batch. Without `old` it
+    is created, without `new` it is deleted."""
 
     old: Ref | None
     new: Ref | None
 
 
 def all_refs(layout: Layout) -> Sequence[Ref]:
-    """Every reference to a checkpoint that can be read, oldest first inside a project."""
+    """Every readable reference to a checkpoint, the oldest of each project first."""
     return _found(each_ref(layout.git(), REFS, TRASH_REFS))
 
 
 def shown_refs(layout: Layout, project: str | None = None) -> Sequence[Ref]:
-    """The same without what was dropped: those of one project, or of all."""
+    """The references that were not dropped, of one project or of all."""
     return _found(each_ref(layout.git(), REFS if project is None else f"{REFS}{project}/"))
 
 
@@ -235,10 +244,10 @@ def _found(refs: Iterable[tuple[str, str]]) -> Sequence[Ref]:
 
 
 def move(layout: Layout, moves: Iterable[Move]) -> None:
-    """Carry out all moves, or none: raises `GitFailedError` when a reference changed meanwhile."""
+    """Do all moves or none; raises `GitFailedError` when a reference changed meanwhile."""
     updates = []
     for each in moves:
-        # The new name is made before the old one goes, in one transaction of git's.
+        # The new name is created before the old one is deleted, in one transaction of git.
         if each.new is not None:
             updates.append(RefUpdate(name=each.new.path, new=each.new.checkpoint))
         if each.old is not None:
@@ -247,11 +256,11 @@ def move(layout: Layout, moves: Iterable[Move]) -> None:
 
 
 def rotate(layout: Layout, project: str, limit: int, *, keep: Collection[str] = ()) -> int:
-    """Hide the oldest checkpoints of a project beyond the bound; says how many.
+    """Hide the oldest checkpoints of a project beyond the limit; returns how many.
 
-    Those in `keep`, by id, and the newest stay, and take their places among the others. It runs at
-    the end of every checkpoint, so it starts no process. One that cannot be hidden now, because
-    another process has git's list of references, is hidden after the next checkpoint.
+    The newest checkpoint and the ids in `keep` stay, and count against the limit. This runs at the
+    end of every take, so it starts no process. If another process has locked packed-refs, the next
+    take does it.
     """
     if limit <= 0 or len(ref_names(layout, project)) <= limit:
         return 0
@@ -267,9 +276,9 @@ def rotate(layout: Layout, project: str, limit: int, *, keep: Collection[str] = 
 
 
 def _hide(layout: Layout, ref: Ref) -> bool:
-    """Give a reference that is a file its other name: one step, whenever we are killed."""
+    """Rename a reference that is a file. A rename is one step, so a kill leaves no half."""
     new = layout.store / ref.hidden(ROTATED).path
-    # What git is about to change stays as it is.
+    # A reference that git is changing stays as it is.
     with contextlib.suppress(OSError), locked(layout.store / ref.path):
         make_private_dir(new.parent)
         (layout.store / ref.path).replace(new)
@@ -278,7 +287,7 @@ def _hide(layout: Layout, ref: Ref) -> bool:
 
 
 def project_refs(layout: Layout, project: str) -> Sequence[Ref]:
-    """The checkpoints of one project that were not dropped, the oldest first, without a process."""
+    """The references of one project, the oldest first, without starting a process."""
     prefix = f"{REFS}{project}/"
     found = dict(listed(layout.store, prefix))
     folder = str(layout.store / prefix)
@@ -289,7 +298,7 @@ def project_refs(layout: Layout, project: str) -> Sequence[Ref]:
 
 
 def ref_names(layout: Layout, project: str) -> Sequence[str]:
-    """The same by the names of their references. What these refer to is not looked at."""
+    """The names of the same references, which are not read."""
     prefix = f"{REFS}{project}/"
     names = set(listed(layout.store, prefix))
     names.update(loose_names(layout.store / prefix))
@@ -297,7 +306,7 @@ def ref_names(layout: Layout, project: str) -> Sequence[str]:
 
 
 def _parsed(oid: str, path: str) -> Ref | None:
-    """None for a name that Holdfast does not use, and for a reference without an object."""
+    """None for a name that Holdfast does not use, and for a null id."""
     if not is_id(oid) or oid == _NOTHING:
         return None
     if path.startswith(REFS):

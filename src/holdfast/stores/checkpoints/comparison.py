@@ -1,20 +1,20 @@
-"""How two trees differ: as values, as numbers of lines, and as the text of `git diff`."""
+"""How two trees differ, and how many lines of files differ."""
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Sequence
 
+from holdfast.errors import DamageError
 from holdfast.model.checkpoint import Captured, Change, ChangeKind, Entry, Lines
 from holdfast.stores.checkpoints.content import Content
-from holdfast.stores.files import storage_errors
-from holdfast.stores.git.program import Git, Said
-from holdfast.stores.git.trees import LINK, TREE, Trees, path_text
+from holdfast.stores.git.trees import LINK, TREE, Node, Trees, path_text
 
-_FILES = "files"
-_IN_MEMORY = 1 << 22
+#: The limits of what a take counts: files, bytes of a file, pairs of lines to compare.
+COUNTED_AT_ONCE = 200
+_LARGEST = 16 * 1024 * 1024
+_MOST_PAIRS = 1_000_000_000
+#: git takes a file for binary if there is a null in this many first bytes.
+_LOOKED_AT = 8000
 
 
 def captured(trees: Trees, content: Content) -> Captured:
@@ -45,12 +45,12 @@ def changes(trees: Trees, old: Content, new: Content) -> Sequence[Change]:
 
 
 def _suspects(trees: Trees, old: Content, new: Content) -> set[bytes]:
-    """Paths whose permissions may differ, or that are directories of their own."""
+    """Paths whose permissions may differ, and directories that no file is in."""
     if old.record == new.record:
         return set()
     listed = {*old.record.modes, *new.record.modes, *old.record.empty, *new.record.empty}
     if old.record.usual != new.record.usual:
-        # Paths that no record lists have the usual permissions, which differ.
+        # Paths that no record lists have the usual permissions, and these differ.
         listed |= _places(trees, old) & _places(trees, new)
     return listed
 
@@ -67,7 +67,7 @@ def _places(trees: Trees, content: Content) -> set[bytes]:
 
 
 def _entry(trees: Trees, content: Content, path: bytes) -> Entry | None:
-    """What a path is in a tree; a directory counts when it is there by itself or is above files."""
+    """The entry of a path in a tree; a directory counts if it is empty or has files below it."""
     node = trees.at(content.files, path)
     if node is None:
         return content.record.directory(path) if _is_directory(content, path) else None
@@ -100,72 +100,74 @@ def _type(entry: Entry) -> int:
     return LINK if entry.is_link else 0
 
 
-def patch(store: Path, old: str, new: str, paths: Sequence[str] = ()) -> Iterator[bytes]:
-    """What `git apply` understands, line by line. Odd names are quoted, contents are not."""
-    return _diff_lines(Git(store=store), ("-p",), old, new, paths)
-
-
-def statistics(
-    store: Path, old: str, new: str, paths: Sequence[str] = (), *, width: int
-) -> Iterator[bytes]:
-    """One line a file with its share of the changes, and a sum."""
-    return _diff_lines(Git(store=store), (f"--stat={width}", "--summary"), old, new, paths)
-
-
-def spooled(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The same lines, read to the end now, so that a slow reader does not keep the store locked."""
-    file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed when read
-    with storage_errors("write a difference to the folder for temporary files"):
-        file.writelines(lines)
-        file.seek(0)
-    return _read_spooled(file)
-
-
-def _read_spooled(file: tempfile.SpooledTemporaryFile[bytes]) -> Iterator[bytes]:
-    with file:
-        yield from file
-
-
-def _diff_lines(
-    git: Git, form: Sequence[str], old: str, new: str, paths: Sequence[str]
-) -> Iterator[bytes]:
-    arguments = (
-        "diff-tree",
-        *form,
-        "--find-renames",
-        "--no-ext-diff",
-        "--no-textconv",
-        "--no-color",
-        f"{old}:{_FILES}",
-        f"{new}:{_FILES}",
-        "--",
-        *paths,
-    )
-    with git.start(*arguments) as process:
-        if process.stdin is None or process.stdout is None or process.stderr is None:
-            raise AssertionError("git was started without pipes")
-        process.stdin.close()
-        try:
-            yield from process.stdout
-            errors = process.stderr.read()
-        except BaseException:
-            # The reader stopped early; git would block on a full pipe forever.
-            with contextlib.suppress(OSError):
-                process.kill()
-            raise
-        status = process.wait()
-    if status:
-        raise git.failed("diff-tree", Said(status=status, output=b"", errors=errors))
-
-
-def git_lines(git: Git, old: str, new: str) -> Lines:
-    """The same for any two trees, by `git diff`."""
-    said = git.run("diff-tree", "-r", "--numstat", "-z", "--no-renames", old, new)
+def count_lines(
+    changed: Collection[tuple[Node | None, Node | None]], content: Callable[[bytes], bytes]
+) -> Lines | None:
+    """The changed lines of files. None when the files are too many or too large to count quickly,
+    or when a blob is damaged: the next checkpoint is taken all the same."""
+    if len(changed) > COUNTED_AT_ONCE:
+        return None
     insertions = deletions = 0
-    for row in said.output.split(b"\0"):
-        added, _, rest = row.partition(b"\t")
-        removed = rest.partition(b"\t")[0]
-        # Binary files have a dash.
-        insertions += int(added) if added.isdigit() else 0
-        deletions += int(removed) if removed.isdigit() else 0
+    for was, now in changed:
+        try:
+            before, after = (b"" if node is None else content(node[1]) for node in (was, now))
+        except DamageError:
+            return None
+        counted = changed_lines(before, after)
+        if counted is None:
+            return None
+        insertions += counted.insertions
+        deletions += counted.deletions
     return Lines(insertions=insertions, deletions=deletions)
+
+
+def changed_lines(before: bytes, after: bytes) -> Lines | None:
+    """The smallest number of inserted and deleted lines; 0 for a binary file, None for a file that
+    is too large."""
+    if b"\0" in before[:_LOOKED_AT] or b"\0" in after[:_LOOKED_AT]:
+        return Lines(insertions=0, deletions=0)
+    if len(before) + len(after) > _LARGEST:
+        return None
+    old, new = _inner(_lines(before), _lines(after))
+    both = set(old) & set(new)
+    common = _common([line for line in old if line in both], [line for line in new if line in both])
+    if common is None:
+        return None
+    return Lines(insertions=len(new) - common, deletions=len(old) - common)
+
+
+def _lines(data: bytes) -> Sequence[bytes]:
+    lines = data.split(b"\n")
+    last = lines.pop()
+    if last:
+        # A last line without a newline differs from the same line with one.
+        lines.append(last + b"\n")
+    return lines
+
+
+def _inner(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[Sequence[bytes], Sequence[bytes]]:
+    """Both without their common beginning and their common end."""
+    shorter = min(len(old), len(new))
+    start = next((n for n in range(shorter) if old[n] != new[n]), shorter)
+    rest = shorter - start
+    end = next((n for n in range(rest) if old[-1 - n] != new[-1 - n]), rest)
+    return old[start : len(old) - end], new[start : len(new) - end]
+
+
+def _common(old: Sequence[bytes], new: Sequence[bytes]) -> int | None:
+    """The length of the longest common subsequence; None when that would take long.
+
+    A row of the usual table is one integer, in which a cleared bit is a step up: so a row of any
+    length takes three operations (Hyyrö 2004).
+    """
+    if len(old) * len(new) > _MOST_PAIRS:
+        return None
+    at: dict[bytes, int] = {}
+    for number, line in enumerate(old):
+        at[line] = at.get(line, 0) | 1 << number
+    every = (1 << len(old)) - 1
+    row = every
+    for line in new:
+        met = row & at[line]
+        row = (row + met | row - met) & every
+    return len(old) - row.bit_count()

@@ -12,9 +12,11 @@ from holdfast.value import dataclass
 RACED = "changed while it was read"
 UNFIT_NAME = "git cannot hold a file of this name"
 
-#: The kernel stamps files with a clock that stands still for so long at most, in nanoseconds.
+#: The clock of the kernel for file times moves at least this often, in nanoseconds.
 TICK = 50_000_000
 
+#: Without O_NONBLOCK, opening a pipe that has just taken the place of a file would block for ever.
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _TRIES = 2
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -26,13 +28,13 @@ _KINDS = {
 
 #: Inode, mode, size, and the times of the last change of content and of anything, in nanoseconds.
 Signature = tuple[int, int, int, int, int]
-#: No file has it.
+#: The signature of no file.
 NO_SIGNATURE: Signature = (0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file or a symlink: git's mode, permissions, bytes; and what changes when it changes."""
+    """A file or a symlink: git's mode, permissions, bytes, and its status."""
 
     kind: int
     permissions: int
@@ -46,34 +48,30 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """There is something that cannot be captured."""
+    """Something that cannot be captured."""
 
     reason: str
 
 
-class Nothing:
-    """There is nothing."""
-
-
 class Directory:
-    """There is a directory."""
+    """A directory."""
 
 
-Found = Content | Left | Nothing | Directory
+Found = Content | Left | Directory | None
 
 
 def read(path: bytes, limit: int | None, *, moment: int | None = None) -> Found:
-    """What is at this place. A file that changes while it is read is read once more.
+    """What is at a path; None if nothing is. A file that changes meanwhile is read once more.
 
     `moment` is when the look began. The times of a file that changed just before do not tell
-    whether it goes on changing; so its content is compared.
+    whether it is still changing, so its content is read twice and compared.
     """
     found: Found = Left(RACED)
     for _ in range(_TRIES):
         try:
             found = _read_once(path, limit, moment)
         except (FileNotFoundError, NotADirectoryError):
-            return Nothing()
+            return None
         except OSError as error:
             return Left(f"cannot be read: {error.strerror or error}")
         if found != Left(RACED):
@@ -92,8 +90,7 @@ def _read_once(path: bytes, limit: int | None, moment: int | None) -> Found:
         return special(status.st_mode)
     if limit is not None and status.st_size > limit:
         return _too_large(status.st_size, limit)
-    # Without waiting: a pipe may have taken the place of the file.
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    fd = os.open(path, READ)
     try:
         return _steady(fd, limit, moment)
     finally:
@@ -119,7 +116,7 @@ def _steady(fd: int, limit: int | None, moment: int | None) -> Found:
 
 
 def _all(fd: int, size: int) -> bytes:
-    """Up to one byte more than `size`, so that a file that grew is noticed."""
+    """The bytes of a file, up to one more than `size` at a time to notice that the file grew."""
     data = os.read(fd, size + 1)
     if len(data) in (size, 0) or len(data) > size:
         return data
@@ -130,7 +127,7 @@ def _all(fd: int, size: int) -> bytes:
 
 
 def special(mode: int) -> Left:
-    """Why something that is no file, link or directory is left out."""
+    """Why something other than a file, a link or a directory is left out."""
     return Left(f"{_KINDS.get(stat.S_IFMT(mode), 'something special')}, not a file")
 
 

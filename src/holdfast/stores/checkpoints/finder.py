@@ -119,14 +119,21 @@ def check_prefix(prefix: object) -> None:
         )
 
 
-def projects(layout: Layout, *, stale_before: float | None) -> Sequence[Project]:
+def projects(layout: Layout) -> Sequence[Project]:
     """Projects that have checkpoints, the one used last first."""
     by_project: dict[str, list[Ref]] = {}
     for ref in refs(layout):
         by_project.setdefault(ref.project, []).append(ref)
     records = recorded(layout)
     found = [
-        _project(record, len(held), stale_before)
+        Project(
+            id=project,
+            workdir=record.workdir,
+            state=state_of(record),
+            checkpoints=len(held),
+            last_touch=record.last_touch,
+            mount=record.mount,
+        )
         for project, held in by_project.items()
         if (record := _record(layout, records, project, held)) is not None
     ]
@@ -150,14 +157,3 @@ def _record(
             project=project, workdir=workdir, created_at=touched, last_touch=touched
         )
     return None
-
-
-def _project(record: ProjectRecord, count: int, stale_before: float | None) -> Project:
-    return Project(
-        id=record.project,
-        workdir=record.workdir,
-        state=state_of(record, stale_before=stale_before),
-        checkpoints=count,
-        last_touch=record.last_touch,
-        mount=record.mount,
-    )

@@ -31,12 +31,12 @@ from holdfast.stores.checkpoints.walk import (
     Walked,
     has_unreadable_rules,
     is_special,
+    is_worktree,
     join,
     parent,
     place,
     rules_digest,
 )
-from holdfast.stores.checkpoints.worktrees import is_worktree
 from holdfast.stores.git.index_file import status_bytes
 from holdfast.stores.git.object import Kind, object_id
 from holdfast.stores.git.pack_writer import Pack
@@ -235,8 +235,7 @@ def _read(
     if name.lower() == GIT:
         exists = _mode(place(seeing.root, path)) is not None
         return Left(UNFIT_NAME) if exists else None
-    here = read(place(seeing.root, path), seeing.limit, moment=seeing.moment)
-    return here if isinstance(here, (Content, Left, Directory)) else None
+    return read(place(seeing.root, path), seeing.limit, moment=seeing.moment)
 
 
 def _walk(seeing: Seeing, ignoring: Ignoring) -> Walk:

@@ -1,9 +1,8 @@
-"""What the last look knew, so that the next look only checks what may have changed.
+"""What the last look knew, so that the next look checks only what may have changed.
 
-None of it has to survive. A lost, torn or outdated state makes the next look slower, never wrong.
-So it is written without flushing, and the part that every checkpoint writes is overwritten in
-place: renaming a new file over an old one makes some file systems wait for the disk. A digest
-detects a torn write.
+A lost, torn or outdated state makes the next look slower, never wrong. So it is written without
+flushing, and the part that every checkpoint writes is overwritten in place: renaming a new file
+over an old one makes some file systems wait for the disk. A digest detects a torn write.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from holdfast.stores.checkpoints.file_content import Signature, signature_at
-from holdfast.stores.files import PRIVATE_FILE, open_regular, read_file, storage_errors, write_all
+from holdfast.stores.checkpoints.repository import write_cache
+from holdfast.stores.files import open_regular, read_file, storage_errors, write_all
 from holdfast.stores.git.trees import path_bytes, path_text
 from holdfast.value import dataclass, field
 
-#: Of a directory: a digest of its names, and one of the ignore rules that hold in it.
+#: The digests of a directory: of its names, and of the ignore rules that hold in it.
 FolderDigests = tuple[str, str]
 Listing = Mapping[bytes, FolderDigests]
 
@@ -29,7 +29,7 @@ _FORMAT = 1
 _STATE, _LISTING = "state.json", "listing"
 _QUICK_COMPRESSION = 1
 _DIGEST_BYTES = 8
-#: So many spaces are no reason to make a file shorter.
+#: A file is made shorter only if more bytes than these would be spaces.
 _SPARE = 4_096
 #: An agent works in few directories at a time.
 _REMEMBERED = 4
@@ -37,8 +37,8 @@ _REMEMBERED = 4
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The directories of the last whole look, the paths that it could not capture, and how many
-    names in a directory the default excludes leave out."""
+    """The directories of the last whole look, the paths that it could not capture, and the number
+    of names that the default excludes leave out, by directory."""
 
     directories: Listing
     left: frozenset[bytes]
@@ -50,11 +50,11 @@ NOTHING_LISTED = Listed({}, frozenset(), {})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """`tree` is the files tree that the private index stands for, except at the paths `ahead`.
+    """`tree` is the files tree that the private index matches, except at the paths `ahead`.
 
-    `left` are the paths that could not be captured, looked at every time. `limit` is the size limit
-    that they were judged by. `young` are files that had just changed, with their signatures: git
-    tells times by the second, so it may not see the next change of these.
+    `left` are the paths that could not be captured, which every look checks. `limit` is the size
+    limit of that look. `young` are files that had just changed, with their signatures: git compares
+    whole seconds, so it may miss their next change.
     """
 
     tree: str = ""
@@ -96,7 +96,7 @@ def write_state(folder: Path, state: State) -> None:
         try:
             length = os.fstat(fd).st_size
             whole = b"%b\n%b\n" % (_digest(text), text)
-            # Spaces instead of a shorter file, unless that is much shorter.
+            # Spaces instead of a shorter file, unless it would be much shorter.
             write_all(fd, whole.ljust(length) if length < len(whole) + _SPARE else whole)
             if length >= len(whole) + _SPARE:
                 os.ftruncate(fd, len(whole))
@@ -105,8 +105,8 @@ def write_state(folder: Path, state: State) -> None:
 
 
 def read_listing(folder: Path) -> Listed:
-    """What the last whole look saw. It is in one file: directories without the paths that could
-    not be captured would hide those from the next look."""
+    """What the last whole look saw. Directories and uncaptured paths are in one file: with the
+    directories alone, the next look would miss those paths."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, zlib.error):
         data = json.loads(zlib.decompress(read_file(folder / _LISTING)))
         if data["format"] == _FORMAT:
@@ -119,8 +119,8 @@ def read_listing(folder: Path) -> Listed:
 
 
 class Listings:
-    """Listings that were read before, of which a process that goes on taking checkpoints needs the
-    same one again. They are replaced whole, so the file tells whether one is still right."""
+    """A cache of listings, for a process that takes many checkpoints. A listing is replaced as a
+    whole, so the signature of its file tells whether it is current."""
 
     def __init__(self) -> None:
         self._read: dict[Path, tuple[Signature, Listed]] = {}
@@ -148,7 +148,8 @@ def write_listing(
         "excluded": {path_text(path): count for path, count in excluded.items()},
     }
     text = json.dumps(data).encode("ascii")
-    _write(folder / _LISTING, zlib.compress(text, _QUICK_COMPRESSION))
+    with storage_errors(f"write {folder / _LISTING}"):
+        write_cache(folder / _LISTING, zlib.compress(text, _QUICK_COMPRESSION))
 
 
 def _digest(text: bytes) -> bytes:
@@ -157,14 +158,3 @@ def _digest(text: bytes) -> bytes:
 
 def _signature(inode: int, mode: int, size: int, modified: int, changed: int) -> Signature:
     return inode, mode, size, modified, changed
-
-
-def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f"{path.name}.new")
-    with storage_errors(f"write {path}"):
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
-        try:
-            write_all(fd, data)
-        finally:
-            os.close(fd)
-        temporary.replace(path)

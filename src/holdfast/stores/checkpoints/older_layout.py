@@ -1,25 +1,47 @@
-"""Checkpoint repositories of an older layout, one per directory: moved aside, and still readable.
+"""Checkpoint repositories of an older layout, one for each directory: moved aside, still readable.
 
 checkpoints/<16 hex digits>/                      where they were
 checkpoints/legacy-<timestamp>/<16 hex digits>/   where they are after the first take
 
 Each is a git repository with a file HERMES_WORKDIR that names its directory. Nothing in them is
-ever changed.
+ever changed. To compare or restore one of their checkpoints, it is brought into the store. The
+older layout recorded neither full permissions nor empty directories, and it had its own ignore
+rules; a restore changes nothing that it could not know.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from holdfast.errors import DamageError, StorageError, UnknownCheckpointError
-from holdfast.model.checkpoint import Captured, Checkpoint
-from holdfast.stores.checkpoints.content import ModeRecord
+from holdfast.errors import DamageError, StorageError, UnknownCheckpointError, UsageError
+from holdfast.model.arguments import StrPath, expanded
+from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
+from holdfast.stores.checkpoints.checkpoint_commit import Details, parse, write_checkpoint
+from holdfast.stores.checkpoints.content import (
+    FILES,
+    RECORD,
+    Content,
+    ModeRecord,
+    content_of,
+    dump_record,
+)
 from holdfast.stores.checkpoints.finder import check_prefix
-from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, Layout, is_older_repository
+from holdfast.stores.checkpoints.ignore_rules import Ignoring
+from holdfast.stores.checkpoints.repository import (
+    LEGACY_PREFIX,
+    Layout,
+    is_older_repository,
+    opened,
+    project_lock,
+    project_of,
+    used,
+)
+from holdfast.stores.checkpoints.space import tidy
+from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.files import (
     allocated_below,
     make_private_dir,
@@ -30,10 +52,28 @@ from holdfast.stores.files import (
 )
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.objects import Objects
+from holdfast.stores.git.pack_writer import Pack
+from holdfast.stores.git.program import Git
 from holdfast.stores.git.refs import read_reference
-from holdfast.stores.git.trees import Trees, is_id, path_text, read_commit
-from holdfast.value import dataclass
+from holdfast.stores.git.trees import (
+    FILE,
+    LINK,
+    PROGRAM,
+    TREE,
+    Node,
+    Trees,
+    is_id,
+    is_program,
+    path_text,
+    read_commit,
+)
+from holdfast.value import dataclass, field, replace
 
+_MILLISECONDS = 1000
+_KNOWN = (FILE, PROGRAM, LINK)
+#: How the list of checkpoints marks a checkpoint that is not in the store.
+OLDER = " (older layout)"
+_LEFT_OUT = "the rules of that time left it out"
 WORKDIR = "HERMES_WORKDIR"
 _SIGNS = ("HEAD", "objects", WORKDIR)
 _SECOND = 1_000_000_000
@@ -49,11 +89,18 @@ class LegacyRepository:
     path: Path
     archive: str = ""
 
+    def checkpoints(self) -> list[Checkpoint]:
+        """The checkpoints that can be read, the newest first."""
+        found: list[Checkpoint] = []
+        with contextlib.suppress(StorageError):
+            found += _checkpoints(self)
+        return sorted(found, key=lambda checkpoint: -checkpoint.time)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingleRepository:
-    """A repository that was not moved aside yet. `last_touch` is the newest time of any file and
-    any commit in it: every write changes one of these."""
+    """A repository that was not moved aside yet. `last_touch` is the newest time of any file or
+    commit in it: every write changes one of these."""
 
     name: str
     path: Path
@@ -75,9 +122,10 @@ class LegacyArchive:
 
 
 def set_aside(layout: Layout, *, now: float) -> str | None:
-    """Move what lies in the checkpoint folder itself into an archive; its name if there was any.
+    """Move the repositories in the checkpoint folder into an archive; returns its name, or None if
+    there was no repository.
 
-    One rename each: killed in between, the next use moves the rest.
+    Each is one rename: after a kill in between, the next use moves the rest.
     """
     found = list(_in(layout.folder))
     if not found:
@@ -87,7 +135,7 @@ def set_aside(layout: Layout, *, now: float) -> str | None:
     with storage_errors(f"move older checkpoints to {archive}"):
         make_private_dir(archive)
         for path in found:
-            with contextlib.suppress(FileNotFoundError):  # another process was quicker
+            with contextlib.suppress(FileNotFoundError):  # another process was faster
                 path.rename(archive / path.name)
         for folder in (archive, layout.folder):
             sync_dir(folder)
@@ -110,10 +158,10 @@ def archives(layout: Layout) -> Sequence[LegacyArchive]:
 
 
 def singles(layout: Layout) -> Sequence[SingleRepository]:
-    """Every older repository that is still where an older version put it."""
+    """Every repository that was not moved aside yet."""
     found = []
     for path in sorted(_in(layout.folder)):
-        with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+        with contextlib.suppress(FileNotFoundError):  # moved meanwhile
             newest = _newest_inside(path)
             found.append(
                 SingleRepository(
@@ -129,7 +177,7 @@ def singles(layout: Layout) -> Sequence[SingleRepository]:
 
 
 def version_at(path: Path, newest: int | None = None) -> str:
-    """A text that changes when anything in an archive or a repository is written."""
+    """A text that changes with every write to an archive or a repository."""
     if path.name.startswith(LEGACY_PREFIX):
         return version_of(path.lstat())
     inside = _newest_inside(path) if newest is None else newest
@@ -137,7 +185,7 @@ def version_at(path: Path, newest: int | None = None) -> str:
 
 
 def _newest_inside(path: Path) -> int:
-    """In nanoseconds."""
+    """The newest time of any file, in nanoseconds."""
     newest = path.lstat().st_mtime_ns
     for place, _, files in os.walk(path):
         for name in (".", *files):
@@ -147,7 +195,7 @@ def _newest_inside(path: Path) -> int:
 
 
 def repositories(layout: Layout) -> Sequence[LegacyRepository]:
-    """Every older repository, moved aside or not."""
+    """Every repository, moved aside or not."""
     places = [("", layout.folder), *((path.name, path) for path in _archives(layout))]
     return [
         LegacyRepository(project=path.name, workdir=_workdir(path), path=path, archive=archive)
@@ -156,63 +204,8 @@ def repositories(layout: Layout) -> Sequence[LegacyRepository]:
     ]
 
 
-class LegacyShelf:
-    """The checkpoints of older repositories, read as those of the store are."""
-
-    def __init__(self, found: Sequence[LegacyRepository]) -> None:
-        self._found = found
-
-    @classmethod
-    def of(cls, layout: Layout, workdir: str | None = None) -> LegacyShelf:
-        """Of all directories, or of one."""
-        every = repositories(layout)
-        return cls([each for each in every if workdir in (None, each.workdir)])
-
-    def list(self) -> Sequence[Checkpoint]:
-        """The newest first; what cannot be read is left out."""
-        found: list[Checkpoint] = []
-        for each in self._found:
-            with contextlib.suppress(StorageError):
-                found += _checkpoints(each)
-        return sorted(found, key=lambda checkpoint: -checkpoint.time)
-
-    def get(self, prefix: str) -> Checkpoint:
-        check_prefix(prefix)
-        matches = {each.id: each for each in self.list() if each.id.startswith(prefix)}
-        if len(matches) == 1:
-            return next(iter(matches.values()))
-        what = f"{len(matches)} checkpoints have ids" if matches else "No checkpoint has an id"
-        raise UnknownCheckpointError(
-            f"{what} that {'begin' if matches else 'begins'} with {prefix!r} among the older ones.",
-            hint="Give more digits of the one you mean." if matches else None,
-        )
-
-    def captured(self, tree: str) -> Captured:
-        """They know git's modes only, and no empty directories."""
-        trees = self._holding(tree)
-        record = ModeRecord()
-        return Captured(
-            files={
-                path_text(path): record.entry(path, node)
-                for path, node in trees.files(bytes.fromhex(tree))
-            },
-            directories={},
-        )
-
-    def blob(self, oid: str) -> bytes:
-        return self._holding(oid).raw(bytes.fromhex(oid), Kind.BLOB)
-
-    def _holding(self, oid: str) -> Trees:
-        for each in self._found:
-            with contextlib.suppress(StorageError):
-                objects = opened_at(each.path)
-                if bytes.fromhex(oid) in objects:
-                    return Trees(objects)
-        raise DamageError(f"{oid} is in none of the older repositories.")
-
-
 def opened_at(repository: Path) -> Objects:
-    """The objects of a repository, whosever it is."""
+    """The objects of any repository."""
     return Objects(repository / "objects")
 
 
@@ -242,14 +235,14 @@ def _checkpoints(legacy: LegacyRepository) -> Iterator[Checkpoint]:
 
 
 def _head(repository: Path) -> Iterator[str]:
-    """The commit that a repository is at, if it is at one that can be found."""
+    """The commit that HEAD names, if it can be read."""
     with storage_errors(f"read {repository}"), contextlib.suppress(DamageError):
         head = read_file(repository / "HEAD").decode("utf-8", "replace").strip()
         yield head if is_id(head) else read_reference(repository, head.removeprefix("ref: "))
 
 
 def _head_time(repository: Path) -> Iterator[float]:
-    """When its newest commit was made, if that can be read."""
+    """The time of the newest commit, if it can be read."""
     with contextlib.suppress(StorageError, DamageError):
         trees = Trees(opened_at(repository))
         for commit in _head(repository):
@@ -259,7 +252,7 @@ def _head_time(repository: Path) -> Iterator[float]:
 
 
 def _in(folder: Path) -> Iterator[Path]:
-    """The repositories that lie directly in a folder. Symlinks do not count."""
+    """The repositories directly in a folder. Symlinks do not count."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
             if is_older_repository(entry.name) and entry.is_dir(follow_symlinks=False):
@@ -288,3 +281,182 @@ def _workdir(path: Path) -> str:
         return os.fsdecode(read_file(path / WORKDIR).strip(b"\n"))
     except OSError:
         return ""
+
+
+class StoreWithOlderLayout(ShadowGitStore):
+    """A store in a folder that also holds repositories of the older layout.
+
+    The first take moves these aside. `list` shows their checkpoints. `get` brings a checkpoint into
+    the store, where it can be compared, pinned and restored.
+    """
+
+    _moved = False
+
+    def _open(self, now: float) -> None:
+        super()._open(now)
+        if not self._moved:
+            set_aside(self.layout, now=now)
+            self._moved = True
+
+    def list(self, workdir: StrPath | None = None) -> Sequence[Checkpoint]:
+        own = super().list(workdir)
+        known = {(each.workdir, each.time) for each in own}
+        place = None if workdir is None else str(expanded(workdir))
+        older = [
+            replace(each, reason=f"{each.reason}{OLDER}")
+            for repository in repositories(self.layout)
+            if place in (None, repository.workdir)
+            for each in repository.checkpoints()
+            if (each.workdir, each.time) not in known
+        ]
+        return [*own, *sorted(older, key=lambda each: -each.time)]
+
+    def get(self, prefix: str) -> Checkpoint:
+        check_prefix(prefix)
+        try:
+            return super().get(prefix)
+        except UnknownCheckpointError:
+            found = _find(self.layout, prefix)
+            if found is None:
+                raise
+        return self._adopted(*found)
+
+    def ready(self, checkpoint: Checkpoint) -> Checkpoint:
+        return self.get(checkpoint.id)
+
+    def _adopted(self, repository: LegacyRepository, old: Checkpoint) -> Checkpoint:
+        workdir = Path(old.workdir)
+        if not workdir.is_absolute():
+            raise UsageError(
+                f"The older repository {repository.path} does not name its directory.",
+                hint="git can read it: `git --git-dir PATH log --stat`.",
+            )
+        self.prepare()
+        with self.reading():
+            present = self.look(workdir) if workdir.is_dir() else None
+            return adopt(self.layout, repository, old, present)
+
+
+def _find(layout: Layout, prefix: str) -> tuple[LegacyRepository, Checkpoint] | None:
+    """The older checkpoint whose id begins with `prefix`, and its repository."""
+    for each in repositories(layout):
+        matches = [found for found in each.checkpoints() if found.id.startswith(prefix)]
+        if len(matches) == 1:
+            return each, matches[0]
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known about an older checkpoint besides its tree: where it came from, what else it
+    did not capture, and contents for which a checkout differs from what it stored."""
+
+    origin: str | None = None
+    left: tuple[NotCaptured, ...] = ()
+    contents: Mapping[bytes, bytes] = field(default_factory=dict)
+
+
+def adopt(
+    layout: Layout,
+    legacy: LegacyRepository,
+    old: Checkpoint,
+    present: Sight | None,
+    known: Known | None = None,
+) -> Checkpoint:
+    """Copy a checkpoint into the store; `present` is a look at its working tree, if there is one.
+
+    Its time and reason stay. It gets another id, because it holds more than before. Safe to repeat.
+    """
+    more = known or Known()
+    workdir = Path(os.path.realpath(old.workdir))
+    project = project_of(workdir)
+    with (
+        used(layout),
+        project_lock(layout, project, str(workdir)),
+        storage_errors(f"bring {old.id} into the checkpoint store"),
+        Pack(layout.packs, (objects := opened(layout)).stored) as new,
+    ):
+        trees = Trees(objects, new)
+        source = Trees(opened_at(legacy.path))
+        files = _copied(source, trees, old.tree, more.contents)
+        now_there = None if present is None else content_of(trees, bytes.fromhex(present.tree))
+        record = ModeRecord() if now_there is None else _known(files, now_there.record)
+        git = Git(store=layout.store, folder=layout.private(project), work_tree=workdir)
+        details = Details(
+            project=project,
+            workdir=str(workdir),
+            time=old.time,
+            reason=old.reason,
+            session=None,
+            turn=None,
+            files_changed=old.files_changed,
+            insertions=old.insertions,
+            deletions=old.deletions,
+            not_captured=(*_left_out(git, legacy, trees, files, now_there), *more.left),
+            origin=more.origin,
+        )
+        blob = trees.put(Kind.BLOB, dump_record(record))
+        tree = trees.patched(trees.write({}), files)
+        root = trees.write({RECORD: (FILE, blob), FILES: (TREE, tree)})
+        order = round(old.time * _MILLISECONDS)
+        commit = write_checkpoint(layout, trees, new, details, root, order)
+        made = read_commit(trees, commit)
+    tidy(layout)  # each imported checkpoint leaves a pack
+    return parse(made.id, made.tree, made.message)
+
+
+def _copied(
+    source: Trees, target: Trees, tree: str, contents: Mapping[bytes, bytes]
+) -> Mapping[bytes, Node]:
+    """Copy all files of an older tree. It only refers to nested repositories, which are left
+    out."""
+    files = {path: node for path, node in source.files(bytes.fromhex(tree)) if node[0] in _KNOWN}
+    for path, (mode, oid) in files.items():
+        data = contents.get(path)
+        if data is not None:
+            files[path] = (mode, target.put(Kind.BLOB, data))
+        else:
+            target.put(Kind.BLOB, source.raw(oid, Kind.BLOB))
+    return files
+
+
+def _known(files: Mapping[bytes, Node], present: ModeRecord) -> ModeRecord:
+    """The part of the present record that is about paths of the older tree."""
+    folders = {path[:place] for path in files for place in _slashes(path)}
+    modes = {
+        path: mode
+        for path, mode in present.modes.items()
+        if path in folders or (path in files and is_program(mode) is (files[path][0] == PROGRAM))
+    }
+    empty = frozenset(
+        path
+        for path in present.empty
+        if path not in folders
+        and path not in files
+        and not any(path[:place] in files for place in _slashes(path))
+    )
+    kept = {path: mode for path, mode in present.modes.items() if path in empty}
+    return ModeRecord(usual=present.usual, modes=modes | kept, empty=empty)
+
+
+def _slashes(path: bytes) -> list[int]:
+    return [place for place, sign in enumerate(path) if sign == ord("/")]
+
+
+def _left_out(
+    git: Git,
+    legacy: LegacyRepository,
+    trees: Trees,
+    files: Mapping[bytes, Node],
+    present: Content | None,
+) -> tuple[NotCaptured, ...]:
+    """The present files that the rules of the older repository exclude."""
+    rules = legacy.path / "info" / "exclude"
+    if present is None or not rules.exists():
+        return ()
+    new = sorted(path for path, _ in trees.files(present.files) if path not in files)
+    if not new:
+        return ()
+    with Ignoring(git, rules) as ignoring:
+        ignored = sorted(ignoring.ask(new))
+    return tuple(NotCaptured(path=path_text(path), reason=_LEFT_OUT) for path in ignored)

@@ -92,16 +92,14 @@ def recorded(layout: Layout) -> dict[str, ProjectRecord]:
     return {name: record for name, record in records.items() if record is not None}
 
 
-def state_of(record: ProjectRecord, *, stale_before: float | None) -> ProjectState:
-    """A directory that is gone together with its disk is not a deleted one, and neither is one
-    that is gone with everything around it: nobody can tell."""
+def state_of(record: ProjectRecord) -> ProjectState:
+    """A directory counts as unmounted, not as missing, if its disk is gone, or if the directory
+    around it is gone as well: then nobody can tell."""
     workdir = Path(record.workdir)
     if not _is_there(workdir):
         if unmounted(record) or not _is_seen(workdir.parent):
             return ProjectState.UNMOUNTED
         return ProjectState.MISSING
-    if stale_before is not None and record.last_touch < stale_before:
-        return ProjectState.STALE
     return ProjectState.LIVE
 
 

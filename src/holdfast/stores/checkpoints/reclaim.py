@@ -2,11 +2,11 @@
 
 Everybody who uses the store shares its lock. Removing objects needs the exclusive lock, or writers
 would lose what they just wrote. Packing takes long but removes nothing, so it runs under the shared
-lock: first one pack of everything, marked to stay; then, exclusively, a small pack of what came
-since, and objects in neither pack go.
+lock: first one pack of everything, marked to stay; then, under the exclusive lock, a small pack of
+the objects that were written since, and objects in neither pack are removed.
 
-A checkpoint stores its objects whole and quickly compressed. Packing everything finds deltas, which
-takes long, so the store remembers which packs are already packed well.
+A checkpoint stores its objects without deltas and quickly compressed. Packing everything finds
+deltas, which takes long, so the store remembers which packs are already packed well.
 """
 
 from __future__ import annotations
@@ -34,33 +34,30 @@ from holdfast.stores.checkpoints.repository import (
 )
 from holdfast.stores.checkpoints.sizes import Measured, measure
 from holdfast.stores.checkpoints.space import (
-    most_for_packs,
-    most_for_takes,
+    room_for_packs,
     store_bytes,
     weigh,
 )
-from holdfast.stores.checkpoints.sweep import sweep
+from holdfast.stores.checkpoints.sweep import free_bytes, pack_objects, sweep
 from holdfast.stores.files import allocated_below, read_file, replace, storage_errors
 from holdfast.stores.git.object_files import note_well_packed, object_files
 from holdfast.stores.git.program import PACKING_CONFIG
 from holdfast.stores.git.trees import Trees
 from holdfast.value import dataclass
 
-#: A pack of everything is worth making for so much garbage, so many single objects or packs.
+#: A pack of everything is worth making for this much garbage, or so many loose objects or packs.
 _LEAST_GARBAGE = 64 * 1024
 _WORTH_PACKING = 256
 _FEW_PACKS = 8
-#: Less than this is not worth a word when a store stays above its cap.
+#: Less garbage than this is not worth a note when a store stays above its cap.
 _LEAST_LEFT = 16 * 1024
-#: It is also worth it when more than this part of the store is garbage, or was never packed well.
+#: It is also worth it if more than this part of the store is garbage, or was never packed well.
 _PART = 10
 _LEAST_QUICK = 1024 * 1024
-#: Packed well, source code loses a third at least.
+#: Packed well, source code takes at least a third less.
 _USUAL_GAIN = 3
-#: Left free on the disk after a pack of everything was made.
-_MARGIN = 16 * 1024 * 1024
 _OUR_MARK = b"Holdfast is packing\n"
-_NO_ROOM = "too little room on the disk to pack again; only single objects were given back"
+_NO_ROOM = "too little room on the disk to pack again; only loose objects were removed"
 _LITTLE_ROOM = "too little room on the disk to pack the largest pack again"
 _CRASHES = "fast_import_crash_*"
 _BUSY = "another process is packing the store"
@@ -68,7 +65,7 @@ _BUSY = "another process is packing the store"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reclaimed:
-    """`freed` is what the file system says, and `note` why it could be no more."""
+    """`freed` is measured on the file system; `note` says why it was not more."""
 
     freed: int
     note: str = ""
@@ -77,10 +74,10 @@ class Reclaimed:
 def reclaim(
     layout: Layout, *, holder: str, thorough: bool = False, limit: int | None = None
 ) -> Reclaimed:
-    """Remove everything that no checkpoint, undo copy or private index holds.
+    """Remove all objects that no checkpoint, undo copy or private index needs.
 
-    Packs are rewritten when that is worth it; with `thorough`, whenever it frees anything. `limit`
-    is the cap of the store; a run never exceeds twice the cap.
+    Packs are rewritten if that is worth it; with `thorough`, whenever it frees anything. `limit` is
+    the cap of the store; a run never exceeds twice the cap.
     """
     check(layout)  # before anything is cleared: a link could lead out of the store
     before = allocated_below(layout.folder)
@@ -107,7 +104,7 @@ def reclaim(
 
 
 def _what_stays(layout: Layout, limit: int | None) -> str:
-    """Why the store is above its cap although some of it is needed by nobody; else nothing."""
+    """Why the store is above its cap although it holds garbage; "" if neither is so."""
     if limit is None or not _is_over(layout, limit):
         return ""
     with used(layout):
@@ -130,8 +127,9 @@ def _is_over(layout: Layout, limit: int | None) -> bool:
 
 
 def _without_greedy_indexes(layout: Layout, measured: Measured, holder: str) -> Measured:
-    """Private indexes are behind: they may hold what no checkpoint does any more. Over the cap that
-    costs checkpoints their place, so such an index is laid to rest; the next look wakes it."""
+    """A private index that is behind may keep objects that no checkpoint needs any more. Above the
+    cap, that costs checkpoints their place, so such an index is laid to rest. The next look wakes
+    it."""
     what_if = measured.weights.what_if()
     folders = [path.name for path in (layout.store / "worktrees").iterdir()]
     greedy = {name for name in folders if what_if.drop(index_root(name))}
@@ -144,15 +142,15 @@ def _without_greedy_indexes(layout: Layout, measured: Measured, holder: str) -> 
 
 
 def unlock(layout: Layout, *, holder: str) -> None:
-    """Remove lock files of git that killed processes left: git would fail on them forever."""
+    """Remove lock files of killed git processes, on which git would fail for ever."""
     with alone(layout, holder=holder):
         _remove(layout, _locks(layout))
 
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """A pack to build upon. `mark` makes the next step keep it; nothing is held at all when there
-    is none. `well` says that everything in it was packed well."""
+    """A pack to build upon. `mark` makes the next step keep it; None if there are no objects.
+    `well` says that everything in it was packed well."""
 
     mark: Path | None
     well: bool
@@ -165,13 +163,15 @@ def _pack(
     try:
         packing.enter_context(_packing(layout))
         with used(layout):
-            _remove(layout, _our_marks(layout))  # a run that was killed left them
+            _remove(layout, _our_marks(layout))  # left by a killed run
             if _has_room(layout, measured.weights.held, limit):
                 anew = measured.quick * _PART > measured.packed
-                return _Packed(_pack_everything(layout, anew=anew), well=True), ""
+                options = ("--all", "--indexed-objects", "--non-empty")
+                made = pack_objects(layout, *options, anew=anew)
+                return _Packed(None if made is None else _marked(made), well=True), ""
             if limit is not None:
-                return None, _NO_ROOM  # `sweep` needs less of it, and spares no pack
-            largest = _largest_pack(layout)
+                return None, _NO_ROOM  # `sweep` needs less room, and spares no pack
+            largest = max(layout.packs.glob("pack-*.pack"), key=_size, default=None)
             if largest is None or not _has_room(layout, measured.packed - _size(largest), None):
                 return None, _NO_ROOM
             return _Packed(_marked(largest), well=False), _LITTLE_ROOM
@@ -194,14 +194,14 @@ def _is_worth_packing(measured: Measured) -> bool:
 
 
 def expected(measured: Measured) -> int:
-    """The bytes that a reclaim will free, about: what comparing objects gives is not known."""
+    """About how many bytes a reclaim will free. The gain from deltas is a guess."""
     return measured.garbage + (
         measured.quick // _USUAL_GAIN if _is_worth_comparing(measured) else 0
     )
 
 
 def _is_worth_comparing(measured: Measured) -> bool:
-    """Whether a good part of a store was never packed well, and that part is not small."""
+    """Whether a large part of the store was never packed well."""
     return measured.quick >= _LEAST_QUICK and measured.quick * _PART > measured.packed
 
 
@@ -210,12 +210,9 @@ def _is_anything(measured: Measured) -> bool:
 
 
 def _has_room(layout: Layout, needed: int, limit: int | None) -> bool:
-    if limit is not None:
-        # Takes go on, up to a limit of their own.
-        taken = max(store_bytes(layout), most_for_takes(limit))
-        if taken + needed > most_for_packs(limit):
-            return False
-    return shutil.disk_usage(layout.store).free >= needed + _MARGIN
+    if limit is not None and needed > room_for_packs(layout, limit):
+        return False
+    return free_bytes(layout) >= needed
 
 
 def _packing(layout: Layout) -> AbstractContextManager[None]:
@@ -223,24 +220,6 @@ def _packing(layout: Layout) -> AbstractContextManager[None]:
     path = layout.folder / "packing.lock"
     place = layout.folder
     return lock.exclusive(path, holder="checkpoints", wait=0.0, doing="packing", place=place)
-
-
-def _pack_everything(layout: Layout, *, anew: bool) -> Path | None:
-    """A pack of all that is held now, marked so that the next step keeps it."""
-    said = layout.git().run(
-        "pack-objects",
-        "--all",
-        "--indexed-objects",
-        "--non-empty",
-        "--delta-base-offset",
-        "-q",
-        # Otherwise what lies whole in the same pack is never compared.
-        *(["--no-reuse-object"] if anew else []),
-        str(layout.packs / "pack"),
-        config=PACKING_CONFIG,
-    )
-    name = said.output.decode("ascii").strip()
-    return _marked(layout.packs / f"pack-{name}.pack") if name else None
 
 
 def _marked(pack: Path) -> Path:
@@ -251,15 +230,15 @@ def _marked(pack: Path) -> Path:
 
 
 def _prune(layout: Layout, packed: _Packed | None) -> None:
-    """What is in no pack that stays, and held by nothing, goes."""
+    """Remove all packs without a mark, and all objects that nothing needs."""
     git = layout.git()
     try:
         git.run("pack-refs", "--all", "--prune")
     except GitFailedError as error:
-        if not error.disk_full:  # that is no reason to give nothing back
+        if not error.disk_full:  # on a full disk, the rest is all the more needed
             raise
     if packed is not None:
-        # Also what was written since the pack was made; packs without a mark go.
+        # It includes the objects that were written since. Packs without a mark are removed.
         git.run("repack", "-a", "-d", "-q", config=PACKING_CONFIG)
         _remove(layout, _our_marks(layout))
         if packed.well:
@@ -269,9 +248,9 @@ def _prune(layout: Layout, packed: _Packed | None) -> None:
 
 
 def _lay_to_rest(layout: Layout, only: Collection[str] | None = None) -> None:
-    """The private indexes too: together they may be larger than everything that they speak of."""
+    """Make private indexes compact: together they may be larger than all objects."""
     objects = opened(layout)
-    with contextlib.suppress(StorageError):  # they stay as large as they are
+    with contextlib.suppress(StorageError):  # then they stay as they are
         for folder in (layout.store / "worktrees").iterdir():
             if only is not None and folder.name not in only:
                 continue
@@ -280,7 +259,7 @@ def _lay_to_rest(layout: Layout, only: Collection[str] | None = None) -> None:
 
 
 def _clear(layout: Layout) -> None:
-    """Remove what killed processes left. Nobody else uses the store now."""
+    """Remove the leftovers of killed processes. The caller holds the exclusive lock."""
     temporary = object_files(layout.store / "objects").temporary
     crashes = layout.store.rglob(_CRASHES)
     _remove(layout, (*temporary, layout.store / "gc.pid", *crashes, *_locks(layout)))
@@ -299,8 +278,8 @@ def _remove(layout: Layout, paths: Iterable[Path]) -> None:
 
 
 def _forget_projects(layout: Layout) -> None:
-    """Of a project without checkpoints the private index goes; its record, with names and pins,
-    once nothing of it can be brought back."""
+    """Remove the private index of a project without checkpoints, and its record, with names and
+    pins, once no checkpoint of it is in the trash either."""
     refs = all_refs(layout)
     shown = {ref.project for ref in refs if not ref.operation}
     hidden = {ref.project for ref in refs if ref.operation}
@@ -315,14 +294,6 @@ def _forget_projects(layout: Layout) -> None:
 
 def _our_marks(layout: Layout) -> list[Path]:
     return [path for path in layout.packs.glob("pack-*.keep") if read_file(path) == _OUR_MARK]
-
-
-def _packs(layout: Layout) -> list[Path]:
-    return list(layout.packs.glob("pack-*.pack"))
-
-
-def _largest_pack(layout: Layout) -> Path | None:
-    return max(_packs(layout), key=_size, default=None)
 
 
 def _size(path: Path) -> int:

@@ -11,7 +11,13 @@ from pathlib import Path
 
 from holdfast.errors import SchemaError, StorageError
 from holdfast.stores import lock
-from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, read_file, storage_errors
+from holdfast.stores.files import (
+    PRIVATE_DIR,
+    PRIVATE_FILE,
+    read_file,
+    storage_errors,
+    write_all,
+)
 from holdfast.stores.git.objects import Objects
 from holdfast.stores.git.program import Git
 from holdfast.value import dataclass
@@ -20,7 +26,7 @@ FORMAT = 1
 REFS = "refs/holdfast/"
 TRASH_REFS = "refs/holdfast-trash/"
 
-#: It is written last: what has none is no store.
+#: This file is written last: a folder without it is not a store.
 FORMAT_FILE = "format"
 
 _PROJECT_DIGITS = 16
@@ -52,11 +58,11 @@ class Layout:
         return self.folder / "projects"
 
     def private(self, project: str) -> Path:
-        """The folder of a project's private index: a place where git looks for gc roots."""
+        """The folder of a project's private index, where git looks for gc roots."""
         return self.store / "worktrees" / project
 
     def rules(self, digest: str) -> Path:
-        """The default excludes that some checkpoints were taken under."""
+        """The default excludes of the time when a checkpoint was taken, by digest."""
         return self.store / "rules" / digest
 
     def git(self) -> Git:
@@ -67,23 +73,23 @@ class Layout:
 
 
 def project_of(workdir: Path) -> str:
-    """The id of the project that a resolved working directory is."""
+    """The id of the project in a resolved working directory."""
     return hashlib.sha256(os.fsencode(workdir)).hexdigest()[:_PROJECT_DIGITS]
 
 
-#: The store as a whole may lie elsewhere; its parts are tidied, and that must not reach further.
+#: The store itself may be a link. Its parts may not: Holdfast removes files in them.
 _NEVER_LINKS = ("objects", "objects/pack", "refs", "worktrees")
 
 
 def check(layout: Layout) -> None:
-    """Raise when the store is another user's, of a newer version, leads elsewhere, or cannot be
-    read."""
+    """Raise when the store belongs to another user, has an unknown format, has a link among its
+    parts, or cannot be read."""
     for name in _NEVER_LINKS:
         if (layout.store / name).is_symlink():
             raise StorageError(
-                f"{layout.store / name} is a link. What it leads to is not Holdfast's to change; "
+                f"{layout.store / name} is a link. Holdfast does not change files behind it; "
                 "nothing was done.",
-                hint="Put the folder itself in its place.",
+                hint="Replace the link by the folder itself.",
             )
     with storage_errors(f"open the checkpoint store {layout.store}"):
         owner = layout.store.stat().st_uid
@@ -108,12 +114,12 @@ def opened(layout: Layout) -> Objects:
 
 
 def used(layout: Layout) -> AbstractContextManager[None]:
-    """Share the store: to take, list, restore. Nobody removes objects meanwhile."""
+    """Share the store, to take, list or restore. Nobody removes objects meanwhile."""
     return lock.shared(layout.lock, wait=_WAIT, doing="reclaiming space of", place=layout.folder)
 
 
 def alone(layout: Layout, *, holder: str, wait: float = _WAIT) -> AbstractContextManager[None]:
-    """Have the store to oneself: to remove objects. Bound the time: everybody else waits."""
+    """Lock the store exclusively, to remove objects. Keep it short: everybody else waits."""
     return lock.exclusive(
         layout.lock, holder=holder, wait=wait, doing="using", place=layout.folder, queue=True
     )
@@ -121,7 +127,7 @@ def alone(layout: Layout, *, holder: str, wait: float = _WAIT) -> AbstractContex
 
 @contextlib.contextmanager
 def project_lock(layout: Layout, project: str, workdir: str) -> Iterator[None]:
-    """One process at a time has a project's private index and record."""
+    """One process at a time uses a project's private index and record."""
     check(layout)
     folder = layout.private(project)
     with storage_errors(f"make {folder}"):
@@ -137,7 +143,7 @@ def project_lock(layout: Layout, project: str, workdir: str) -> Iterator[None]:
 
 
 def _make_private_index_folder(folder: Path, workdir: str) -> None:
-    """What makes git take it for the folder of a linked worktree that must not be pruned."""
+    """Make git take the folder for a linked worktree that must not be pruned."""
     if (folder / "locked").exists():
         return
     folder.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
@@ -148,24 +154,36 @@ def _make_private_index_folder(folder: Path, workdir: str) -> None:
         "The private index of a Holdfast project.",
     )
     for name, text in zip(_WORKTREE_FILES, texts, strict=True):
-        # Flushed before the last one says that they are there: git takes a folder with an empty
-        # one for no worktree, and the project would have no checkpoints any more.
-        with open(folder / name, "wb", opener=_private) as file:
-            file.write(os.fsencode(f"{text}\n"))
-            file.flush()
-            os.fsync(file.fileno())
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
+        # Each file is durable before the last one, which says that all are there: with an empty
+        # file, git would not see a worktree, and the project would get no more checkpoints.
+        _write(folder / name, os.fsencode(f"{text}\n"), durable=True)
 
 
 def forget_worktree(folder: Path) -> None:
-    """The reverse, for one without an index; the next who takes the project's lock makes them."""
+    """The reverse, for a folder without an index. The next user of the project's lock undoes it."""
     with storage_errors(f"clear {folder}"):
-        # The last one first: it says that all of them are there.
+        # The last file first: it says that all of them are there.
         for name in reversed(_WORKTREE_FILES):
             (folder / name).unlink(missing_ok=True)
+
+
+def write_cache(path: Path, data: bytes) -> None:
+    """Replace a file that may be lost: it is not flushed. Two processes at once may leave an
+    unreadable file."""
+    temporary = path.with_name(f"{path.name}.new")
+    _write(temporary, data, durable=False)
+    temporary.replace(path)
+
+
+def _write(path: Path, data: bytes, *, durable: bool) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    fd = os.open(path, flags, PRIVATE_FILE)
+    try:
+        write_all(fd, data)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def is_older_name(name: str) -> bool:

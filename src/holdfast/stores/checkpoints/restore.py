@@ -1,89 +1,64 @@
-"""Restores as the store offers them, each step under the locks that it needs."""
+"""Restore a project from the tree of one checkpoint to the tree of another.
+
+The starting point is a safety checkpoint of the present state, so everything that is changed or
+deleted can come back. What the safety checkpoint does not hold is not touched. Two more rules:
+
+- a record is on disk before the first change and until after the last;
+- a path that is neither as the one checkpoint says nor as the other stays, and is reported.
+
+So repeating an interrupted restore finishes it, and exchanging the two checkpoints undoes it.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownCheckpointError
 from holdfast.model.checkpoint import (
+    Captured,
+    ChangeKind,
     Checkpoint,
+    Entry,
+    NotCaptured,
     Preview,
     RestoreState,
     Rollback,
     Sight,
-    TakeOutcome,
-    Taking,
 )
+from holdfast.model.text import format_count
 from holdfast.stores.checkpoints import restore_record
-from holdfast.stores.checkpoints.projects import read_record, relative, unmounted
-from holdfast.stores.checkpoints.repository import Layout, project_lock, used
-from holdfast.stores.checkpoints.restorer import Restorer, check_project
-from holdfast.stores.files import storage_errors
-from holdfast.stores.git.trees import path_text
+from holdfast.stores.checkpoints.checkpoint_commit import parse
+from holdfast.stores.checkpoints.comparison import captured
+from holdfast.stores.checkpoints.content import Content, content_of
+from holdfast.stores.checkpoints.ignore_rules import TEMPORARY, Ignoring, earlier_text
+from holdfast.stores.checkpoints.repository import Layout, opened
+from holdfast.stores.checkpoints.restore_plan import (
+    Spared,
+    Steps,
+    above,
+    check_paths,
+    differing,
+    seen,
+    steps,
+    without,
+)
+from holdfast.stores.checkpoints.restore_record import Restoration
+from holdfast.stores.checkpoints.restore_run import CHANGED_SINCE_PREVIEW, RestoreRun
+from holdfast.stores.checkpoints.walk import WORKTREE
+from holdfast.stores.checkpoints.working_tree import WorkingTree
+from holdfast.stores.files import PRIVATE_DIR, read_file, storage_errors
+from holdfast.stores.git.object import Kind
+from holdfast.stores.git.program import EXCLUDES, Git
+from holdfast.stores.git.trees import Trees, path_bytes, path_text, read_commit
+from holdfast.value import replace
 
-_SHORT = 8
-_USUAL_DIRECTORY = 0o755
-
-
-def safety_reason(target: Checkpoint) -> str:
-    """What the list of checkpoints says of a safety checkpoint."""
-    return f"before restoring {target.known_id[:_SHORT]}"
-
-
-def announce(layout: Layout, target: Checkpoint, *, now: float) -> None:
-    """Make ready for the safety checkpoint. A working directory that is gone is made again."""
-    _check_disk(layout, target)
-    workdir = Path(target.workdir)
-    with storage_errors(f"make {workdir} again"):
-        if not os.path.lexists(workdir):
-            workdir.mkdir(mode=_USUAL_DIRECTORY)
-    with _restoring(layout, target) as restorer:
-        restorer.announce(target, now=now)
-
-
-def cut_short(layout: Layout, target: Checkpoint, paths: Sequence[str] | None) -> str | None:
-    """The safety checkpoint of this very restore, if it was begun and did not get to its end."""
-    cut = restore_record.under_way(layout.private(target.project))
-    if cut is None or cut.target != target.id:
-        return None
-    wanted = None if paths is None else tuple(paths)
-    if cut.paths != wanted or not Path(target.workdir).is_dir():
-        return None
-    with used(layout), contextlib.suppress(UnknownCheckpointError, DamageError):
-        return Restorer(layout, target.project).load(cut.safety).id
-    return None
-
-
-def _check_disk(layout: Layout, target: Checkpoint) -> None:
-    """Raise where the directory may come back with its disk: nothing must be made in its place."""
-    record, workdir = read_record(layout, target.project), Path(target.workdir)
-    why = None if record is None or workdir.is_dir() else unmounted(record)
-    if why is not None:
-        raise StorageError(
-            f"Cannot restore {workdir}: {why}.", hint="Mount the right one and try again."
-        )
-    if not os.path.lexists(workdir.parent):
-        raise StorageError(
-            f"Cannot restore {workdir}: {workdir.parent}, which it lay in, is gone, too.",
-            hint="If it is on a disk, mount that; otherwise make the folder. Then try again.",
-        )
-
-
-def secured(layout: Layout, target: Checkpoint, taking: Taking, paths: Sequence[str] | None) -> str:
-    """The id of the safety checkpoint; raises when there is none, or for paths that cannot be
-    restored from it."""
-    if taking.outcome is TakeOutcome.SKIPPED or taking.id is None:
-        raise StorageError(
-            f"Nothing was restored: no safety checkpoint could be taken. {taking.reason}"
-        )
-    if paths is not None:
-        with used(layout):
-            restorer = Restorer(layout, target.project)
-            restorer.check(target, restorer.load(taking.id), paths)
-    return taking.id
+_WORKTREES = ".worktrees"
+_RULES = ".gitignore"
+_NOTHING = Captured(files={}, directories={})
+_NOT_THEN = "the checkpoint did not capture it: {}"
 
 
 def finish(layout: Layout, project: str) -> None:
@@ -91,68 +66,376 @@ def finish(layout: Layout, project: str) -> None:
 
     If that fails, on a full disk for example, the next take tries again; this take goes on.
     """
-    if restore_record.under_way(layout.private(project)) is not None:
-        with contextlib.suppress(HoldfastError):
-            Restorer(layout, project).finish()
+    with contextlib.suppress(HoldfastError):
+        Restorer(layout, project).finish()
 
 
-def preview(
-    layout: Layout, target: Checkpoint, present: Sight | None, paths: Sequence[str] | None
-) -> Preview:
-    wanted = inside(target, paths)
-    with used(layout):
-        return Restorer(layout, target.project).preview(target, present, wanted)
+class Restorer:
+    """Restores checkpoints of one project. The caller holds its lock and shares the store."""
 
+    def __init__(self, layout: Layout, project: str) -> None:
+        self._layout = layout
+        self._folder = layout.private(project)
+        self._trees = Trees(opened(layout))
 
-def preview_undo(layout: Layout, target: str, safety: str, paths: Sequence[str] | None) -> Preview:
-    one, other = _ends(layout, target, safety)
-    wanted = inside(one, paths)
-    with _restoring(layout, one) as restorer:
-        return restorer.preview_undo(one, other, wanted)
+    def load(self, checkpoint: str) -> Checkpoint:
+        """A checkpoint by its whole id, even if it was rotated out meanwhile."""
+        try:
+            found = read_commit(self._trees, checkpoint)
+        except (DamageError, ValueError):
+            raise UnknownCheckpointError(
+                f"There is no checkpoint {checkpoint} any more.",
+                hint="`holdfast checkpoints list` shows the checkpoints that there are.",
+            ) from None
+        return parse(found.id, found.tree, found.message)
 
+    def check(self, target: Checkpoint, safety: Checkpoint, paths: Sequence[str]) -> None:
+        """Raise `UsageError` for paths that cannot be restored."""
+        old, new = self._content(safety.tree), self._content(target.tree)
+        check_paths(paths, self._trees, old, new, target)
 
-def restore(
-    layout: Layout,
-    target: str,
-    safety: str,
-    *,
-    paths: Sequence[str] | None,
-    now: float,
-    shown: Preview | None = None,
-) -> Rollback:
-    one, other = _ends(layout, target, safety)
-    wanted = inside(one, paths)
-    with _restoring(layout, one) as restorer:
-        # Since they were read they may have gone.
-        one, other = restorer.load(target), restorer.load(safety)
-        return restorer.restore(one, other, paths=wanted, now=now, shown=shown)
+    def preview(
+        self, target: Checkpoint, present: Sight | None, paths: Sequence[str] | None
+    ) -> Preview:
+        """What `restore` would do to the present working tree; None if the directory is gone."""
+        todo = self._steps(target, present, paths)
+        if present is None:
+            return _foreseen(todo, (), frozenset())
+        with self._opened(target) as tree:
+            todo = self._without_worktrees(tree, todo, present)
+            run = self._run(tree, present)
+            kept = run.foresee(todo)
+        return _foreseen(todo, kept, run.untouched())
 
+    def preview_undo(
+        self, target: Checkpoint, safety: Checkpoint, paths: Sequence[str] | None
+    ) -> Preview:
+        """What `restore` between these two checkpoints would do now."""
+        asked, cut = self._asked(target, safety, paths, now=0.0)
+        present = _as_sight(safety)
+        todo = self._steps(target, present, asked.paths, asked.fresh)
+        with self._opened(target) as tree:
+            todo = self._without_worktrees(tree, todo, present)
+            asked, todo = _as_shown(asked, todo, None, after_kill=cut is not None)
+            run = self._run(tree, present, again=cut is not None)
+            run.find_changed(todo)
+            kept = run.foresee(todo)
+        return _foreseen(todo, kept, run.untouched())
 
-def state(layout: Layout, target: str, safety: str, *, paths: Sequence[str] | None) -> RestoreState:
-    one, other = _ends(layout, target, safety)
-    wanted = inside(one, paths)
-    with _restoring(layout, one) as restorer:
-        return restorer.state(one, other, wanted)
+    def announce(self, target: Checkpoint, *, now: float) -> None:
+        """Keep the safety checkpoint from rotating out the target."""
+        coming = Restoration(target=target.id, safety="", paths=None, started_at=now)
+        restore_record.announce(self._folder, coming)
 
+    def restore(
+        self,
+        target: Checkpoint,
+        safety: Checkpoint,
+        *,
+        paths: Sequence[str] | None,
+        now: float,
+        shown: Preview | None = None,
+    ) -> Rollback:
+        """From the safety checkpoint to the target. Repeated after a kill, it finishes. With
+        `shown`, a path that is no longer as the preview saw it is left alone."""
+        asked, cut = self._asked(target, safety, paths, now=now)
+        if cut is None and restore_record.under_way(self._folder) is not None:
+            self.finish()  # another restore, which was interrupted
+            asked, _ = self._asked(target, safety, paths, now=now)
+        return self._carry_out(asked, target, safety, after_kill=cut is not None, shown=shown)
 
-def inside(target: Checkpoint, paths: Sequence[str] | None) -> Sequence[str] | None:
-    """The paths as a tree has them, each once; None when that is everything."""
-    if paths is None:
-        return None
-    workdir = Path(target.workdir)
-    wanted = sorted({path_text(relative(workdir, path)) for path in paths})
-    return None if "" in wanted else wanted
+    def _asked(
+        self, target: Checkpoint, safety: Checkpoint, paths: Sequence[str] | None, *, now: float
+    ) -> tuple[Restoration, Restoration | None]:
+        """The record of a restore, with what the record before it knows; and that one, if that
+        restore was interrupted and is the same or the reverse."""
+        asked = _restoration(target, safety, paths, now=now)
+        cut = restore_record.under_way(self._folder)
+        if cut is not None and not (asked.is_same_as(cut) or asked.is_reverse_of(cut)):
+            cut = None
+        known = cut or restore_record.latest(self._folder)
+        if known is not None:
+            asked = asked.following(known, cut=cut is not None)
+        return asked, cut
 
+    def finish(self) -> Rollback | None:
+        """Finish an interrupted restore; None when there is none."""
+        cut = restore_record.under_way(self._folder)
+        if cut is None:
+            return None
+        try:
+            target, safety = self.load(cut.target), self.load(cut.safety)
+        except (UnknownCheckpointError, DamageError):
+            restore_record.end(self._folder)  # a checkpoint is gone: nobody can finish it
+            return None
+        return self._carry_out(cut, target, safety, after_kill=True)
 
-def _ends(layout: Layout, target: str, safety: str) -> tuple[Checkpoint, Checkpoint]:
-    with used(layout):
-        restorer = Restorer(layout, "")
-        one, other = restorer.load(target), restorer.load(safety)
-    check_project(one, other)
-    return one, other
+    def state(
+        self, target: Checkpoint, safety: Checkpoint, paths: Sequence[str] | None
+    ) -> RestoreState:
+        """How far this restore got, if it is the latest."""
+        asked = _restoration(target, safety, paths, now=0.0)
+        cut = restore_record.under_way(self._folder)
+        latest = restore_record.latest(self._folder)
+        if cut is not None and asked.is_same_as(cut):
+            return RestoreState.CUT
+        if latest is not None and asked.is_same_as(latest):
+            return RestoreState.DONE
+        return RestoreState.NOT_BEGUN
+
+    def _carry_out(
+        self,
+        asked: Restoration,
+        target: Checkpoint,
+        safety: Checkpoint,
+        *,
+        after_kill: bool,
+        shown: Preview | None = None,
+    ) -> Rollback:
+        present = _as_sight(safety)
+        todo = self._steps(target, present, asked.paths, asked.fresh)
+        with self._opened(target) as tree:
+            todo = self._without_worktrees(tree, todo, present)
+            asked, todo = _as_shown(asked, todo, shown, after_kill=after_kill)
+            run = self._run(tree, present, again=after_kill)
+            if shown is not None:
+                todo = replace(todo, spared=(*todo.spared, *_out_of_reach(tree, todo, shown)))
+            if after_kill:
+                run.clear(todo)
+            elif not todo:
+                return _told(todo, todo.spared, safety.id)
+            if not after_kill and not asked.undoes:
+                made = self._fresh(tree, target, present, todo)
+                asked = replace(asked, fresh=tuple(sorted({*asked.fresh, *made})))
+            # Write-order rule: the record is on disk before the first change and until the last.
+            restore_record.begin(self._folder, asked)
+            with _half_way(target, run):
+                kept = run.perform(todo)
+                tree.flush()
+        restore_record.end(self._folder)
+        return _told(todo, kept, safety.id, run.untouched())
+
+    def _fresh(
+        self, tree: WorkingTree, target: Checkpoint, present: Sight, todo: Steps
+    ) -> tuple[str, ...]:
+        """The paths that this restore will make although the present rules exclude them."""
+        added = [each.path for each in todo.written if each.old is None]
+        ignored = self._ignored(added, todo.made, present, other=target)
+        return tuple(path for path in ignored if tree.look(path_bytes(path), size=-1) is None)
+
+    def _ignored(
+        self,
+        files: Sequence[str],
+        directories: Sequence[str],
+        side: Checkpoint | Sight,
+        *,
+        other: Checkpoint | Sight,
+    ) -> Mapping[str, str]:
+        """The paths that the rules of one side exclude, each with the reason. If the other side has
+        the same rules, no path is excluded on one side alone."""
+        if not (files or directories):
+            return {}
+        if side.rules == other.rules:
+            sides = differing(self._trees, self._content(other.tree), self._content(side.tree))
+            if _rules(sides[0]) == _rules(sides[1]):
+                return {}
+        return self._ignored_by(side, files, directories)
+
+    def _ignored_by(
+        self, side: Checkpoint | Sight, files: Sequence[str], directories: Sequence[str] = ()
+    ) -> Mapping[str, str]:
+        """The paths that the rules of a checkpoint exclude: its `.gitignore` files and the default
+        excludes of that time.
+
+        Such a path may have existed then: the checkpoint does not tell.
+        """
+        tree = captured(self._trees, self._content(side.tree))
+        with tempfile.TemporaryDirectory(prefix="holdfast-") as made:
+            place = Path(made).resolve()
+            with storage_errors(f"write ignore rules to {place}"):
+                for path, entry in _rules(tree).items():
+                    file = place / path
+                    file.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
+                    file.write_bytes(self._blob(entry.oid))
+                for path in directories:  # some rules match directories alone
+                    (place / path).mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
+                standing = place / f"{TEMPORARY.decode()}excludes"
+                standing.write_bytes(self._excludes(side))
+            git = Git(store=self._layout.store, folder=self._folder, work_tree=place)
+            with Ignoring(git, standing) as ignoring:
+                left = ignoring.ask(sorted(map(path_bytes, (*files, *directories))))
+        return {path_text(path): _NOT_THEN.format("it was ignored") for path in left}
+
+    def _excludes(self, side: Checkpoint | Sight) -> bytes:
+        """The default excludes that a checkpoint was taken under."""
+        now = read_file(self._layout.store / EXCLUDES)
+        if side.rules is None:
+            text = earlier_text(now.decode("utf-8", "surrogateescape"))
+            return text.encode("utf-8", "surrogateescape")
+        if side.rules.isalnum():  # no path leads out of the folder
+            with contextlib.suppress(FileNotFoundError):
+                return read_file(self._layout.rules(side.rules))
+        return now
+
+    def _without_worktrees(self, tree: WorkingTree, todo: Steps, present: Sight) -> Steps:
+        """The steps without paths in another worktree. A checkpoint may have such paths from a time
+        when there was no worktree."""
+        touched = seen(todo)
+        found = {path: tree.worktree_at(path_bytes(path)) for path in touched}
+        others = {path: path_text(folder) for path, folder in found.items() if folder is not None}
+        named = [path for path in touched if _WORKTREES in path.split("/") and path not in others]
+        if named:
+            left = self._ignored_by(present, named)
+            others |= {path: path[: path.index(_WORKTREES) + len(_WORKTREES)] for path in left}
+        told = [NotCaptured(path=path, reason=WORKTREE) for path in sorted({*others.values()})]
+        todo = without(todo, dict.fromkeys(others, ""))
+        return replace(todo, spared=(*todo.spared, *told))
+
+    def _steps(
+        self,
+        target: Checkpoint,
+        present: Sight | None,
+        paths: Sequence[str] | None,
+        fresh: Collection[str] = (),
+    ) -> Steps:
+        then = self._content(target.tree)
+        now = None if present is None else self._content(present.tree)
+        if paths is not None:
+            check_paths(paths, self._trees, now, then, target)
+        if present is None or now is None:
+            return steps(_NOTHING, captured(self._trees, then), paths=paths)
+        old, new = differing(self._trees, now, then)
+        why = _not_captured(target)
+        todo = steps(old, new, paths=paths, spared=why)
+        going = [each.path for each in todo.unlinked if each.kind is ChangeKind.DELETED]
+        ignored = self._ignored(going, todo.removed, target, other=present)
+        if not ignored.keys() - set(fresh):
+            return todo
+
+        def spared(path: str) -> str | None:
+            return why(path) or (None if path in fresh else ignored.get(path))
+
+        return steps(old, new, paths=paths, spared=spared)
+
+    def _run(self, tree: WorkingTree, present: Sight, *, again: bool = False) -> RestoreRun:
+        why = {each.path: each.reason for each in present.not_captured}
+        return RestoreRun(tree, self._blob, why, again=again)
+
+    def _opened(self, target: Checkpoint) -> WorkingTree:
+        workdir = Path(target.workdir)
+        with storage_errors(f"open {workdir}"):
+            if workdir.resolve() != workdir:
+                raise StorageError(
+                    f"{workdir} is a link to {workdir.resolve()} now; nothing was restored.",
+                    hint="Put the directory back in its place first.",
+                )
+            return WorkingTree(workdir)
+
+    def _content(self, tree: str) -> Content:
+        return content_of(self._trees, bytes.fromhex(tree))
+
+    def _blob(self, oid: str) -> bytes:
+        return self._trees.raw(bytes.fromhex(oid), Kind.BLOB)
 
 
 @contextlib.contextmanager
-def _restoring(layout: Layout, target: Checkpoint) -> Iterator[Restorer]:
-    with used(layout), project_lock(layout, target.project, target.workdir):
-        yield Restorer(layout, target.project)
+def _half_way(target: Checkpoint, run: RestoreRun) -> Iterator[None]:
+    """An error in the middle of a restore says how many files are done and what to do next. The
+    record stays."""
+    try:
+        with storage_errors(f"restore {target.workdir} to checkpoint {target.id} whole"):
+            yield
+    except HoldfastError as error:
+        error.message = f"{error.message} ({format_count(len(run.done), 'file')} done)"
+        way_out = "Run the same restore again to finish it, or `holdfast undo` to undo it."
+        error.hint = way_out if error.hint is None else f"{error.hint} {way_out}"
+        raise
+
+
+def _restoration(
+    target: Checkpoint, safety: Checkpoint, paths: Sequence[str] | None, *, now: float
+) -> Restoration:
+    wanted = None if paths is None else tuple(paths)
+    return Restoration(target=target.id, safety=safety.id, paths=wanted, started_at=now)
+
+
+def _not_captured(target: Checkpoint) -> Spared:
+    """Whether a checkpoint says that it left out a path, or a directory above it."""
+    why = {each.path: each.reason for each in target.not_captured}
+
+    def spared(path: str) -> str | None:
+        for place in (path, *above(path)) if why else ():
+            if place in why:
+                return _NOT_THEN.format(why[place])
+        return None
+
+    return spared
+
+
+def _rules(tree: Captured) -> Mapping[str, Entry]:
+    return {
+        path: entry
+        for path, entry in tree.files.items()
+        if path.rpartition("/")[2] == _RULES and not entry.is_link
+    }
+
+
+def _as_sight(checkpoint: Checkpoint) -> Sight:
+    return Sight(tree=checkpoint.tree, not_captured=checkpoint.not_captured, rules=checkpoint.rules)
+
+
+def _as_shown(
+    asked: Restoration, todo: Steps, shown: Preview | None, *, after_kill: bool
+) -> tuple[Restoration, Steps]:
+    """The steps that the preview showed, and a record of the others."""
+    if shown is not None and not after_kill:
+        asked = replace(asked, held=_held(todo, shown))
+    # The undo of a restore leaves alone what the restore left alone, without reporting it.
+    todo = without(todo, dict.fromkeys(asked.held, "") if asked.undoes else asked.held)
+    if shown is not None and after_kill:
+        # The preview does not show the steps that are already done.
+        todo = without(todo, dict.fromkeys(seen(todo).keys() - shown.seen.keys(), ""))
+    return asked, todo
+
+
+def _held(todo: Steps, shown: Preview) -> Mapping[str, str]:
+    """The paths that must stay, with the reason: they are not as the preview saw them, or were not
+    part of it."""
+    known = {each.path: each.reason for each in shown.kept}
+    return {
+        path: known.get(path, CHANGED_SINCE_PREVIEW)
+        for path, entry in seen(todo).items()
+        if path not in shown.seen or shown.seen[path] != entry
+    }
+
+
+def _out_of_reach(tree: WorkingTree, todo: Steps, shown: Preview) -> Iterator[NotCaptured]:
+    """The paths that were to be deleted, are still there, and are no longer captured: perhaps a new
+    rule ignores them."""
+    known = {*seen(todo), *(each.path for each in todo.spared)}
+    for path in shown.deleted:
+        if path not in known and tree.look(path_bytes(path), size=-1) is not None:
+            yield NotCaptured(path=path, reason=CHANGED_SINCE_PREVIEW)
+
+
+def _foreseen(todo: Steps, kept: Sequence[NotCaptured], stays: Collection[str]) -> Preview:
+    told = _told(todo, kept, None, stays)
+    return Preview(
+        written=told.written,
+        deleted=told.deleted,
+        kept=told.kept,
+        safety_checkpoint=None,
+        seen={path: entry for path, entry in seen(todo).items() if path not in stays},
+    )
+
+
+def _told(
+    todo: Steps, kept: Sequence[NotCaptured], safety: str | None, stays: Collection[str] = ()
+) -> Rollback:
+    stayed = {*stays, *(each.path for each in kept)}
+    return Rollback(
+        written=tuple(path for path in todo.written_paths if path not in stayed),
+        deleted=tuple(path for path in todo.deleted_paths if path not in stayed),
+        kept=tuple(kept),
+        safety_checkpoint=safety,
+    )

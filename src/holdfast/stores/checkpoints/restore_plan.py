@@ -1,6 +1,7 @@
 """What a restore would do: the difference between two trees, in the order of the steps.
 
-Pure. A plan never contains a path that the old tree does not hold, so such a path is never touched.
+Only what differs is read. A plan never contains a path that the old tree does not hold, so such a
+path is never touched. A file that the target lacks only because it was never captured stays.
 """
 
 from __future__ import annotations
@@ -8,14 +9,17 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from holdfast.model.checkpoint import Captured, Change, ChangeKind, Entry, NotCaptured
+from holdfast.errors import UsageError
+from holdfast.model.checkpoint import Captured, Change, ChangeKind, Checkpoint, Entry, NotCaptured
+from holdfast.stores.checkpoints.comparison import changes
+from holdfast.stores.checkpoints.content import Content
+from holdfast.stores.git.trees import LINK, TREE, Trees, path_bytes, path_text
 from holdfast.value import dataclass, field, replace
 
-#: Without these its owner cannot change what is in a directory.
+#: Without these permissions the owner of a directory cannot change its entries.
 _ENTER_AND_WRITE = 0o300
-
 #: The path of the project's own directory.
-PROJECT = ""
+_PROJECT = ""
 
 #: Why a path must stay although the new tree does not have it, or None.
 Spared = Callable[[str], str | None]
@@ -23,7 +27,7 @@ Spared = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modes:
-    """The permissions of a directory before and after; before it was made, it had none."""
+    """The permissions of a directory before and after; `old` is None for a new directory."""
 
     old: int | None
     new: int
@@ -31,9 +35,9 @@ class Modes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Everything to do, each part in its order: files go, directories go, directories come, files
-    come, permissions of directories are set. `modes_before` are the permissions of the directories
-    that go.
+    """All steps, in the order of the fields: delete files, remove directories, make directories,
+    write files, set the permissions of directories. `modes_before` are the permissions of the
+    directories to remove.
 
     Deletions come first because of file systems on which `readme` and `README` are one file.
     """
@@ -50,13 +54,13 @@ class Steps:
 
     @property
     def deleted_paths(self) -> tuple[str, ...]:
-        """What a person is told goes: files, and directories that held nothing."""
+        """The deletions that a person sees: files, and directories that were empty."""
         gone = {each.path for each in self.unlinked if each.kind is ChangeKind.DELETED}
         return tuple(sorted(gone | self.shown_removed))
 
     @property
     def written_paths(self) -> tuple[str, ...]:
-        """What a person is told comes or changes; a directory that files make is not named."""
+        """The changes that a person sees. A directory is named only if no file in it is written."""
         return tuple(sorted({each.path for each in self.written} | self.shown_written))
 
     def __bool__(self) -> bool:
@@ -70,24 +74,35 @@ def steps(
     paths: Collection[str] | None = None,
     spared: Spared = lambda _: None,
 ) -> Steps:
-    """How to come from the old tree to the new one; with `paths`, only there and below."""
-    before, after = directories(old), directories(new)
-    inside = _Inside(paths)
-    changes = [each for each in _changes(old.files, new.files, after) if inside(each.path)]
+    """How to get from the old tree to the new one; with `paths`, only these and below them."""
+    before, after = _directories(old), _directories(new)
+    wanted = None if paths is None else frozenset(paths)
+
+    def inside(path: str) -> bool:
+        return wanted is None or not wanted.isdisjoint((path, *above(path)))
+
+    files = [each for each in _changes(old.files, new.files, after) if inside(each.path)]
     removed = [path for path in before if path not in after and inside(path)]
-    # A directory with something in it stays with that, and that is named.
-    going = [each.path for each in changes if each.kind is ChangeKind.DELETED]
+    # A directory that is not empty stays because of its content, and the content is named.
+    going = [each.path for each in files if each.kind is ChangeKind.DELETED]
     stays = {path: why for path in (*going, *removed) if (why := spared(path))}
     named = [path for path in stays if path in old.files or path in old.empty]
-    changes = [each for each in changes if each.new is not None or each.path not in stays]
+    files = [each for each in files if each.new is not None or each.path not in stays]
     removed = [path for path in removed if path not in stays]
-    written = [each for each in changes if each.new is not None]
+    written = [each for each in files if each.new is not None]
     needed = {place for each in written for place in above(each.path)}
     made = [path for path in after if path not in before and (path in needed or inside(path))]
-    touched = {place for path in _touched(changes, removed, made) for place in above(path)}
-    modes = _modes(before, after, made, inside, touched)
+    touched = (*(each.path for each in files), *removed, *made)
+    opened = {place for path in touched for place in above(path)}
+    modes = {path: Modes(old=None, new=after[path]) for path in made}
+    for path, mode in before.items():
+        # No checkpoint has the permissions of the project's own directory.
+        if path in after and path != _PROJECT:
+            new_mode = after[path] if inside(path) else mode
+            if mode != new_mode or (path in opened and mode & _ENTER_AND_WRITE != _ENTER_AND_WRITE):
+                modes[path] = Modes(old=mode, new=new_mode)
     return Steps(
-        unlinked=tuple(each for each in changes if each.new is None),
+        unlinked=tuple(each for each in files if each.new is None),
         removed=tuple(sorted(removed, reverse=True)),
         made=tuple(sorted(made)),
         written=tuple(written),
@@ -101,7 +116,7 @@ def steps(
 
 
 def seen(todo: Steps) -> dict[str, Entry | None]:
-    """What stands now at each path that the steps touch; None for nothing."""
+    """The present entry at each path that the steps touch; None if the path is free."""
     found: dict[str, Entry | None] = dict.fromkeys(todo.made)
     for path, modes in todo.modes.items():
         if modes.old is not None:
@@ -114,8 +129,8 @@ def seen(todo: Steps) -> dict[str, Entry | None]:
 
 
 def without(todo: Steps, held: Mapping[str, str]) -> Steps:
-    """The steps but for those that touch the held paths. A held path with a reason is named, if a
-    person was to be told of it."""
+    """The steps without those that touch the held paths. A held path with a reason is reported, if
+    a person would have seen its step."""
     if not held:
         return todo
     written = tuple(each for each in todo.written if each.path not in held)
@@ -142,7 +157,7 @@ def without(todo: Steps, held: Mapping[str, str]) -> Steps:
 def _held_mode(
     path: str, modes: Modes, held: Collection[str], made: Collection[str]
 ) -> Modes | None:
-    """A held directory keeps its permissions; it may have to be opened to work below it."""
+    """A held directory keeps its permissions, though it may be opened for work below it."""
     if path not in held:
         return modes
     if modes.old is None:
@@ -150,9 +165,9 @@ def _held_mode(
     return Modes(old=modes.old, new=modes.old)
 
 
-def directories(captured: Captured) -> dict[str, int]:
-    """Every directory that a tree holds, with its permissions."""
-    found: dict[str, int] = {PROJECT: captured.usual_directory}
+def _directories(captured: Captured) -> dict[str, int]:
+    """Every directory of a tree, with its permissions."""
+    found: dict[str, int] = {_PROJECT: captured.usual_directory}
     for path in (*captured.files, *captured.directories):
         for place in above(path):
             if place in found:
@@ -163,20 +178,9 @@ def directories(captured: Captured) -> dict[str, int]:
 
 
 def above(path: str) -> Iterator[str]:
-    """The directories that a path lies in, the nearest first; without the project itself."""
+    """The directories above a path, the nearest first; without the project itself."""
     while path := path.rpartition("/")[0]:
         yield path
-
-
-class _Inside:
-    """Whether a path is wanted, or lies below one that is."""
-
-    def __init__(self, paths: Collection[str] | None) -> None:
-        self._paths = None if paths is None else frozenset(paths)
-
-    def __call__(self, path: str) -> bool:
-        wanted = self._paths
-        return wanted is None or path in wanted or any(place in wanted for place in above(path))
 
 
 def _changes(
@@ -196,32 +200,62 @@ def _changes(
         yield Change(path=path, kind=kind, old=before, new=after)
 
 
-def _touched(
-    changes: Iterable[Change], removed: Iterable[str], made: Iterable[str]
-) -> Iterator[str]:
-    yield from (each.path for each in changes)
-    yield from removed
-    yield from made
+def differing(trees: Trees, old: Content, new: Content) -> tuple[Captured, Captured]:
+    """The parts of two trees that differ, with all directories above them."""
+    found = changes(trees, old, new)
+    places = {place for change in found for place in (change.path, *above(change.path))}
+    places.add(_PROJECT)
+    was, now = [(each.path, each.old) for each in found], [(each.path, each.new) for each in found]
+    return _part(trees, old, was, places), _part(trees, new, now, places)
 
 
-def _modes(
-    before: Mapping[str, int],
-    after: Mapping[str, int],
-    made: Iterable[str],
-    inside: _Inside,
-    touched: Collection[str],
-) -> dict[str, Modes]:
-    """Which permissions to set at the end: those that differ, and those of directories that must
-    be opened to work in them."""
-    modes = {path: Modes(old=None, new=after[path]) for path in made}
-    for path, old in before.items():
-        if path not in after or path == PROJECT:
-            continue  # no checkpoint has the permissions of the project's own directory
-        new = after[path] if inside(path) else old
-        if old != new or (path in touched and _is_locked(old)):
-            modes[path] = Modes(old=old, new=new)
-    return modes
+def check_paths(
+    paths: Collection[str], trees: Trees, old: Content | None, new: Content, target: Checkpoint
+) -> None:
+    """Raise for a path that neither side has, or that leads through a file or symlink now."""
+    for path in paths:
+        for place in above(path) if old is not None else ():
+            node = None if old is None else trees.at(old.files, path_bytes(place))
+            if node is not None and node[0] != TREE:
+                kind = "a symlink" if node[0] == LINK else "a file"
+                raise UsageError(
+                    f"Cannot restore {path!r}: {place!r} is {kind} now, not a directory.",
+                    hint=f"To replace it, restore {place!r} itself.",
+                )
+        if not any(_has(trees, side, path) for side in (old, new) if side is not None):
+            raise UsageError(
+                f"Neither checkpoint {target.id} nor {target.workdir} has {path!r} captured.",
+                hint=f"`holdfast checkpoints show {target.id}` lists what the checkpoint holds.",
+            )
 
 
-def _is_locked(mode: int) -> bool:
-    return mode & _ENTER_AND_WRITE != _ENTER_AND_WRITE
+def _part(
+    trees: Trees,
+    side: Content,
+    found: Iterable[tuple[str, Entry | None]],
+    places: Collection[str],
+) -> Captured:
+    bare = _above_empty(side)
+    directories = {}
+    for place in places:
+        node = trees.at(side.files, path_bytes(place))
+        if (node is not None and node[0] == TREE) or (node is None and place in bare):
+            directories[place] = side.record.directory(path_bytes(place))
+    return Captured(
+        files={
+            path: entry for path, entry in found if entry is not None and not entry.is_directory
+        },
+        directories=directories,
+        empty=frozenset(map(path_text, side.record.empty)),
+        usual_directory=side.record.usual.directory,
+    )
+
+
+def _has(trees: Trees, side: Content, path: str) -> bool:
+    return trees.at(side.files, path_bytes(path)) is not None or path in _above_empty(side)
+
+
+def _above_empty(side: Content) -> frozenset[str]:
+    """The empty directories of a tree, and the directories above them."""
+    empty = map(path_text, side.record.empty)
+    return frozenset(place for path in empty for place in (path, *above(path)))

@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.model.checkpoint import Change, ChangeKind, NotCaptured
-from holdfast.stores.checkpoints.path_content import ChangedError, PathState
 from holdfast.stores.checkpoints.restore_plan import Modes, Steps, above
-from holdfast.stores.checkpoints.working_tree import NO_WAY, WorkingTree
+from holdfast.stores.checkpoints.working_tree import NO_WAY, ChangedError, PathState, WorkingTree
 from holdfast.stores.files import PRIVATE_DIR
 from holdfast.stores.git.trees import path_bytes
 
@@ -25,7 +24,7 @@ CHANGED_SINCE_PREVIEW = "changed since the preview"
 UNCAPTURED = "not captured: ignored, or made since the safety checkpoint"
 NOT_EMPTY = "a directory with something in it that was not captured"
 IN_THE_WAY = "something that was not captured stands in the way"
-#: What is said of one path alone; anything else, a full disk for one, ends the run.
+#: Errors that concern one path alone. Any other error, such as a full disk, ends the run.
 _OF_ONE_PATH = {
     errno.EACCES,
     errno.EPERM,
@@ -44,14 +43,14 @@ _TOO_MANY_OPEN = (errno.EMFILE, errno.ENFILE)
 
 Blob = Callable[[str], bytes]
 
-#: What one thread writes at a time. Fewer files than that need no second thread.
+#: A thread writes so many files at a time; up to so many need no other thread.
 _FEW = 16
 _THREADS = 32
 
 
 class RestoreRun:
-    """One run over one working tree. `uncaptured` says why the old tree lacks a path; `again` that
-    a run before this one was killed."""
+    """One run over one working tree. `uncaptured` says why the old tree lacks a path; `again` means
+    that a run before this one was killed."""
 
     def __init__(
         self,
@@ -73,7 +72,7 @@ class RestoreRun:
         self._kept: dict[str, str] = {}
 
     def perform(self, steps: Steps) -> tuple[NotCaptured, ...]:
-        """Do everything; returns what was left alone."""
+        """Do all steps; returns the paths that were left alone."""
         with self._tree.unlocked():
             return self._perform(steps)
 
@@ -98,7 +97,7 @@ class RestoreRun:
         return self._told()
 
     def untouched(self) -> frozenset[str]:
-        """Every path that stays, or would stay, as it is, named or not."""
+        """Every path that stays as it is, or would stay, reported or not."""
         return frozenset(self._staying | self._kept.keys())
 
     def foresee(self, steps: Steps) -> tuple[NotCaptured, ...]:
@@ -129,8 +128,8 @@ class RestoreRun:
         return self._told()
 
     def find_changed(self, steps: Steps) -> None:
-        """Before `foresee`, when the old tree is not how things were just now: find the files that
-        are neither as it says nor as the new one does. `perform` leaves those alone."""
+        """Before `foresee`, when the old tree is not a fresh look: find the files that are neither
+        as the old tree says nor as the new one does. `perform` leaves them alone."""
         for change in (*steps.unlinked, *steps.written):
             if change.old is None:
                 continue  # `foresee` looks at these itself
@@ -152,7 +151,7 @@ class RestoreRun:
         path = path_bytes(change.path)
         seen = self._tree.look(path)
         if seen is None or (seen.is_directory and change.kind is ChangeKind.TYPE):
-            return  # done already: gone, or a directory in its place
+            return  # already done: gone, or replaced by a directory
         if seen.is_like(change.old):
             self._tree.unlink(path, seen)
             self.done.add(change.path)
@@ -160,25 +159,25 @@ class RestoreRun:
             self._keep(change, seen)
 
     def _write_all(self, changes: Sequence[Change]) -> None:
-        """Each file is flushed before it gets its name. Many at a time cost little more than one,
-        and no more than without: a rename over a file makes ext4 write the new one anyway."""
+        """Each file is flushed before it gets its name. Many threads flush at once, which costs
+        little more than one flush: a rename over a file makes ext4 write the new file anyway."""
         some = [changes[place : place + _FEW] for place in range(0, len(changes), _FEW)]
         if len(some) <= 1:
             self._write_some(self._tree, changes)
             return
         try:
             with ThreadPoolExecutor(_THREADS) as pool:
-                for _ in pool.map(self._write_beside, some):
+                for _ in pool.map(self._write_in_thread, some):
                     continue
         except OSError as error:
             if error.errno not in _TOO_MANY_OPEN:
                 raise
-            # One at a time needs few descriptors. What is through already costs a look.
+            # One thread needs few descriptors. Files that are done cost one look each.
             self._stopped = False
             self._write_some(self._tree, changes)
 
-    def _write_beside(self, changes: Sequence[Change]) -> None:
-        """In a thread of its own. After an error that ends the run nothing more is begun."""
+    def _write_in_thread(self, changes: Sequence[Change]) -> None:
+        """One portion, in a thread of its own. After an error that ends the run, none is begun."""
         if self._stopped:
             return
         try:
@@ -213,14 +212,14 @@ class RestoreRun:
     def _set_mode(self, path: str, modes: Modes) -> None:
         seen = self._tree.look(path_bytes(path), size=-1)
         if seen is None or not seen.is_directory:
-            return  # what keeps it away was named
+            return  # what is in its place was reported
         now = stat.S_IMODE(seen.status.st_mode)
         if now == modes.new:
             return
         if modes.old is None:
-            # In a directory with the set-group-id bit a new one gets it too.
+            # In a directory with the set-group-id bit, a new directory gets that bit, too.
             ours = {PRIVATE_DIR, PRIVATE_DIR | stat.S_ISGID} if path in self._made else set()
-        else:  # as it was, or as a run opened it in order to work in it
+        else:  # as it was, or as a run opened it to work in it
             ours = {modes.old, modes.old | PRIVATE_DIR}
         if now in ours:
             self._tree.set_directory_mode(path_bytes(path), modes.new)
@@ -251,13 +250,13 @@ class RestoreRun:
         self._kept[change.path] = why
 
     def _keep_directory(self, path: str) -> None:
-        """Named unless something in it is: that says why."""
+        """Reported unless something in it is, which says why."""
         if not any(kept.startswith(f"{path}/") for kept in self._kept):
             self._kept[path] = NOT_EMPTY
 
     @contextlib.contextmanager
     def _keeping(self, path: str) -> Iterator[None]:
-        """One path that cannot be changed does not cost the others."""
+        """An error at one path does not stop the others."""
         try:
             yield
         except ChangedError:

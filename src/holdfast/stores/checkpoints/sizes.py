@@ -1,4 +1,4 @@
-"""What checkpoints take on disk and how they share it, from one walk of the object graph.
+"""The bytes of checkpoints and how they share them, from one walk of the object graph.
 
 Asking git about each of five hundred checkpoints takes half a minute. This takes a second, and the
 answer is what a reclaim really frees.
@@ -10,7 +10,6 @@ import contextlib
 import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from holdfast.errors import DamageError
 from holdfast.model.checkpoint import ProjectState
@@ -26,16 +25,15 @@ from holdfast.stores.checkpoints import restore_record
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, order_of, parse
 from holdfast.stores.checkpoints.projects import ProjectRecord, read_record, state_of
 from holdfast.stores.checkpoints.repository import Layout
-from holdfast.stores.files import allocated_below, read_file
+from holdfast.stores.files import allocated_below
 from holdfast.stores.git.index_file import index_objects
 from holdfast.stores.git.object import Kind
-from holdfast.stores.git.object_files import ObjectFiles, object_files
+from holdfast.stores.git.object_files import ObjectFiles, object_files, pack_oids
 from holdfast.stores.git.objects import Objects
-from holdfast.stores.git.pack import index_oids
 from holdfast.stores.git.trees import TREE_ENTRY, Trees, read_commit
 from holdfast.value import dataclass, field
 
-#: What a pack's index takes for each object: its id, its place, a checksum.
+#: The bytes of an object in the index of a pack: its id, its place, a checksum.
 _INDEX_ENTRY = 28
 _LINE = "%(objectname) %(objectsize:disk)"
 _STATUSES = (0, 1, 128)
@@ -48,10 +46,10 @@ CUT_SHORT = "a restore between it and another one was cut short"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """`garbage` is what a reclaim frees though nothing is dropped: objects that nothing holds,
-    second copies, and what killed processes left. `packed` are the bytes of all packs, `quick`
-    of those that were never packed well. `damaged` are objects that are missing or cannot be read,
-    by id, each with the roots that need it."""
+    """`garbage` are the bytes that a reclaim frees although no checkpoint is dropped: unreferenced
+    objects, second copies, and leftovers of killed processes. `packed` are the bytes of all packs,
+    `quick` of the packs that were never packed well. `damaged` are objects that are missing or
+    cannot be read, by id, each with the roots that need it."""
 
     weights: Weights
     total_bytes: int
@@ -71,7 +69,7 @@ def measure(
     *,
     suspects: Iterable[bytes] = (),
 ) -> Measured:
-    """Weigh everything in the checkpoint folder. `suspects` are objects known to be damaged."""
+    """Measure everything in the checkpoint folder. `suspects` are objects known to be damaged."""
     files = object_files(layout.store / "objects")
     graph = _graph(layout, objects, refs, files)
     graph.suspect(suspects)
@@ -90,7 +88,7 @@ def measure(
 
 
 def held_objects(layout: Layout, objects: Objects, refs: Iterable[Ref]) -> Mapping[bytes, int]:
-    """Every object that a checkpoint, an undo copy or a private index holds, with what it takes."""
+    """The objects of all checkpoints, undo copies and private indexes, with their bytes."""
     files = object_files(layout.store / "objects")
     return _graph(layout, objects, refs, files).held()
 
@@ -106,19 +104,19 @@ def _graph(layout: Layout, objects: Objects, refs: Iterable[Ref], files: ObjectF
 
 
 def root_name(ref: Ref) -> str:
-    """What the weights call a reference."""
+    """The name of a reference in the weights."""
     if ref.rotated:
         return rotated_root(ref.checkpoint)
     return trash_root(f"{ref.operation}/{ref.number}") if ref.operation else root_of(ref.checkpoint)
 
 
 def _disk_sizes(layout: Layout, files: ObjectFiles) -> Iterator[tuple[bytes, int]]:
-    """Every object that git finds, with its bytes on the disk."""
+    """Every object that git finds, with its bytes on disk."""
     asking, git = ("cat-file", "--buffer", f"--batch-check={_LINE}"), layout.git()
     said = git.run(*asking, "--batch-all-objects", "--unordered", ok=_STATUSES)
     if said.status:
-        # It stops at a damaged pack. Asked for each object by name, it goes on.
-        names = {oid for pack in files.packs for oid in _listed(pack)} | files.loose.keys()
+        # git stopped at a damaged pack. If asked about each object by id, it goes on.
+        names = {oid for pack in files.packs for oid in pack_oids(pack)} | files.loose.keys()
         said = git.run(*asking, stdin=b"".join(b"%b\n" % oid.hex().encode() for oid in names))
     for line in said.output.splitlines():
         name, _, size = line.partition(b" ")
@@ -126,14 +124,8 @@ def _disk_sizes(layout: Layout, files: ObjectFiles) -> Iterator[tuple[bytes, int
             yield bytes.fromhex(name.decode("ascii")), int(size)
 
 
-def _listed(pack: Path) -> Iterator[bytes]:
-    """The objects that the index of a pack names; none when it cannot be read."""
-    with contextlib.suppress(OSError):
-        yield from index_oids(read_file(pack.with_suffix(".idx")))
-
-
 def _indexes(layout: Layout) -> Iterator[tuple[str, Sequence[bytes]]]:
-    """What the private indexes hold. A damaged one holds nothing: it is rebuilt."""
+    """The objects of each private index. A damaged index has none: it will be rebuilt."""
     with contextlib.suppress(FileNotFoundError):
         for folder in sorted((layout.store / "worktrees").iterdir()):
             with contextlib.suppress(DamageError, OSError):
@@ -141,7 +133,7 @@ def _indexes(layout: Layout) -> Iterator[tuple[str, Sequence[bytes]]]:
 
 
 class _Graph:
-    """Numbers instead of ids: a store has hundreds of thousands of objects."""
+    """The object graph. Objects are numbers, because a store has hundreds of thousands of them."""
 
     def __init__(self, trees: Trees, files: ObjectFiles) -> None:
         self._trees = trees
@@ -160,7 +152,8 @@ class _Graph:
         loose = self._files.loose
         for oid, size in sizes:
             file = loose.get(oid)
-            # git makes up some objects, as the empty tree: they have a size of 0, and may be files.
+            # git knows some objects without storing them, such as the empty tree. It says 0 bytes
+            # for these, even if they are stored.
             if file is not None and size not in (0, file.size):
                 self.copies += file.allocated
                 file = None
@@ -180,7 +173,7 @@ class _Graph:
         self._read_trees(tree)
 
     def add_index(self, root: str, oids: Iterable[bytes]) -> None:
-        # Not an object, so it has no size; what it names and the store lacks is no damage.
+        # An index is not an object, so it has no size. An object that it names may be missing.
         known = (self._numbers.get(oid) for oid in oids)
         self._roots[root] = len(self._sizes)
         self._ids.append(b"")
@@ -208,7 +201,7 @@ class _Graph:
         )
 
     def damaged(self) -> Mapping[str, Sequence[str]]:
-        """Each damaged object, and the roots that lead to it."""
+        """Each damaged object, with the roots that need it."""
         if not self._damaged:
             return {}
         held_by: dict[int, list[int]] = defaultdict(list)
@@ -248,7 +241,7 @@ class _Graph:
             return b""
 
     def _number(self, oid: bytes) -> int:
-        """The number of an object; one that the store lacks is damage."""
+        """The number of an object. An object that the store lacks is damaged."""
         number = self._numbers.get(oid)
         if number is None:
             number = self._add(oid, 0)
@@ -275,19 +268,19 @@ def _above(node: int, held_by: Mapping[int, Sequence[int]]) -> set[int]:
 
 
 def version_of(checkpoint: str, record: ProjectRecord | None) -> str:
-    """Its id, which stands for everything that never changes, and whether it is pinned or named."""
+    """The id, which covers everything that never changes, and whether it is pinned or named."""
     kept = record is not None and (checkpoint in record.pins or checkpoint in record.names)
     return f"{checkpoint}+kept" if kept else checkpoint
 
 
 def in_use(layout: Layout, project: str) -> frozenset[str]:
-    """A restore that was cut short is finished from its two checkpoints: they must stay, as long
-    as there is a directory to finish it in, or may be one again."""
+    """The two checkpoints of an interrupted restore. They must stay as long as the project's
+    directory is there, or may come back."""
     cut = restore_record.under_way(layout.private(project))
     if cut is None:
         return frozenset()
     record = read_record(layout, project)
-    if record is not None and state_of(record, stale_before=None) is ProjectState.MISSING:
+    if record is not None and state_of(record) is ProjectState.MISSING:
         return frozenset()
     return frozenset((cut.target, cut.safety))
 
@@ -299,7 +292,7 @@ def items(
     records: Mapping[str, ProjectRecord],
     weights: Weights,
 ) -> Iterator[Item]:
-    """Each checkpoint once, also one that cannot be read: it takes room like any other."""
+    """Each checkpoint once, even if it cannot be read: it takes space like any other."""
     trees, what_if = Trees(objects), weights.what_if()
     used_in = functools.cache(lambda project: in_use(layout, project))
     for ref in {ref.checkpoint: ref for ref in refs}.values():

@@ -1,11 +1,11 @@
 """What the checkpoint folder takes on disk, fast enough for the end of every take; and tidying up.
 
-Bytes arrive in packs. There are about two dozen, because `tidy` joins them, so their folder is read
-each time and counts what other processes just wrote. Everything else (private indexes, references,
-records) grows slowly: it is measured when a project gets its first checkpoint and whenever the
-store was brought back within its bounds, and cached in the file `weighed`.
+Most bytes are in packs. There are about two dozen packs, because `tidy` joins them, so their folder
+is read each time. Everything else (private indexes, references, records) grows slowly: it is
+measured when a project gets its first checkpoint and after the store was brought back within its
+bounds, and cached in the file `weighed`.
 
-Archives of older layouts do not count: they wait for the user, and no take makes them grow.
+Archives of older layouts do not count: only the user removes them, and no take makes them grow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError
-from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name
+from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name, write_cache
 from holdfast.stores.files import PRIVATE_FILE, allocated_below, read_file, storage_errors
 from holdfast.stores.git.pack_writer import join
 from holdfast.stores.git.program import PACKING_CONFIG
@@ -27,34 +27,34 @@ from holdfast.value import dataclass, replace
 _WEIGHED = "weighed"
 _ROOM_LOCK = "room.lock"
 _BLOCK = 4_096
-#: What a pack's index and the private index take for each object, at most.
+#: The most bytes that a pack's index and the private index take for each object.
 _PER_OBJECT = 160
-#: Left for small files: a part of the cap, and some bytes because each file takes a whole block.
+#: Reserved for small files: a part of the cap, and some bytes because each file takes a block.
 _SMALL_PART = 20
 _SMALL_FILES = 200_000
-#: A store that cannot get below its cap is not tried again until it grew by this part of the cap.
+#: If a store cannot get below its cap, nobody tries again until it grew by this part of the cap.
 _PART = 10
 
-#: Beyond so many, looking for an object takes noticeably longer, and each takes a whole block.
+#: With more than these, finding an object takes noticeably longer, and each takes a whole block.
 MOST_LOOSE = 2_000
 MOST_PACKS = 24
 
-#: git fans objects out by the first byte of their id, evenly: one folder tells of all.
+#: git spreads objects evenly by the first byte of their id: one folder is a sample of all.
 _FOLDERS = 256
 _SAMPLED = "17"
 
 
 class NoRoomError(StorageError):
-    """A take would lift the store above what it may take on the disk."""
+    """A take would make the store larger than it may be."""
 
     kind = "no_room"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
-    """`beside` is everything but packs. `floor` is how far the last run under this `limit` got when
-    it could not get below it, else 0; `bounded_at` is when that run was, `took` how many seconds
-    it took."""
+    """`beside` is everything but packs. `floor` is the size after the last run under this `limit`
+    if it could not get below the limit, else 0. `bounded_at` is when that run was, `took` how many
+    seconds it took."""
 
     beside: int
     limit: int = 0
@@ -64,30 +64,35 @@ class Weighed:
 
 
 def most_on_disk(limit: int) -> int:
-    """The bytes that a store with this cap never exceeds."""
+    """The size that a store with this cap never exceeds."""
     return 2 * limit
 
 
 def most_for_takes(limit: int) -> int:
-    """How far takes may go by themselves. The rest, up to `most_on_disk`, is for making room, which
-    copies packs before it removes the old ones."""
+    """The size up to which takes may fill the store. The rest, up to `most_on_disk`, is for making
+    room, which copies packs before it removes the old ones."""
     return limit + limit // 2
 
 
 def most_for_packs(limit: int) -> int:
-    """How far those go that write packs: the rest is for references and other small files."""
+    """The size up to which packs may be written. The rest is for references and small files."""
     return most_on_disk(limit) - min(limit // 2, limit // _SMALL_PART + _SMALL_FILES)
 
 
+def room_for_packs(layout: Layout, limit: int) -> int:
+    """The bytes of packs that may be written while takes go on, up to their own limit."""
+    return most_for_packs(limit) - max(store_bytes(layout), most_for_takes(limit))
+
+
 def store_bytes(layout: Layout) -> int:
-    """What counts against the cap, about: everything in the folder but older layouts."""
+    """The approximate bytes that count against the cap: the folder without older layouts."""
     weighed = read_weighed(layout) or weigh(layout)
     return weighed.beside + pack_bytes(layout)
 
 
 def is_over(layout: Layout, limit: int, total: int | None = None) -> bool:
-    """Whether the store is above its cap, and a run might change that. `total` is what it takes,
-    where that is known."""
+    """Whether the store is above its cap and a run might change that. `total` is its size, if the
+    caller knows it."""
     if total is not None and total <= limit:
         return False
     weighed = read_weighed(layout) or weigh(layout)
@@ -98,8 +103,8 @@ def is_over(layout: Layout, limit: int, total: int | None = None) -> bool:
 
 
 def pack_bytes(layout: Layout) -> int:
-    """Every file in the folder counts: another process may be writing a pack. Lengths are counted,
-    because the file system may allocate blocks late."""
+    """Every file in the folder counts, because another process may be writing a pack. Lengths are
+    added up, because the file system may allocate blocks late."""
     folder, total = str(layout.packs), 0
     try:
         names = os.listdir(folder)  # noqa: PTH208 - every take does this: names are enough
@@ -114,7 +119,7 @@ def pack_bytes(layout: Layout) -> int:
 
 
 def read_weighed(layout: Layout) -> Weighed | None:
-    """What was noted last; None when there is nothing that can be read."""
+    """The cached weights; None when they are missing or unreadable."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         data = json.loads(read_file(layout.folder / _WEIGHED))
         return Weighed(
@@ -128,13 +133,13 @@ def read_weighed(layout: Layout) -> Weighed | None:
 
 
 def weigh(layout: Layout) -> Weighed:
-    """Look at everything but packs, and note what it takes."""
+    """Measure everything but packs, and cache the result."""
     known = read_weighed(layout) or Weighed(beside=0)
     return _note(layout, replace(known, beside=_beside(layout)))
 
 
 def note_bounded(layout: Layout, *, limit: int, at: float, took: float) -> Weighed:
-    """The store was just bounded: note how far that came."""
+    """The store was just brought within its bounds: note the result."""
     beside = _beside(layout)
     total = beside + pack_bytes(layout)
     floor = total if total > limit else 0
@@ -143,9 +148,6 @@ def note_bounded(layout: Layout, *, limit: int, at: float, took: float) -> Weigh
 
 
 def _note(layout: Layout, weighed: Weighed) -> Weighed:
-    """Not flushed: what is lost is weighed again."""
-    path = layout.folder / _WEIGHED
-    temporary = path.with_name(f".{_WEIGHED}.{os.getpid()}.tmp")
     data = {
         "beside": weighed.beside,
         "limit": weighed.limit,
@@ -153,11 +155,9 @@ def _note(layout: Layout, weighed: Weighed) -> Weighed:
         "bounded_at": weighed.bounded_at,
         "took": weighed.took,
     }
-    # A full disk is no reason to fail a take, and a guess is better than none.
+    # A full disk must not fail a take.
     with contextlib.suppress(OSError):
-        with open(temporary, "wb", opener=_private) as file:
-            file.write(json.dumps(data).encode("ascii"))
-        temporary.replace(path)
+        write_cache(layout.folder / _WEIGHED, json.dumps(data).encode("ascii"))
     return weighed
 
 
@@ -176,9 +176,9 @@ def _beside(layout: Layout) -> int:
 
 @dataclass(slots=True)
 class Room:
-    """What a take may write. It is asked before each write, and until that is done nobody else gets
-    an answer: so many processes at once stay below the limit together. `total` is what the store
-    took after the last write, None before the first."""
+    """How much a take may write. A take reserves room around each write, and only one process can
+    do that at a time: so many processes at once stay below the limit together. `total` is the size
+    of the store after the last write, None before the first."""
 
     layout: Layout
     most: int
@@ -186,7 +186,7 @@ class Room:
 
     @contextlib.contextmanager
     def reserved(self, size: int, objects: int) -> Iterator[None]:
-        """Raises `NoRoomError` when this many more bytes would be too many."""
+        """Raises `NoRoomError` when this many bytes do not fit."""
         wanted = size + objects * _PER_OBJECT
         with storage_errors(f"open {self.layout.folder / _ROOM_LOCK}"):
             fd = os.open(
@@ -205,23 +205,18 @@ class Room:
             os.close(fd)
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)
-
-
 def tidy(layout: Layout) -> bool:
-    """Put single objects into a pack when they have become many, and small packs into larger ones;
-    says whether that was done.
+    """Pack loose objects when there are many, and join small packs; says whether that was done.
 
-    Cheap enough for the end of a checkpoint, whose lock must be released by then. Whoever finds
-    the store in use leaves it to the next.
+    Cheap enough for the end of a take, which must have released its lock by then. If the store is
+    in use, the next take does it.
     """
     if not (_many_loose(layout) or _many_packs(layout)):
         return False
     with contextlib.suppress(BusyError), alone(layout, holder="checkpoints", wait=0.0):
         if _many_packs(layout):
             join(layout.packs)
-        # Single objects, or packs that maintenance made: these take longer.
+        # Loose objects, or packs that maintenance made: these take longer.
         if _many_loose(layout) or _many_packs(layout):
             layout.git().run("repack", "-d", "-q", "--geometric=2", config=PACKING_CONFIG)
         return True

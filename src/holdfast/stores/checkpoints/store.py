@@ -2,44 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import SpooledTemporaryFile, TemporaryDirectory
 
-from holdfast.errors import UsageError
+from holdfast.errors import DamageError, StorageError, UnknownCheckpointError, UsageError
 from holdfast.model.arguments import StrPath, real
 from holdfast.model.checkpoint import (
     Captured,
     Change,
     Checkpoint,
     Excluded,
-    Lines,
     Preview,
     Project,
     RestoreState,
     Rollback,
+    TakeOutcome,
 )
-from holdfast.stores.checkpoints import (
-    comparison,
-    finder,
-    projects,
-    restore,
-    walk,
-)
-from holdfast.stores.checkpoints.comparison import captured, changes, git_lines
+from holdfast.stores.checkpoints import finder, projects, restore_record, walk
+from holdfast.stores.checkpoints.comparison import captured, changes
 from holdfast.stores.checkpoints.content import content_of
 from holdfast.stores.checkpoints.creation import prepare
+from holdfast.stores.checkpoints.projects import read_record, relative, unmounted
 from holdfast.stores.checkpoints.repository import Layout, opened, project_lock, project_of, used
+from holdfast.stores.checkpoints.restore import Restorer
 from holdfast.stores.checkpoints.writer import CheckpointWriter
+from holdfast.stores.files import storage_errors
 from holdfast.stores.git.object import Kind
-from holdfast.stores.git.program import Git
-from holdfast.stores.git.trees import EMPTY, Trees
+from holdfast.stores.git.program import Git, Said
+from holdfast.stores.git.trees import Trees, path_text
+
+_SHORT = 8
+_USUAL_DIRECTORY = 0o755
+_IN_MEMORY = 1 << 22
 
 
 class ShadowGitStore(CheckpointWriter):
-    """The whole store: what `CheckpointWriter` takes, listed, compared, marked and restored."""
+    """The whole store. Beyond taking checkpoints, it lists, compares, pins and restores them."""
 
     def excluded(self, workdir: Path) -> Sequence[Excluded]:
         place = Path(os.path.realpath(workdir))
@@ -56,10 +57,10 @@ class ShadowGitStore(CheckpointWriter):
             found = walk.excluded(git, os.fsencode(place))
             return sorted(found, key=lambda each: each.path)
 
-    @contextmanager
+    @contextlib.contextmanager
     def _with_rules(self) -> Iterator[Layout]:
-        """A store that git can read the excludes from. Looking does not create it: a temporary
-        store gives the same answer."""
+        """A store from which git can read the excludes. Looking does not create the store of the
+        home: a temporary one gives the same answer."""
         if self.layout.exists():
             self.prepare()
             yield self.layout
@@ -78,7 +79,7 @@ class ShadowGitStore(CheckpointWriter):
         return self._stored(prefix)
 
     def _stored(self, prefix: str) -> Checkpoint:
-        """A checkpoint of this store itself, whatever else `get` of a subclass finds."""
+        """A checkpoint of this store; `get` of a subclass may also find others."""
         finder.check_prefix(prefix)
         with self.reading():
             return finder.get(self.layout, prefix)
@@ -99,39 +100,77 @@ class ShadowGitStore(CheckpointWriter):
             after = content_of(trees, bytes.fromhex(new))
             return changes(trees, before, after)
 
-    def lines(self, old: str | None, new: str) -> Lines:
+    def projects(self) -> Sequence[Project]:
         with self.reading():
-            trees = Trees(opened(self.layout))
-            after = content_of(trees, bytes.fromhex(new)).files
-            before = EMPTY if old is None else content_of(trees, bytes.fromhex(old)).files
-            return git_lines(self.layout.git(), before.hex(), after.hex())
+            return finder.projects(self.layout)
 
-    def projects(self, *, stale_before: float | None = None) -> Sequence[Project]:
-        with self.reading():
-            return finder.projects(self.layout, stale_before=stale_before)
+    # --- Restoring --------------------------------------------------------------------------------
 
     def secure(self, target: str, *, paths: Sequence[str] | None = None, now: float) -> str:
         checkpoint = self._stored(target)
-        wanted = restore.inside(checkpoint, paths)
-        begun = restore.cut_short(self.layout, checkpoint, wanted)
+        wanted = _inside(checkpoint, paths)
+        begun = self._begun(checkpoint, wanted)
         if begun is not None:
             return begun
-        restore.announce(self.layout, checkpoint, now=now)
-        reason = restore.safety_reason(checkpoint)
+        self._make_workdir(checkpoint)
+        with self._restoring(checkpoint) as restorer:
+            restorer.announce(checkpoint, now=now)
+        reason = f"before restoring {checkpoint.known_id[:_SHORT]}"
         taking = self.take(Path(checkpoint.workdir), reason=reason, now=now)
-        return restore.secured(self.layout, checkpoint, taking, wanted)
+        if taking.outcome is TakeOutcome.SKIPPED or taking.id is None:
+            raise StorageError(
+                f"Nothing was restored: no safety checkpoint could be taken. {taking.reason}"
+            )
+        if wanted is not None:
+            with used(self.layout):
+                restorer = Restorer(self.layout, checkpoint.project)
+                restorer.check(checkpoint, restorer.load(taking.id), wanted)
+        return taking.id
+
+    def _begun(self, target: Checkpoint, paths: Sequence[str] | None) -> str | None:
+        """The safety checkpoint of this same restore, if it was interrupted."""
+        cut = restore_record.under_way(self.layout.private(target.project))
+        wanted = None if paths is None else tuple(paths)
+        if cut is None or (cut.target, cut.paths) != (target.id, wanted):
+            return None
+        if not Path(target.workdir).is_dir():
+            return None
+        with used(self.layout), contextlib.suppress(UnknownCheckpointError, DamageError):
+            return Restorer(self.layout, target.project).load(cut.safety).id
+        return None
+
+    def _make_workdir(self, target: Checkpoint) -> None:
+        """Make a working directory again that is gone, unless it may come back with its disk."""
+        record, workdir = read_record(self.layout, target.project), Path(target.workdir)
+        why = None if record is None or workdir.is_dir() else unmounted(record)
+        if why is not None:
+            raise StorageError(
+                f"Cannot restore {workdir}: {why}.", hint="Mount the right disk and try again."
+            )
+        if not os.path.lexists(workdir.parent):
+            raise StorageError(
+                f"Cannot restore {workdir}: its folder {workdir.parent} is gone, too.",
+                hint="If it is on a disk, mount that; otherwise make the folder. Then try again.",
+            )
+        with storage_errors(f"make {workdir} again"):
+            if not os.path.lexists(workdir):
+                workdir.mkdir(mode=_USUAL_DIRECTORY)
 
     def preview(self, target: str, *, paths: Sequence[str] | None = None) -> Preview:
-        with self.reading():  # what a look finds is held by nothing else
+        with self.reading():  # nothing else protects the tree of a look
             checkpoint = self._stored(target)
             workdir = Path(checkpoint.workdir)
             present = self.look(workdir) if os.path.lexists(workdir) else None
-            return restore.preview(self.layout, checkpoint, present, paths)
+            restorer = Restorer(self.layout, checkpoint.project)
+            return restorer.preview(checkpoint, present, _inside(checkpoint, paths))
 
     def preview_undo(
         self, target: str, safety: str, *, paths: Sequence[str] | None = None
     ) -> Preview:
-        return restore.preview_undo(self.layout, target, safety, paths)
+        one, other = self._ends(target, safety)
+        wanted = _inside(one, paths)
+        with self._restoring(one) as restorer:
+            return restorer.preview_undo(one, other, wanted)
 
     def restore(
         self,
@@ -142,27 +181,94 @@ class ShadowGitStore(CheckpointWriter):
         now: float,
         shown: Preview | None = None,
     ) -> Rollback:
-        return restore.restore(self.layout, target, safety, paths=paths, now=now, shown=shown)
+        one, other = self._ends(target, safety)
+        wanted = _inside(one, paths)
+        with self._restoring(one) as restorer:
+            one, other = restorer.load(target), restorer.load(safety)  # they may be gone by now
+            return restorer.restore(one, other, paths=wanted, now=now, shown=shown)
 
     def restore_state(
         self, target: str, safety: str, *, paths: Sequence[str] | None = None
     ) -> RestoreState:
-        return restore.state(self.layout, target, safety, paths=paths)
+        one, other = self._ends(target, safety)
+        wanted = _inside(one, paths)
+        with self._restoring(one) as restorer:
+            return restorer.state(one, other, wanted)
 
-    def ready(self, checkpoint: Checkpoint) -> Checkpoint:
-        return checkpoint
+    def _ends(self, target: str, safety: str) -> tuple[Checkpoint, Checkpoint]:
+        with used(self.layout):
+            restorer = Restorer(self.layout, "")
+            one, other = restorer.load(target), restorer.load(safety)
+        if one.project != other.project:
+            raise UsageError(f"{safety} is not a checkpoint of {one.workdir}.")
+        return one, other
+
+    @contextlib.contextmanager
+    def _restoring(self, target: Checkpoint) -> Iterator[Restorer]:
+        with used(self.layout), project_lock(self.layout, target.project, target.workdir):
+            yield Restorer(self.layout, target.project)
+
+    # --- Texts and marks --------------------------------------------------------------------------
 
     def patch(self, old: str, new: str, paths: Sequence[str] = ()) -> Iterator[bytes]:
-        return comparison.spooled(comparison.patch(self.layout.store, old, new, paths))
+        return _spooled(self._diff(("-p",), old, new, paths))
 
     def statistics(
         self, old: str, new: str, paths: Sequence[str] = (), *, width: int
     ) -> Iterator[bytes]:
-        lines = comparison.statistics(self.layout.store, old, new, paths, width=width)
-        return comparison.spooled(lines)
+        return _spooled(self._diff((f"--stat={width}", "--summary"), old, new, paths))
+
+    def _diff(
+        self, form: Sequence[str], old: str, new: str, paths: Sequence[str]
+    ) -> Iterator[bytes]:
+        """The output of `git diff` for two trees, line by line."""
+        git = self.layout.git()
+        options = ("--find-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+        sides = (f"{old}:files", f"{new}:files")
+        with git.start("diff-tree", *form, *options, *sides, "--", *paths) as process:
+            if process.stdin is None or process.stdout is None or process.stderr is None:
+                raise AssertionError("git was started without pipes")
+            process.stdin.close()
+            try:
+                yield from process.stdout
+                errors = process.stderr.read()
+            except BaseException:
+                # The reader stopped early; git would block on a full pipe for ever.
+                with contextlib.suppress(OSError):
+                    process.kill()
+                raise
+            status = process.wait()
+        if status:
+            raise git.failed("diff-tree", Said(status=status, output=b"", errors=errors))
+
+    def ready(self, checkpoint: Checkpoint) -> Checkpoint:
+        return checkpoint
 
     def pin(self, checkpoint: Checkpoint, pinned: bool) -> Checkpoint:
         return projects.pin(self.layout, checkpoint, pinned)
 
     def rename(self, checkpoint: Checkpoint, name: str | None) -> Checkpoint:
         return projects.rename(self.layout, checkpoint, name)
+
+
+def _inside(target: Checkpoint, paths: Sequence[str] | None) -> Sequence[str] | None:
+    """The paths relative to the project, each once; None for the whole project."""
+    if paths is None:
+        return None
+    workdir = Path(target.workdir)
+    wanted = sorted({path_text(relative(workdir, path)) for path in paths})
+    return None if "" in wanted else wanted
+
+
+def _spooled(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The same lines, all read now, so that a slow reader does not keep the store locked."""
+    file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed when read
+    with storage_errors("write a difference to the folder for temporary files"):
+        file.writelines(lines)
+        file.seek(0)
+    return _read_spooled(file)
+
+
+def _read_spooled(file: SpooledTemporaryFile[bytes]) -> Iterator[bytes]:
+    with file:
+        yield from file

@@ -5,7 +5,7 @@ unreferenced objects and then removes the old packs; a pack without referenced o
 So a store near its cap never takes more than twice the cap.
 
 Takes go on while a pack is written. Only the removal is exclusive, and it checks again first: an
-object that nothing referenced a moment ago may be in use by then.
+object that was unreferenced a moment ago may be in use by then.
 """
 
 from __future__ import annotations
@@ -13,28 +13,27 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.repository import Layout, alone, opened, used
 from holdfast.stores.checkpoints.sizes import held_objects
 from holdfast.stores.checkpoints.space import (
-    most_for_packs,
     most_for_takes,
     most_on_disk,
+    room_for_packs,
     store_bytes,
 )
-from holdfast.stores.files import read_file, storage_errors
-from holdfast.stores.git.object_files import note_also_well_packed, object_files
-from holdfast.stores.git.pack import index_oids
+from holdfast.stores.files import storage_errors
+from holdfast.stores.git.object_files import note_also_well_packed, object_files, pack_oids
 from holdfast.stores.git.pack_writer import remove_pack
 from holdfast.stores.git.program import PACKING_CONFIG
 from holdfast.value import dataclass
 
-#: Less than this in a pack is not worth a copy of the rest.
+#: A pack with less garbage than this is not worth a copy of the rest.
 _LEAST_GARBAGE = 4_096
-#: What the two files of a pack take besides their objects, rounded up to whole blocks.
+#: The bytes of the two files of a pack without their objects, rounded up to whole blocks.
 _PACK_OVERHEAD = 3 * 4_096
 #: More rounds than a store has packs.
 _ROUNDS = 64
@@ -44,7 +43,7 @@ _MARGIN = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """A pack: its objects that are held and lie in no better pack, and what those take."""
+    """A pack. `needed` are its referenced objects that are in no better pack."""
 
     path: Path
     size: int
@@ -60,8 +59,8 @@ class _Part:
 def sweep(layout: Layout, *, limit: int, holder: str, compare: bool) -> None:
     """Make packs smaller until the store is within its cap, or nothing more can be done.
 
-    With `compare`, packs that takes left are also compared object by object, which finds what they
-    have in common. The caller has the lock for packing.
+    With `compare`, git also looks for deltas in the packs that takes left. The caller holds the
+    lock for packing.
     """
     for _ in range(_ROUNDS):
         if not compare and store_bytes(layout) <= limit:
@@ -74,9 +73,7 @@ def _round(layout: Layout, limit: int, holder: str, *, compare: bool) -> bool:
     """Copy one group of packs; returns whether any pack was removed."""
     with used(layout):
         worth = [each for each in _parts(layout) if _is_worth(each, compare=compare)]
-        # Takes may go on up to their own limit meanwhile.
-        taken = max(store_bytes(layout), most_for_takes(limit))
-        group = _group(worth, min(most_for_packs(limit) - taken, _free(layout)))
+        group = _group(worth, min(room_for_packs(layout, limit), free_bytes(layout)))
         if group:
             _copy(layout, group, compare=compare)
     if group:
@@ -86,7 +83,8 @@ def _round(layout: Layout, limit: int, holder: str, *, compare: bool) -> bool:
 
 
 def _alone_round(layout: Layout, limit: int, holder: str) -> bool:
-    """Copy a pack that is too large to copy while takes go on. Others wait, so no deltas."""
+    """Copy a pack that is too large to copy while takes go on. As takes wait, git looks for no
+    deltas."""
     with alone(layout, holder=holder):
         worth = [each for each in _parts(layout) if each.garbage >= _LEAST_GARBAGE]
         smallest = min(worth, key=lambda each: each.needed_bytes, default=None)
@@ -99,13 +97,13 @@ def _alone_round(layout: Layout, limit: int, holder: str) -> bool:
 
 
 def _room_alone(layout: Layout, limit: int, size: int) -> int:
-    """How large the copy of a pack of this size may be. Nobody else writes meanwhile, so nothing is
-    set aside for them: where what is held fits the cap and the pack does too, its copy always fits
-    below twice the cap.
+    """The largest copy that may be made of a pack of this size. Nobody else writes meanwhile, so
+    no room is set aside for takes: if the referenced objects fit the cap and the pack does, too,
+    its copy always fits below twice the cap.
 
-    A store above what takes may use, or a pack above the cap, is of a time when the cap was higher.
-    Then only the disk says how far to go, or the store would never get smaller."""
-    taken, free = store_bytes(layout), _free(layout)
+    If the store is above the limit for takes, or the pack above the cap, the cap was higher once.
+    Then only the disk is the limit, or the store would never get smaller."""
+    taken, free = store_bytes(layout), free_bytes(layout)
     if taken > most_for_takes(limit) or size > limit:
         return free
     return min(free, most_on_disk(limit) - taken)
@@ -116,7 +114,7 @@ def _is_worth(part: _Part, *, compare: bool) -> bool:
 
 
 def _group(parts: Sequence[_Part], room: int) -> list[_Part]:
-    """As many as fit, those first that give the most back for what they need."""
+    """As many packs as fit into the room, the smallest copies first."""
     chosen: list[_Part] = []
     for each in sorted(parts, key=lambda each: (each.needed_bytes, str(each.path))):
         if each.needed and each.needed_bytes > room:
@@ -127,14 +125,14 @@ def _group(parts: Sequence[_Part], room: int) -> list[_Part]:
 
 
 def _parts(layout: Layout) -> list[_Part]:
-    """Every pack. An object in several is needed in one of them: best in one that was made by
-    comparing, because that is the smaller copy."""
+    """Every pack. An object in several packs is needed in one: best in a pack with deltas, because
+    that copy is smaller."""
     files = object_files(layout.store / "objects")
     held = held_objects(layout, opened(layout), all_refs(layout))
     seen: set[bytes] = set()
     found = []
     for path in sorted(files.packs, key=lambda path: (path.name not in files.well_packed, path)):
-        needed = [oid for oid in _oids(path) if oid in held and oid not in seen]
+        needed = [oid for oid in pack_oids(path) if oid in held and oid not in seen]
         seen.update(needed)
         found.append(
             _Part(
@@ -153,28 +151,38 @@ def _copy(layout: Layout, group: Sequence[_Part], *, compare: bool) -> None:
     oids = [oid for each in group for oid in each.needed]
     if not oids:
         return
+    anew = compare and any(each.quick for each in group)
+    made = pack_objects(layout, anew=anew, oids=oids)
+    if compare and made is not None:
+        with storage_errors(f"write to {layout.store}"):
+            note_also_well_packed(layout.packs.parent, made.name)
+
+
+def pack_objects(
+    layout: Layout, *options: str, anew: bool, oids: Sequence[bytes] = ()
+) -> Path | None:
+    """Let git write a pack of these objects, or of those that the options choose; None if there are
+    none. With `anew`, git also looks for deltas between objects of the same old pack."""
     said = layout.git().run(
         "pack-objects",
+        *options,
         "--delta-base-offset",
         "-q",
-        # What lies whole in one pack is compared only when it is not just copied.
-        *(["--no-reuse-object"] if compare and any(each.quick for each in group) else []),
+        *(["--no-reuse-object"] if anew else []),
         str(layout.packs / "pack"),
         stdin=b"".join(b"%b\n" % oid.hex().encode() for oid in oids),
         config=PACKING_CONFIG,
     )
-    if compare:
-        with storage_errors(f"write to {layout.store}"):
-            name = said.output.decode("ascii").strip()
-            note_also_well_packed(layout.packs.parent, f"pack-{name}.pack")
+    name = said.output.decode("ascii").strip()
+    return layout.packs / f"pack-{name}.pack" if name else None
 
 
 def _drop(layout: Layout, paths: set[Path]) -> bool:
-    """Remove those of which no held object lies in them alone; says whether any went. Nobody else
-    uses the store now."""
+    """Remove the packs whose referenced objects are all in other packs, too; says whether a pack
+    was removed. The caller holds the exclusive lock."""
     held = held_objects(layout, opened(layout), all_refs(layout))
     packs = object_files(layout.store / "objects").packs
-    objects = {path: [oid for oid in _oids(path) if oid in held] for path in packs}
+    objects = {path: [oid for oid in pack_oids(path) if oid in held] for path in packs}
     copies = Counter(oid for oids in objects.values() for oid in oids)
     gone = False
     for path in sorted(paths & objects.keys()):
@@ -186,16 +194,12 @@ def _drop(layout: Layout, paths: set[Path]) -> bool:
     return gone
 
 
-def _oids(pack: Path) -> Iterator[bytes]:
-    with contextlib.suppress(OSError):
-        yield from index_oids(read_file(pack.with_suffix(".idx")))
-
-
 def _size(pack: Path) -> int:
     with contextlib.suppress(OSError):
         return pack.stat().st_size + pack.with_suffix(".idx").stat().st_size
     return 0
 
 
-def _free(layout: Layout) -> int:
+def free_bytes(layout: Layout) -> int:
+    """The bytes on the disk that Holdfast may use."""
     return max(0, shutil.disk_usage(layout.store).free - _MARGIN)

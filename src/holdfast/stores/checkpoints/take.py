@@ -18,13 +18,12 @@ from holdfast.stores.checkpoints import look_state as states
 from holdfast.stores.checkpoints.checkpoint_commit import (
     Details,
     order_after,
-    ref_name,
-    write_commit,
+    write_checkpoint,
 )
+from holdfast.stores.checkpoints.comparison import count_lines
 from holdfast.stores.checkpoints.content import Base, find_base, modes_changed, write_root
 from holdfast.stores.checkpoints.file_content import Signature
 from holdfast.stores.checkpoints.ignore_rules import standing_digest
-from holdfast.stores.checkpoints.lines import count_lines
 from holdfast.stores.checkpoints.look import (
     Found,
     Looked,
@@ -44,7 +43,6 @@ from holdfast.stores.files import read_file, storage_errors
 from holdfast.stores.git.object import Kind
 from holdfast.stores.git.pack_writer import Pack, Reserve
 from holdfast.stores.git.program import EXCLUDES, Git
-from holdfast.stores.git.refs import NewReference
 from holdfast.stores.git.trees import EMPTY, TREE, Node, Trees, path_text
 from holdfast.value import dataclass, replace
 
@@ -137,9 +135,9 @@ class Taker:
             excluded=seen.excluded,
         )
 
-    def look(self, paths: Sequence[bytes] | None) -> Sight:
+    def look(self) -> Sight:
         with self._objects:
-            seen = self._seen(paths)
+            seen = self._seen(None)
             self._objects.flush()
         return Sight(tree=seen.root.hex(), not_captured=seen.not_captured, rules=seen.standing)
 
@@ -254,13 +252,11 @@ class Taker:
             rules=seen.standing,
         )
         last = "" if seen.base is None else seen.base.ref
+        number = order_after(order.now, last)
         with storage_errors("write a checkpoint"):
-            commit = write_commit(self._trees, details, seen.root)
-            ref = ref_name(self._project, order_after(order.now, last), commit)
-            with NewReference(self._layout.store, ref, commit) as reference:
-                self._objects.flush([reference.fd])
-                reference.publish()
-        return commit
+            return write_checkpoint(
+                self._layout, self._trees, self._objects, details, seen.root, number
+            )
 
     def _lines(self, seen: StoredLook) -> Lines | None:
         if seen.looked.size > _BEHIND_BYTES:

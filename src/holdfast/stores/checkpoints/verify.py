@@ -50,7 +50,7 @@ def _objects(layout: Layout, refs: Sequence[Ref]) -> Iterator[Damage]:
     trees = Trees(objects)
     for ref in refs:
         if root_name(ref) not in costly:
-            yield from _beside(trees, ref)
+            yield from _malformed(trees, ref)
 
 
 def _refs(lines: Sequence[str]) -> Iterator[Damage]:
@@ -60,8 +60,8 @@ def _refs(lines: Sequence[str]) -> Iterator[Damage]:
             yield Damage(kind="ref", name=found[1], reason=found[2])
 
 
-def _beside(trees: Trees, ref: Ref) -> Iterator[Damage]:
-    """What is whole may still not be what we write."""
+def _malformed(trees: Trees, ref: Ref) -> Iterator[Damage]:
+    """An intact commit that is not a checkpoint as Holdfast writes it."""
     try:
         found = read_commit(trees, ref.checkpoint)
         parse(found.id, found.tree, found.message)
@@ -106,7 +106,7 @@ def _listed(folder: Path) -> list[Path]:
 def object_damage(
     found: Checked, measured: Measured, refs: Iterable[Ref], store: Path
 ) -> Iterator[Damage]:
-    """What git found: damaged packs, damaged objects with the checkpoints that need them, and
+    """The findings of git: damaged packs, damaged objects with the checkpoints that need them, and
     whether git gave up."""
     for name, reason in found.packs().items():
         yield Damage(kind="pack", name=name, reason=reason)

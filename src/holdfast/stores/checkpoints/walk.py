@@ -1,8 +1,7 @@
 """Walk a working tree by names: what is new, what is gone, which directories there are.
 
 git compares the times of files (`private_index`). Names are read every time, because not every file
-system keeps the times of directories right. A digest of the names tells an unchanged directory from
-one to look at.
+system keeps the times of directories right. A digest of the names tells which directories changed.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.model.checkpoint import Excluded
-from holdfast.stores.checkpoints.file_content import UNFIT_NAME, Content, read, special
+from holdfast.stores.checkpoints.file_content import READ, UNFIT_NAME, Content, read, special
 from holdfast.stores.checkpoints.ignore_rules import Ignoring, digest_of
 from holdfast.stores.checkpoints.look_state import FolderDigests, Listing
-from holdfast.stores.checkpoints.worktrees import WORKTREE, is_worktree
 from holdfast.stores.git.program import Git
 from holdfast.stores.git.trees import LINK, TREE, Node, Trees, path_text
 from holdfast.value import dataclass, field
@@ -23,16 +21,21 @@ from holdfast.value import dataclass, field
 GIT = b".git"
 RULES = b".gitignore"
 ATTRIBUTES = b".gitattributes"
-UNREADABLE_RULES = "a directory whose .gitignore is no file"
-#: The digest of a directory that could not be listed: no listing is equal to it.
+UNREADABLE_RULES = "a directory whose .gitignore is not a file"
+WORKTREE = "a git worktree of its own"
+
+_GITDIR = b"gitdir:"
+#: A `.git` file holds no more than a path.
+_LONGEST = 8_192
+#: The digests of a directory that could not be listed; no listing equals them.
 _UNLISTED: FolderDigests = ("", "")
 
 
 @dataclass(slots=True, kw_only=True)
 class Walked:
-    """What a walk found. `fresh` are the directories whose names or rules changed, with the names
-    in them that the rules do not leave out; `directories` all of them, with their permissions.
-    `excluded` counts, by directory, the names in it that default excludes leave out."""
+    """What a walk found. `directories` are all directories, with their permissions. `fresh` are the
+    directories whose names or rules changed, with the names in them that the rules keep.
+    `excluded` is the number of names that the default excludes leave out, by directory."""
 
     directories: dict[bytes, int] = field(default_factory=dict)
     listing: dict[bytes, FolderDigests] = field(default_factory=dict)
@@ -49,7 +52,7 @@ class _Names:
     folders: list[bytes]
     specials: list[bytes]
     permissions: int
-    #: There is a `.git` in it that is no folder.
+    #: There is a `.git` in it that is not a folder.
     nested: bool
 
     def digest(self) -> str:
@@ -79,7 +82,7 @@ class Walk:
     walked: Walked = field(default_factory=Walked)
 
     def below(self, start: bytes, rules: str) -> Walked:
-        """Look at a directory and everything below it; `rules` is the digest of those above."""
+        """Walk a directory and everything below it; `rules` is the digest of the rules above."""
         stack = [(start, rules)]
         while stack:
             folder, rules = stack.pop()
@@ -109,14 +112,14 @@ class Walk:
         return self.walked
 
     def _rules(self, folder: bytes, names: _Names, above: str) -> str:
-        """A digest of all rules that hold here; their times could lie, their content cannot."""
+        """A digest of the content of all rules that hold here: the times of files may be wrong."""
         if RULES not in names.files:
             return above
         content = _rules_at(place(self.root, join(folder, RULES)))
         return above if content is None else digest_of(above.encode() + content)
 
     def _changed(self, folder: bytes, names: _Names, same_rules: bool) -> list[bytes]:
-        """Judge the names in a directory; says which directories in it to walk."""
+        """Judge the names in a directory; returns the directories in it to walk."""
         held = self.trees.folder(self.base, folder)
         asked = self._unsure(folder, names, held) if same_rules else names.all()
         ignored = self.ignoring.ask([join(folder, name) for name in asked])
@@ -138,7 +141,7 @@ class Walk:
         return folders
 
     def _unsure(self, folder: bytes, names: _Names, held: Mapping[bytes, Node]) -> list[bytes]:
-        """The names to ask about. Under the same rules what was captured once is not ignored."""
+        """The names to ask about. Under the same rules, a captured file is not ignored."""
         captured = {name for name, (mode, _) in held.items() if mode != TREE}
         return [
             *(name for name in names.files if name not in captured),
@@ -155,7 +158,7 @@ class Walk:
             try:
                 mode = os.lstat(place(self.root, path)).st_mode
             except OSError:
-                continue  # gone already: the next look will not see it
+                continue  # already gone: the next look will not see it
             self.walked.left[path] = special(mode).reason
 
     def _unlisted(self, folder: bytes, error: OSError) -> None:
@@ -165,20 +168,20 @@ class Walk:
         self._leave(folder, f"a directory that cannot be read: {error.strerror or error}")
 
     def _leave(self, folder: bytes, reason: str) -> None:
-        """Nothing of it is captured, and never what it held before: that may be stale."""
+        """Capture nothing of a directory, and keep nothing of it from before: that may be stale."""
         self.walked.gone.add(folder)
         self.walked.listing[folder] = _UNLISTED
         self.walked.left[folder] = reason
 
 
 def has_unreadable_rules(folder: bytes) -> bool:
-    """Whether a pipe or a device stands where the rules of a directory should: git would wait for
-    ever to read it, and without the rules nobody knows what the project wants left out."""
+    """Whether the rules of a directory are a pipe or a device. git would wait for ever to read it,
+    and without the rules nobody knows what the project wants left out."""
     return is_special(folder + b"/" + RULES)
 
 
 def is_special(path: bytes) -> bool:
-    """Whether something stands there that is no file, link or directory."""
+    """Whether there is something other than a file, a link or a directory."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:
@@ -194,7 +197,7 @@ def _list(folder: bytes) -> _Names:
     nested = len(entries) < len(everything) and any(
         entry.name == GIT and not entry.is_dir(follow_symlinks=False) for entry in everything
     )
-    # Most entries are files, and most folders have nothing else in them: that way is short.
+    # Most entries are files, and most folders have nothing else in them: that case is fast.
     files = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
     folders: list[bytes] = []
     specials: list[bytes] = []
@@ -222,7 +225,7 @@ def parent(path: bytes) -> bytes:
 
 
 def rules_digest(root: bytes, folder: bytes, standing: str) -> str:
-    """The digest of the rules that hold in a directory, as a walk would have it."""
+    """The digest of the rules that hold in a directory, as a walk computes it."""
     rules, so_far = standing, b""
     for name in [b"", *folder.split(b"/")] if folder else [b""]:
         so_far = join(so_far, name) if name else so_far
@@ -233,14 +236,14 @@ def rules_digest(root: bytes, folder: bytes, standing: str) -> str:
 
 
 def _rules_at(path: bytes) -> bytes | None:
-    """What git would read there: it follows no link. Unreadable rules are no rules, as for git."""
+    """The rules that git would read: it follows no link and ignores unreadable rules."""
     found = read(path, None)
     return found.data if isinstance(found, Content) and found.kind != LINK else None
 
 
 def excluded(git: Git, root: bytes) -> Iterator[Excluded]:
-    """A folder that is left out is named once, without what is in it. What the project's own
-    rules leave out is not named."""
+    """The paths that the default excludes leave out. An excluded folder is named without its
+    content. Paths that the project's own rules leave out are not named."""
     with Ignoring(git) as ignoring:
         stack = [b""]
         while stack:
@@ -260,7 +263,7 @@ def excluded(git: Git, root: bytes) -> Iterator[Excluded]:
 
 
 def _names(folder: bytes) -> dict[bytes, bool]:
-    """What lies in a folder, and whether it is one itself; nothing of one that cannot be read."""
+    """The names in a folder, and whether each is a folder; empty if it cannot be read."""
     try:
         with os.scandir(folder) as listed:
             found = {each.name: each.is_dir(follow_symlinks=False) for each in listed}
@@ -268,3 +271,49 @@ def _names(folder: bytes) -> dict[bytes, bool]:
         return {}
     found.pop(GIT, None)
     return found
+
+
+def is_worktree(folder: bytes, *, inside: int | None = None) -> bool:
+    """Whether a folder is a linked git worktree, in which another agent may be working. `inside` is
+    the descriptor of the folder at which the path begins.
+
+    The `.git` file of a linked worktree names its folder in the repository's `worktrees`. The
+    `.git` file of a submodule names a whole repository; a submodule is captured like any folder.
+    """
+    gitdir = _gitdir(join(folder, GIT), inside)
+    if gitdir is None:
+        return False
+    place = gitdir if gitdir.startswith(b"/") else folder + b"/" + gitdir
+    try:
+        os.stat(place, dir_fd=inside)
+    except OSError:
+        return _looks_linked(gitdir)  # the repository moved, or cannot be entered
+    try:
+        os.stat(place + b"/commondir", dir_fd=inside)
+    except OSError:
+        return False
+    return True
+
+
+def _gitdir(path: bytes, inside: int | None) -> bytes | None:
+    """The path in a `.git` file; None if that is not a file that git wrote."""
+    try:
+        if not stat.S_ISREG(os.stat(path, dir_fd=inside, follow_symlinks=False).st_mode):
+            return None
+        fd = os.open(path, READ, dir_fd=inside)
+    except OSError:
+        return None
+    try:
+        text = os.read(fd, _LONGEST) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    line = text.strip()
+    return line[len(_GITDIR) :].strip() or None if line.startswith(_GITDIR) else None
+
+
+def _looks_linked(gitdir: bytes) -> bool:
+    """`…/worktrees/NAME`; `…/modules/worktrees/NAME` is a submodule called `worktrees/NAME`."""
+    parts = [part for part in gitdir.split(b"/") if part]
+    return parts[-2:-1] == [b"worktrees"] and parts[-3:-2] != [b"modules"]

@@ -1,6 +1,6 @@
 """Watch a directory: which paths may have changed since the last call.
 
-Events that were lost are reported as lost, and then the caller looks at the whole tree.
+If events were lost, that is reported, and the caller looks at the whole tree.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.errors import GitFailedError
 from holdfast.model.checkpoint import ChangedPaths
@@ -22,18 +22,18 @@ from holdfast.stores.git.program import Git
 
 if sys.platform == "linux":
     from holdfast.stores.checkpoints.watch_inotify import Inotify
-elif sys.platform == "darwin":
-    from holdfast.stores.checkpoints.watch_fsevents import FsEvents
+
+_STEP_MS, _LONGEST_MS, _TICK_MS = 50, 500, 1_000
 
 
 class Following(Protocol):
-    """A directory that is being followed. `blind` is why nothing more will be told, if so."""
+    """A directory that is watched. `blind` says why no more events will come, if so."""
 
     @property
     def blind(self) -> str: ...
 
     def wait(self, seconds: float) -> ChangedPaths:
-        """What was told since the last call, after waiting for the first of it."""
+        """The changes since the last call, after waiting for the first of them."""
 
     def close(self) -> None: ...
 
@@ -41,7 +41,7 @@ class Following(Protocol):
 class Unfollowed:
     """A system without file events: the caller looks at the whole tree from time to time."""
 
-    blind = "this system does not tell what changes"
+    blind = "this system does not report changes of files"
 
     def wait(self, seconds: float) -> ChangedPaths:
         time.sleep(seconds)
@@ -51,14 +51,49 @@ class Unfollowed:
         """There is nothing to close."""
 
 
+class FsEvents(Unfollowed):
+    """FSEvents on macOS, through watchfiles. It may drop events without saying so, so each batch of
+    events means a look at the whole tree."""
+
+    blind = ""
+
+    def __init__(self, workdir: Path) -> None:
+        self._workdir = workdir
+        self._batches = self._start()
+
+    def _start(self) -> Iterator[set[Any]]:
+        import watchfiles  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415 - macOS
+
+        return iter(
+            watchfiles.watch(
+                self._workdir,
+                watch_filter=None,
+                step=_STEP_MS,
+                debounce=_LONGEST_MS,
+                rust_timeout=_TICK_MS,
+                yield_on_timeout=True,
+                raise_interrupt=False,
+            )
+        )
+
+    def wait(self, seconds: float) -> ChangedPaths:
+        try:
+            changed = bool(next(self._batches))
+        except StopIteration:  # it saw a signal before we did
+            self._batches, changed = self._start(), False
+        except RuntimeError:  # a name that is not UTF-8, or a watcher that broke
+            self._batches, changed = self._start(), True
+        return ChangedPaths(lost="something changed") if changed else ChangedPaths()
+
+
 @contextlib.contextmanager
 def following(layout: Layout, workdir: Path) -> Iterator[Following]:
-    """Be the one process that follows a directory; raises `BusyError` when another one does.
+    """Be the one process that watches a directory; raises `BusyError` when another one does.
 
-    It has a checkpoint already: rules and index of that say which directories do not matter.
+    The directory has a checkpoint, whose rules and index say which directories do not matter.
     """
     folder = layout.private(project_of(workdir))
-    # Its name does not end like those of git's locks: reclaiming clears these.
+    # The name does not end in `.lock`: reclaiming removes such files.
     with lock.exclusive(
         folder / "watching", holder="checkpoints watch", wait=0.0, doing="watching", place=workdir
     ):
@@ -70,7 +105,7 @@ def following(layout: Layout, workdir: Path) -> Iterator[Following]:
 
 
 def ignored_directories(git: Git, directories: Sequence[str]) -> Collection[str]:
-    """Directories that the rules leave out whole, and that hold no captured file."""
+    """Directories that the rules ignore as a whole, and that hold no captured file."""
     if not directories:
         return ()
     by_name = {os.fsencode(each) + b"/": each for each in directories}
@@ -78,7 +113,7 @@ def ignored_directories(git: Git, directories: Sequence[str]) -> Collection[str]
         with Ignoring(git) as rules:
             ignored = {by_name[name] for name in rules.ask(list(by_name))}
         captured = _captured_though_ignored(git) if ignored else ()
-    except GitFailedError:  # a directory that went away meanwhile is enough; then all are watched
+    except GitFailedError:  # for example a directory is gone by now; then all are watched
         return ()
     for path in captured:
         ignored.difference_update(_above(path))

@@ -15,14 +15,14 @@ from inotify_simple import INotify, flags  # type: ignore[import-untyped]
 from holdfast.errors import StorageError
 from holdfast.model.checkpoint import ChangedPaths
 
-#: Given directories: those in which nothing is ever captured.
+#: Returns those of the given directories in which nothing is ever captured.
 Ignored = Callable[[Sequence[str]], Collection[str]]
 
 #: Never captured, whatever the rules say.
 _NEVER = ".git"
 _RULES = ".gitignore"
 _NO_ROOM = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-# CLOSE_WRITE too: what was written through a mapping is told by nothing else.
+# CLOSE_WRITE too: it is the only event for what was written through a mapping.
 _WANTED = (
     flags.CREATE
     | flags.DELETE
@@ -45,15 +45,15 @@ _LEFT = flags.DELETE_SELF | flags.MOVE_SELF
 class Inotify:
     """Watches on a directory and all below it.
 
-    A directory gets its watch before it is listed, and a new one is told as changed itself, so that
-    nothing falls between the two. What the kernel could not keep is told as lost.
+    A directory gets its watch before it is listed, and a new directory is itself reported as
+    changed, so nothing is missed in between. Events that the kernel dropped are reported as lost.
     """
 
     def __init__(self, workdir: Path, ignored: Ignored) -> None:
         self.blind = ""
         self._workdir = workdir
         self._ignored = ignored
-        # By watch; None is a directory that was moved away, until its last event came.
+        # By watch; None is a directory that was moved away, until its last event arrives.
         self._paths: dict[int, str | None] = {}
         self._watches: dict[str, int] = {}
         self._kernel: INotify | None = None
@@ -81,13 +81,13 @@ class Inotify:
         lost = ""
         for watch, mask, _, name in events:
             if mask & flags.Q_OVERFLOW or mask & flags.UNMOUNT:
-                lost = "more happened at once than the kernel keeps"
+                lost = "the kernel dropped events, because there were too many at once"
                 continue
             if mask & flags.IGNORED:
                 self._forget(watch)
                 continue
             directory = self._paths.get(watch)
-            # Of one that was moved: where it went it is told whole.
+            # A moved directory is reported as a whole at its new place.
             if directory is None or name == _NEVER:
                 continue
             if not name:
@@ -99,7 +99,7 @@ class Inotify:
                 self._drop(path)
             if mask & flags.ISDIR and mask & _CAME:
                 came.add(path)
-            if name == _RULES:  # other directories may count from now on
+            if name == _RULES:  # other directories may matter from now on
                 came.add("")
                 lost = f"{path} changed"
         self._follow([""] if lost else sorted(came))
@@ -129,7 +129,7 @@ class Inotify:
         return [path for path in directories if path not in left_out]
 
     def _watch(self, path: str) -> bool:
-        """Whether the directory is watched now. One that is not there will be told of."""
+        """Whether the directory is watched now. If it is made later, there will be an event."""
         if self._kernel is None:
             return False
         try:
@@ -153,14 +153,14 @@ class Inotify:
         return found
 
     def _drop(self, top: str) -> None:
-        """A directory left its place, and its watches with it."""
+        """A directory was moved or deleted: remove its watches and those below."""
         inside = f"{top}/" if top else ""
         for path in [p for p in self._watches if p == top or p.startswith(inside)]:
             watch = self._watches.pop(path)
             if self._kernel is None or self._paths.get(watch) != path:
-                continue  # it serves another place by now
+                continue  # the watch is for another path by now
             self._paths[watch] = None
-            with contextlib.suppress(OSError):  # gone already
+            with contextlib.suppress(OSError):  # already gone
                 self._kernel.rm_watch(watch)
 
     def _forget(self, watch: int) -> None:

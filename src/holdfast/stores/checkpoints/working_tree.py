@@ -2,46 +2,75 @@
 
 No symlink is ever followed, not even one that appears meanwhile, so no path leads out of the
 project. Paths are bytes with `/`, relative to the project.
+
+Two kinds of rename lose nothing: one never replaces a file, the other exchanges two names. Only
+Linux has them, and not on every file system, so there is a fallback.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
+import functools
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
 from holdfast.model.checkpoint import Entry
+from holdfast.stores.checkpoints.file_content import READ
 from holdfast.stores.checkpoints.ignore_rules import TEMPORARY
-from holdfast.stores.checkpoints.path_content import (
-    READ,
-    ChangedError,
-    PathState,
-    exchange,
-    expect,
-    move_to_free,
-    opened,
-    owner_for,
-    state_at,
-    unlink_if_there,
-    write_file,
-)
-from holdfast.stores.checkpoints.worktrees import WORKTREE, is_worktree
-from holdfast.stores.files import PRIVATE_DIR
+from holdfast.stores.checkpoints.walk import WORKTREE, is_worktree
+from holdfast.stores.files import PRIVATE_DIR, PRIVATE_FILE, write_all
+from holdfast.stores.git.object import Kind, header, object_id
+from holdfast.value import dataclass
 
+_WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK = 1 << 20
+
+_NO_REPLACE, _EXCHANGE = 1, 2
+#: Errors when the kernel or the file system has no such rename.
+_UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
 _TEMPORARY_DIGITS = 16
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ENTER_AND_WRITE = 0o300
 _NEVER = (b"", b".", b"..")
 _REPOSITORY = b".git"
-#: What the operating system says of a path that leads through something that is no directory.
+#: Errors for a path that leads through something other than a directory.
 NO_WAY = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 OTHER_WORKTREE = f"never touched: in {WORKTREE}"
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
+
+
+class ChangedError(OSError):
+    """A path changed after it was looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathState:
+    """What is at a path. `oid` is "" if there is no content, or none that can be read."""
+
+    status: os.stat_result
+    oid: str = ""
+
+    def is_like(self, entry: Entry | None) -> bool:
+        """Whether this is what a tree has. A symlink has no permissions of its own."""
+        if entry is None or stat.S_IFMT(self.status.st_mode) != stat.S_IFMT(entry.mode):
+            return False
+        if self.oid != entry.oid:
+            return False
+        return entry.is_link or stat.S_IMODE(self.status.st_mode) == entry.permissions
+
+    def is_same_as(self, other: PathState) -> bool:
+        """Whether type, permissions and content are the same. Times do not matter."""
+        return (self.status.st_mode, self.oid) == (other.status.st_mode, other.oid)
+
+    @property
+    def is_directory(self) -> bool:
+        return stat.S_ISDIR(self.status.st_mode)
 
 
 class WorkingTree:
@@ -64,20 +93,20 @@ class WorkingTree:
             os.close(self._root)
 
     def again(self) -> WorkingTree:
-        """The same project, whatever its path leads to by now, for another thread."""
+        """The same project for another thread, even if its path leads elsewhere by now."""
         return WorkingTree(Path(), inside=self._root)
 
     def flush(self) -> None:
-        """Make the names in the directory where the last change was durable."""
+        """Make the names in the directory of the last change durable."""
         self._leave()
 
     @contextlib.contextmanager
     def unlocked(self) -> Iterator[None]:
-        """The project's own directory, opened for its owner to work in, and as it was after that:
-        no checkpoint has its permissions, so no plan sets them."""
+        """Let the owner work in the project's own directory, and reset its permissions at the end:
+        no checkpoint has them, so no plan sets them."""
         mode = stat.S_IMODE(os.fstat(self._root).st_mode)
         locked = mode & PRIVATE_DIR != PRIVATE_DIR
-        with contextlib.suppress(PermissionError):  # another's: what is in it may be ours
+        with contextlib.suppress(PermissionError):  # another user's, though its files may be ours
             if locked:
                 os.fchmod(self._root, mode | PRIVATE_DIR)
         try:
@@ -90,12 +119,12 @@ class WorkingTree:
     # --- Looking ----------------------------------------------------------------------------------
 
     def look(self, path: bytes, *, size: int | None = None) -> PathState | None:
-        """What stands at a path. With `size`, a file of another size is not read: it differs."""
+        """The state of a path. With `size`, a file of another size is not read: it differs."""
         if not path:
             return PathState(status=os.fstat(self._root))
         folder, name = _split(path)
         try:
-            return state_at(name, self._enter(folder), size=size)
+            return _state_at(name, self._enter(folder), size=size)
         except OSError as error:
             if error.errno in NO_WAY:
                 return None
@@ -112,7 +141,7 @@ class WorkingTree:
             raise
 
     def worktree_at(self, path: bytes) -> bytes | None:
-        """The folder at a path, or above it, that is a git worktree of its own; None without."""
+        """The folder at a path or above it that is a git worktree of its own; None if none is."""
         if not path:
             return None
         if path not in self._worktrees:
@@ -127,21 +156,21 @@ class WorkingTree:
     def put(self, path: bytes, entry: Entry, content: bytes, over: PathState | None) -> None:
         """Put a file or symlink in its place atomically. `over` is what was seen there.
 
-        Write-order rule: content, owner and permissions are whole and on the disk before the name
-        is given to them.
+        Write-order rule: content, owner and permissions are complete and on the disk before the
+        file gets its name.
         """
         folder, name = _split(path)
         fd = self._open_up(folder)
         temporary = _temporary(path)
-        unlink_if_there(temporary, fd)  # what a killed restore left
-        owner = owner_for(fd, over)
+        _unlink_if_there(temporary, fd)  # left by a killed restore
+        owner = _owner_for(fd, over)
         try:
             if entry.is_link:
                 os.symlink(content, temporary, dir_fd=fd)
                 if owner:
                     os.chown(temporary, *owner, dir_fd=fd, follow_symlinks=False)
             else:
-                write_file(temporary, fd, content, entry.permissions, owner)
+                _write_file(temporary, fd, content, entry.permissions, owner)
             if over is None:
                 _put_new(temporary, name, fd)
             else:
@@ -153,20 +182,20 @@ class WorkingTree:
         self._dirty = True
 
     def clear(self, path: bytes) -> None:
-        """Remove what a killed restore was writing for a path."""
+        """Remove the temporary file of a killed restore for a path."""
         folder, _ = _split(path)
         with contextlib.suppress(OSError):
-            unlink_if_there(_temporary(path), self._enter(folder))
+            _unlink_if_there(_temporary(path), self._enter(folder))
 
     def unlink(self, path: bytes, seen: PathState) -> None:
-        """Remove what was seen at a path; raises `ChangedError` when that is not there any more."""
+        """Remove what was seen at a path; raises `ChangedError` when it changed since."""
         folder, name = _split(path)
         fd, aside = self._open_up(folder), _temporary(path)
-        unlink_if_there(aside, fd)
-        # The last look comes when nobody finds it by its name any more: it may change until then.
+        _unlink_if_there(aside, fd)
+        # The last look comes after the rename: until then the file may change under its name.
         os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=fd)
-        if not state_at(aside, fd).is_same_as(seen):
-            with contextlib.suppress(FileExistsError):  # then a newer one took its place
+        if not _state_at(aside, fd).is_same_as(seen):
+            with contextlib.suppress(FileExistsError):  # then a newer file took its place
                 os.link(aside, name, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
             os.unlink(aside, dir_fd=fd)
             raise ChangedError(errno.EAGAIN, "changed while it was restored")
@@ -176,7 +205,7 @@ class WorkingTree:
     def set_mode(self, path: bytes, mode: int) -> None:
         """Give a file its permissions."""
         folder, name = _split(path)
-        with opened(name, self._enter(folder), READ) as fd:
+        with _opened(name, self._enter(folder), READ) as fd:
             os.fchmod(fd, mode)
             os.fsync(fd)
 
@@ -196,7 +225,7 @@ class WorkingTree:
             if not stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
                 raise
             return False
-        if owner := owner_for(fd, None):
+        if owner := _owner_for(fd, None):
             os.chown(name, *owner, dir_fd=fd, follow_symlinks=False)
         self._dirty = True
         return True
@@ -218,7 +247,7 @@ class WorkingTree:
     # --- Descriptors ------------------------------------------------------------------------------
 
     def _open_up(self, folder: bytes) -> int:
-        """A directory in which its owner may work. The plan sets its permissions at the end."""
+        """Let the owner work in a directory. The plan sets its permissions at the end."""
         fd = self._enter(folder)
         mode = stat.S_IMODE(os.fstat(fd).st_mode)
         if mode & _ENTER_AND_WRITE != _ENTER_AND_WRITE:
@@ -261,36 +290,36 @@ class WorkingTree:
 def _split(path: bytes) -> tuple[bytes, bytes]:
     """The directory and the name; refuses paths that no checkpoint holds."""
     if any(name in _NEVER or name.lower() == _REPOSITORY for name in path.split(b"/")):
-        raise PermissionError(errno.EPERM, "never touched: inside a .git, or no path of a project")
+        raise PermissionError(errno.EPERM, "never touched: in a .git, or not a path of a project")
     folder, _, name = path.rpartition(b"/")
     return folder, name
 
 
 def _put_new(temporary: bytes, name: bytes, fd: int) -> None:
-    """Give a name that is free."""
+    """Rename to a name that is free."""
     try:
-        if move_to_free(temporary, name, fd):
+        if _rename(temporary, name, fd, _NO_REPLACE):
             return
     except FileExistsError:
         raise ChangedError(errno.EAGAIN, "made while it was restored") from None
-    expect(name, fd, None)
+    _expect(name, fd, None)
     os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
 
 
 def _put_over(temporary: bytes, name: bytes, fd: int, over: PathState) -> None:
-    """Give a name that has been something else's, and look once more at what that was."""
-    expect(name, fd, over)
+    """Rename to a name that is taken, and look once more at what it named."""
+    _expect(name, fd, over)
     ours = os.stat(temporary, dir_fd=fd, follow_symlinks=False).st_ino
     try:
-        if not exchange(temporary, name, fd):
+        if not _rename(temporary, name, fd, _EXCHANGE):
             os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
             return
     except FileNotFoundError:
         raise ChangedError(errno.EAGAIN, "went away while it was restored") from None
-    if not state_at(temporary, fd).is_same_as(over):
-        exchange(temporary, name, fd)
+    if not _state_at(temporary, fd).is_same_as(over):
+        _rename(temporary, name, fd, _EXCHANGE)
         if os.stat(temporary, dir_fd=fd, follow_symlinks=False).st_ino != ours:
-            exchange(temporary, name, fd)  # somebody put a still newer one there
+            _rename(temporary, name, fd, _EXCHANGE)  # a still newer file was put there
         raise ChangedError(errno.EAGAIN, "changed while it was restored")
     os.unlink(temporary, dir_fd=fd)
 
@@ -299,3 +328,107 @@ def _temporary(path: bytes) -> bytes:
     # The name follows from the path alone, so the run that finishes after a kill finds it.
     digest = hashlib.sha256(path).hexdigest()[:_TEMPORARY_DIGITS]
     return TEMPORARY + digest.encode()
+
+
+def _unlink_if_there(name: bytes, fd: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=fd)
+
+
+@contextlib.contextmanager
+def _opened(name: bytes, fd: int, flags: int) -> Iterator[int]:
+    """A descriptor for a name in the directory `fd`."""
+    file = os.open(name, flags, PRIVATE_FILE, dir_fd=fd)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def _state_at(name: bytes, fd: int, *, size: int | None = None) -> PathState:
+    """The state of a name in a directory. With `size`, a file of another size is not read."""
+    status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    if stat.S_ISLNK(status.st_mode):
+        target = os.readlink(name, dir_fd=fd)
+        return PathState(status=status, oid=object_id(Kind.BLOB, target).hex())
+    if stat.S_ISREG(status.st_mode) and size in (None, status.st_size):
+        return _read(name, fd, status)
+    return PathState(status=status)
+
+
+def _read(name: bytes, fd: int, status: os.stat_result) -> PathState:
+    """The state of a file; `status` is what was seen of it just before."""
+    try:
+        with _opened(name, fd, READ) as file:
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode):
+                return PathState(status=status)
+            digest = hashlib.sha1(header(Kind.BLOB, status.st_size), usedforsecurity=False)
+            while chunk := os.read(file, _CHUNK):
+                digest.update(chunk)
+    except PermissionError:
+        return PathState(status=status)
+    return PathState(status=status, oid=digest.hexdigest())
+
+
+def _write_file(
+    name: bytes, fd: int, content: bytes, mode: int, owner: tuple[int, int] | None
+) -> None:
+    with _opened(name, fd, _WRITE_NEW) as file:
+        write_all(file, content)
+        if owner:
+            os.fchown(file, *owner)
+        os.fchmod(file, mode)  # after the owner: changing that takes set-user-id away
+        os.fsync(file)
+
+
+def _owner_for(fd: int, over: PathState | None) -> tuple[int, int] | None:
+    """The owner of a new file, if that is not the present user anyway: root restores the projects
+    of others."""
+    if os.geteuid() != 0:
+        return None
+    status = os.fstat(fd) if over is None else over.status
+    return (status.st_uid, status.st_gid)
+
+
+def _expect(name: bytes, fd: int, seen: PathState | None) -> None:
+    """Raise unless a name is still as it was seen: flushing the new file took a while."""
+    try:
+        now = _signature(os.stat(name, dir_fd=fd, follow_symlinks=False))
+    except FileNotFoundError:
+        now = None
+    if now != (None if seen is None else _signature(seen.status)):
+        raise ChangedError(errno.EAGAIN, "changed while it was restored")
+
+
+def _signature(status: os.stat_result) -> tuple[int, ...]:
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_mode,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
+
+
+def _rename(old: bytes, new: bytes, fd: int, flag: int) -> bool:
+    call = _renameat2()
+    if call is None:
+        return False
+    if call(fd, old, fd, new, flag) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNKNOWN:
+        return False
+    raise OSError(number, os.strerror(number), os.fsdecode(new))
+
+
+@functools.cache
+def _renameat2() -> Callable[..., int] | None:
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return None
+    call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    call.restype = ctypes.c_int
+    return call  # type: ignore[no-any-return]

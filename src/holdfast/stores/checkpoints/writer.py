@@ -147,19 +147,18 @@ class CheckpointWriter:
         if self.bounding is not None and (over or hidden):
             self.bounding.later()
 
-    def look(self, workdir: StrPath, *, paths: Sequence[str] | None = None) -> Sight:
+    def look(self, workdir: StrPath) -> Sight:
         place = real(workdir)
         project = project_of(place)
         why = self._why_not(place, project)
         if why is not None:
             raise UsageError(f"Cannot look at {place}: {why}.")
-        given = None if paths is None else [relative(place, path) for path in paths]
         self.prepare()
         limit = self.how.max_bytes
         room = None if limit is None else Room(self.layout, most_for_packs(limit))
         with used(self.layout), project_lock(self.layout, project, str(place)):
             try:
-                return self._taker(project, place, room).look(given)
+                return self._taker(project, place, room).look()
             except NoRoomError:
                 raise NoRoomError(
                     f"Cannot look at {place}: what changed there does not fit into the checkpoint"

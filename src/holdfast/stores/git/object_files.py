@@ -22,6 +22,7 @@ from holdfast.stores.files import (
     write_all,
 )
 from holdfast.stores.git.object import Kind, file_of, header, object_id
+from holdfast.stores.git.pack import index_oids
 from holdfast.stores.git.pack_writer import new_file
 from holdfast.stores.git.program import Git
 from holdfast.value import dataclass
@@ -141,6 +142,12 @@ def _loose(folder: os.DirEntry[str], temporary: list[Path]) -> Iterator[tuple[by
                 size=status.st_size,
             )
             yield bytes.fromhex(folder.name + file.name), found
+
+
+def pack_oids(pack: Path) -> Iterator[bytes]:
+    """The objects that the index of a pack names; none when the index cannot be read."""
+    with contextlib.suppress(OSError):
+        yield from index_oids(read_file(pack.with_suffix(".idx")))
 
 
 def _allocated(path: Path) -> int:

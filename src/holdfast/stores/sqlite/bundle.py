@@ -1,9 +1,9 @@
-"""Undo copies of sessions: their rows as they were, some sessions to a file.
+"""Undo copies of sessions: their rows as they were, several sessions to a file.
 
 A bundle is a SQLite file, `<first>-<last>.<checksum>.sessions.db`, that any tool can open; the
 numbers are those of its first and last removal. The rows are copied, not translated: message
-bodies stay as they were packed, nothing is lost on the way, and a hundred sessions take
-milliseconds.
+bodies stay packed, nothing is lost on the way, and a hundred sessions take milliseconds. Which
+tables there are, and what fills them, is up to the store.
 
 Write-order rule: a bundle is whole and on the disk before it has its name, and has its name before
 the rows that it copies go.
@@ -19,6 +19,7 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from holdfast.errors import DamageError, FullDiskError
 from holdfast.model.stored_session import Copied
@@ -30,11 +31,12 @@ from holdfast.stores.files import (
     open_regular,
     sync_dir,
 )
-from holdfast.stores.sqlite import guard_rows
+from holdfast.stores.sqlite.session_rows import AMONG, GUARDED, GUARDED_COLUMNS, UNPRICED
+from holdfast.value import dataclass
 
 FORMAT = 1
 #: What bundles of an earlier version do not have.
-LATER_COLUMNS = ("unpriced_in", "unpriced_out", "unpriced_cached")
+LATER_COLUMNS = UNPRICED
 SESSION_COLUMNS = (
     "id",
     "source",
@@ -60,59 +62,81 @@ SESSION_COLUMNS = (
 MESSAGE_COLUMNS = ("number", "session", "role", "timestamp", "form", "body", "fields")
 LEASE_COLUMNS = ("session", "host", "boot", "process", "started", "heartbeat", "released")
 
-_COLUMNS = ", ".join(SESSION_COLUMNS)
-_MESSAGES = ", ".join(MESSAGE_COLUMNS)
-_LEASES = ", ".join(LEASE_COLUMNS)
-_GUARDED = ", ".join(guard_rows.COLUMNS)
-_AMONG = "IN (SELECT value FROM json_each(?))"
 _NAME = re.compile(r"(\d+)-(\d+)\.([0-9a-f]{8})\.sessions\.db")
 _CHUNK = 1024 * 1024
-
-# Declared without types: a value is stored as it is.
-_SCHEMA = f"""
+# Nobody sees the file before it is whole: what a kill leaves of it is thrown away.
+_PRAGMAS = f"""
     PRAGMA journal_mode = OFF;
     PRAGMA synchronous = OFF;
     PRAGMA user_version = {FORMAT};
-    CREATE TABLE sessions (
-        number INTEGER PRIMARY KEY, parent_id, routing_key, children, {_COLUMNS}
-    );
-    CREATE TABLE messages ({_MESSAGES.replace("number", "number INTEGER PRIMARY KEY")});
-    CREATE TABLE leases ({_LEASES});
-    CREATE TABLE guarded ({_GUARDED});
 """
-#: Into which table of a bundle, which of its columns, from what of the store.
-_COPIES = (
-    (
-        "sessions",
-        f"number, parent_id, routing_key, children, {_COLUMNS}",
-        f"""
-        SELECT s.number, p.id, r.key,
-               (SELECT json_group_array(c.id) FROM store.sessions c WHERE c.parent = s.number),
-               {", ".join(f"s.{column}" for column in SESSION_COLUMNS)}
-        FROM store.sessions s
-        LEFT JOIN store.sessions p ON p.number = s.parent
-        LEFT JOIN store.routes r ON r.session = s.number
-        WHERE s.number {_AMONG}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedTable:
+    """A table of a bundle, and the query that fills it.
+
+    The query reads the store, which is attached as `store`. Its one variable is the JSON list of
+    the numbers of the sessions. Every table but `sessions` has a column `session` with that number.
+    """
+
+    name: str
+    columns: Sequence[str]
+    query: str
+    #: Whether the first column is the rowid.
+    by_rowid: bool = False
+
+    def copy(self, bundle: sqlite3.Connection, chosen: str) -> None:
+        first, *rest = map(quoted, self.columns)
+        key = f"{first} INTEGER PRIMARY KEY" if self.by_rowid else first
+        # Without types: a value is stored as it is.
+        bundle.execute(f"CREATE TABLE main.{quoted(self.name)} ({', '.join((key, *rest))})")
+        bundle.execute(f"INSERT INTO main.{quoted(self.name)} {self.query}", (chosen,))
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _belonging(name: str, columns: Sequence[str], *, by_rowid: bool = False) -> CopiedTable:
+    query = f"SELECT {', '.join(columns)} FROM store.{name} WHERE session {AMONG}"  # noqa: S608 - our own names
+    return CopiedTable(name=name, columns=columns, query=query, by_rowid=by_rowid)
+
+
+#: The tables of Holdfast's own store.
+TABLES = (
+    CopiedTable(
+        name="sessions",
+        columns=("number", "parent_id", "routing_key", "children", *SESSION_COLUMNS),
+        query=f"""
+            SELECT s.number, p.id, r.key,
+                   (SELECT json_group_array(c.id) FROM store.sessions c WHERE c.parent = s.number),
+                   {", ".join(f"s.{column}" for column in SESSION_COLUMNS)}
+            FROM store.sessions s
+            LEFT JOIN store.sessions p ON p.number = s.parent
+            LEFT JOIN store.routes r ON r.session = s.number
+            WHERE s.number {AMONG}
         """,  # noqa: S608 - our own names
+        by_rowid=True,
     ),
-    *(
-        (table, columns, f"SELECT {columns} FROM store.{table} WHERE session {_AMONG}")  # noqa: S608 - our own names
-        for table, columns in (
-            ("messages", _MESSAGES),
-            ("leases", _LEASES),
-            (guard_rows.TABLE, _GUARDED),
-        )
-    ),
+    _belonging("messages", MESSAGE_COLUMNS, by_rowid=True),
+    _belonging("leases", LEASE_COLUMNS),
+    _belonging(GUARDED, GUARDED_COLUMNS),
 )
 
 
 class BundleFolder:
-    """The bundles of one operation."""
+    """The bundles of one operation. `functions` of one argument are for the queries of `tables`."""
 
-    _schema = _SCHEMA
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tables: Sequence[CopiedTable] = TABLES,
+        functions: Mapping[str, Callable[[Any], Any]] | None = None,
+    ) -> None:
         self._folder = folder
+        self._tables = tables
+        self._functions = functions or {}
 
     def holding(self, numbers: Sequence[int]) -> Mapping[Path, list[int]]:
         """The bundles in whose range some of these removals lie, and which. A kill may have left
@@ -134,7 +158,7 @@ class BundleFolder:
                 yield self._folder / name, int(match[1]), int(match[2])
 
     def clear_unfinished(self) -> None:
-        """Remove what a killed process did not come to name; the caller has the home's lock."""
+        """Remove bundles that a killed process did not finish; the caller has the home's lock."""
         for path in self._folder.glob(".*.tmp"):
             path.unlink(missing_ok=True)
 
@@ -145,73 +169,67 @@ class BundleFolder:
     def contents(self, path: Path) -> Sequence[Copied]:
         """What a bundle holds; raises `DamageError` when it cannot be read."""
         with _damage(path), opened(path) as bundle:
-            return contents(bundle)
+            rows = bundle.execute(
+                """
+                SELECT id, number, started_at,
+                       (SELECT min(m.number) FROM messages m WHERE m.session = sessions.number)
+                FROM sessions
+                """
+            )
+            return [Copied(*row) for row in rows]
 
     def check(self, path: Path) -> None:
-        check(path)
+        """Raise `DamageError` unless a bundle is byte for byte what was written."""
+        wanted = _NAME.fullmatch(path.name)
+        if wanted is None or _checksum(path) != int(wanted[3], 16):
+            raise DamageError(f"its copy in the trash was changed: {path}")
 
     def size(self, path: Path) -> int:
-        return size(path)
+        return allocated_bytes(path.stat())
 
     def bytes(self) -> int:
         """What the bundles take on the disk, all together."""
         try:
-            return sum(size(path) for path in self._folder.iterdir())
+            return sum(map(self.size, self._folder.iterdir()))
         except FileNotFoundError:
             return 0
 
     def write(self, db: sqlite3.Connection, numbers: Sequence[int], first: int, last: int) -> Path:
         """Copy sessions of the store that `db` is open on into a new bundle, as they are at one
-        moment. SQLite copies by itself: half the time of carrying rows from one file to the other.
-        """
+        moment. SQLite copies from file to file: half the time of rows that pass through Python."""
 
         def fill(bundle: sqlite3.Connection) -> None:
-            chosen = (json.dumps(numbers),)
-            for table, columns, rows in _COPIES:
-                bundle.execute(f"INSERT INTO main.{table} ({columns}) {rows}", chosen)
+            for table in self._tables:
+                table.copy(bundle, json.dumps(numbers))
 
-        return self._make(first, last, fill, beside=_file_of(db))
+        return self._make(first, last, fill, store=_file_of(db))
 
     def without(self, path: Path, ids: Collection[str]) -> Path | None:
         """Take sessions out of a bundle; None when nothing was left in it."""
-        staying = [copied.id for copied in self.contents(path) if copied.id not in ids]
+        staying = [copied.number for copied in self.contents(path) if copied.id not in ids]
         if not staying:
             path.unlink()
             return None
 
         def fill(smaller: sqlite3.Connection) -> None:
-            with opened(path) as bundle:
-                kept = [
-                    number
-                    for number, name in bundle.execute("SELECT number, id FROM sessions")
-                    if name in set(staying)
-                ]
-                self._keep(smaller, bundle, kept)
+            tables = smaller.execute(
+                "SELECT name, sql FROM store.sqlite_schema WHERE type = 'table'"
+            )
+            for name, sql in tables.fetchall():
+                smaller.execute(sql)
+                key = "number" if name == "sessions" else "session"
+                smaller.execute(
+                    f"INSERT INTO main.{quoted(name)} "  # noqa: S608 - quoted names
+                    f"SELECT * FROM store.{quoted(name)} WHERE {key} {AMONG}",
+                    (json.dumps(staying),),
+                )
 
         first, last = map(int, _NAME.fullmatch(path.name).groups()[:2])  # type: ignore[union-attr]
         with _damage(path):
-            smaller = self._make(first, last, fill)
+            smaller = self._make(first, last, fill, store=path)
         if smaller != path:
             path.unlink()  # after the smaller one has its name
         return smaller
-
-    def _keep(
-        self, smaller: sqlite3.Connection, bundle: sqlite3.Connection, kept: Sequence[int]
-    ) -> None:
-        """Copy what a bundle holds of these sessions into a smaller one."""
-        for table, key in (
-            ("sessions", "number"),
-            ("messages", "session"),
-            ("leases", "session"),
-            (guard_rows.TABLE, "session"),
-        ):
-            if not has(bundle, table):
-                continue
-            rows = bundle.execute(
-                f"SELECT * FROM {table} WHERE {key} {_AMONG}",  # noqa: S608 - our own names
-                (json.dumps(kept),),
-            )
-            _insert(smaller, table, rows)
 
     def _make(
         self,
@@ -219,9 +237,9 @@ class BundleFolder:
         last: int,
         fill: Callable[[sqlite3.Connection], None],
         *,
-        beside: Path | None = None,
+        store: Path | None = None,
     ) -> Path:
-        """A bundle that `fill` fills; it sees the tables of `beside` as those of `store`."""
+        """A bundle that `fill` fills. It can read the tables of the file `store`, as `store`."""
         make_private_dir(self._folder)
         temporary = self._folder / f".{first}-{last}.tmp"
         temporary.unlink(missing_ok=True)
@@ -230,9 +248,11 @@ class BundleFolder:
             with contextlib.closing(
                 sqlite3.connect(temporary, isolation_level=None, uri=True)
             ) as bundle:
-                bundle.executescript(self._schema)
-                if beside is not None:
-                    bundle.execute("ATTACH ? AS store", (f"{beside.as_uri()}?mode=ro",))
+                bundle.executescript(_PRAGMAS)
+                for name, function in self._functions.items():
+                    bundle.create_function(name, 1, function, deterministic=True)
+                if store is not None:
+                    bundle.execute("ATTACH ? AS store", (f"{store.absolute().as_uri()}?mode=ro",))
                 bundle.execute("BEGIN")
                 fill(bundle)
                 bundle.execute("CREATE INDEX messages_by_session ON messages (session, number)")
@@ -250,13 +270,6 @@ class BundleFolder:
             raise
         sync_dir(self._folder)
         return path
-
-
-def check(path: Path) -> None:
-    """Raise `DamageError` unless a bundle is byte for byte what was written."""
-    wanted = _NAME.fullmatch(path.name)
-    if wanted is None or _checksum(path) != int(wanted[3], 16):
-        raise DamageError(f"its copy in the trash was changed: {path}")
 
 
 @contextlib.contextmanager
@@ -277,17 +290,6 @@ def _damage(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise DamageError(f"{path} cannot be read: {error}") from error
-
-
-def contents(bundle: sqlite3.Connection) -> list[Copied]:
-    rows = bundle.execute(
-        """
-        SELECT id, number, started_at,
-               (SELECT min(m.number) FROM messages m WHERE m.session = sessions.number)
-        FROM sessions
-        """
-    )
-    return [Copied(*row) for row in rows]
 
 
 def has(bundle: sqlite3.Connection, table: str) -> bool:
@@ -317,17 +319,6 @@ def uncounted(bundle: sqlite3.Connection) -> set[int]:
 
 def _columns(bundle: sqlite3.Connection) -> set[str]:
     return {row[1] for row in bundle.execute("PRAGMA table_info(sessions)")}
-
-
-def size(path: Path) -> int:
-    return allocated_bytes(path.stat())
-
-
-def _insert(bundle: sqlite3.Connection, table: str, rows: sqlite3.Cursor) -> None:
-    """From one cursor into another file: no more than a row is in memory."""
-    names = [column[0] for column in rows.description]
-    marks = ", ".join("?" * len(names))
-    bundle.executemany(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})", rows)  # noqa: S608 - our own names
 
 
 def _file_of(db: sqlite3.Connection) -> Path:

@@ -7,12 +7,13 @@ messages both reach the same ratio, and zlib is in the standard library with a c
 from __future__ import annotations
 
 import json
+import math
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from holdfast.errors import DamageError, UsageError
+from holdfast.errors import DamageError, HoldfastError, UsageError
 from holdfast.model.session import Json, Message, Tokens
 from holdfast.value import dataclass
 
@@ -22,7 +23,7 @@ FIELDS_ARE_PACKED = 4
 
 _WORTH_PACKING = 256
 _LEVEL = 1
-_ODD = re.compile("[\0\ud800-\udfff]")
+_ODD = "[\0\ud800-\udfff]"
 
 Stored = str | bytes | None
 
@@ -90,7 +91,7 @@ def dump_extra(extra: Mapping[str, Json]) -> str | None:
 
 def storable(text: str | None) -> str | None:
     """A title, a folder: with a mark for every character that is none, such as half a pair."""
-    return None if text is None else _ODD.sub("\ufffd", text)
+    return None if text is None else re.sub(_ODD, "\ufffd", text)
 
 
 def load_extra(text: str | None) -> dict[str, Json]:
@@ -109,7 +110,7 @@ def _encode_body(content: Json) -> tuple[Stored, int, int]:
     raw = text.encode("utf-8", "surrogatepass")
     if len(raw) >= _WORTH_PACKING:
         return _pack(raw), form | BODY_IS_PACKED, len(raw)
-    return (raw if _ODD.search(text) else text), form, len(raw)
+    return (raw if re.search(_ODD, text) else text), form, len(raw)
 
 
 def _fields(message: Message) -> dict[str, Json]:
@@ -157,3 +158,64 @@ def _unpack(packed: bytes) -> bytes:
             f"A message cannot be read back: {error}.",
             hint="`holdfast doctor` names the damaged messages.",
         ) from error
+
+
+# --- What may be damaged --------------------------------------------------------------------------
+
+#: What decoding a message that is no longer what was written may raise.
+_UNREADABLE = (HoldfastError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+_TORN = object()
+
+
+def text_or_torn(raw: bytes) -> Any:
+    """A text factory that does not stop at bytes which are not text; `torn` recognises them."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return _TORN
+
+
+def torn(row: Sequence[Any]) -> bool:
+    return any(value is _TORN for value in row)
+
+
+def readable(
+    number: int, role: Any, timestamp: Any, form: Any, body: Any, fields: Any
+) -> Message | None:
+    """A message from its columns; None when they do not hold one."""
+    if torn((role, timestamp, body, fields)) or not isinstance(role, str) or not role:
+        return None
+    if not isinstance(timestamp, float | int) or not math.isfinite(timestamp):
+        return None
+    try:
+        message = decode(number, role, timestamp, form, body, fields)
+        message_counts(message)
+    except _UNREADABLE:
+        return None
+    return message
+
+
+def message_counts(message: Message) -> tuple[float, ...]:
+    """What a message adds to the totals of its session: itself, tool calls, tokens, cost, and
+    tokens without a cost. Raises for a count that is not a number, which adding finds."""
+    cost = message.cost or 0.0
+    said = 0 if message.taken_back else 1
+    used, unpriced = _each(message.usage), _each(message.unpriced)
+    return said, message.tool_call_count, *used, cost + 0, *unpriced
+
+
+def _each(tokens: Tokens) -> tuple[int, int, int]:
+    return tokens.input + 0, tokens.output + 0, tokens.cached + 0
+
+
+def size(form: int, body: Stored, fields: Stored) -> int:
+    """What the content of a message measures unpacked."""
+    return _plain_size(body, form & BODY_IS_PACKED) + _plain_size(fields, form & FIELDS_ARE_PACKED)
+
+
+def _plain_size(value: Stored, packed: int) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, str):
+        return len(value.encode("utf-8", "surrogatepass"))
+    return len(zlib.decompress(value)) if packed else len(value)

@@ -34,6 +34,7 @@ from holdfast.stores.files import (
 )
 from holdfast.stores.sqlite import schema
 from holdfast.stores.sqlite.gate import Gate
+from holdfast.stores.sqlite.schema import beside, error_code
 from holdfast.stores.sqlite.search_text import search_text
 
 #: Long enough for any transaction of ours behind which another process may wait.
@@ -153,6 +154,13 @@ class Database:
             self.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
+    def log_bytes(self) -> int:
+        """What the write-ahead log takes."""
+        try:
+            return beside(self.path, "-wal").stat().st_size
+        except FileNotFoundError:
+            return 0
+
     def close(self) -> None:
         """Close the connections of this process; those from before a fork are the parent's."""
         self._closed = True
@@ -270,9 +278,8 @@ class Database:
 
     def _bound_wal(self) -> None:
         """Readers can keep SQLite's own checkpoints from starting the log over; insist."""
-        wal = self.path.with_name(self.path.name + "-wal")
         with contextlib.suppress(OSError, sqlite3.Error):
-            if wal.stat().st_size > _WAL_LIMIT:
+            if self.log_bytes() > _WAL_LIMIT:
                 self.truncate_log()
 
 
@@ -295,9 +302,9 @@ def _run(connection: sqlite3.Connection, statements: str) -> None:
         raise
 
 
-def _code(error: sqlite3.Error) -> int:
-    """SQLite's own code; errors of Python's module, such as undecodable text, have none."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+def pragma(db: sqlite3.Connection, name: str) -> int:
+    """What SQLite says of a whole number of its own, such as the number of pages."""
+    return int(db.execute(f"PRAGMA {name}").fetchone()[0])
 
 
 def _lacks_shared_memory(error: Exception) -> bool:
@@ -319,7 +326,7 @@ def _patiently(work: Callable[[], None], seconds: float) -> None:
         try:
             work()
         except sqlite3.OperationalError as error:
-            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+            if error_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                 raise
             time.sleep(next(pauses, _PAUSE))
         else:
@@ -333,7 +340,7 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         with _values_it_takes():
             yield
     except sqlite3.OperationalError as error:
-        code = _code(error)
+        code = error_code(error)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise BusyError(
                 f"{path} is being written by another process.", hint="Try again in a moment."
@@ -352,7 +359,7 @@ def sqlite_errors(path: Path) -> Iterator[None]:
             raise StorageError(f"The disk refused {path}: {error}.") from error
         raise
     except sqlite3.DatabaseError as error:
-        code = _code(error)
+        code = error_code(error)
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise DamageError(
                 f"{path} is damaged: {error}.",

@@ -16,7 +16,17 @@ from holdfast.model.guard import DayShare, Estimate, Guarded, Reservation, Sampl
 from holdfast.model.session import Session, Tokens
 from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
-from holdfast.stores.sqlite import guard_rows, ledger
+from holdfast.stores.sqlite import ledger
+from holdfast.stores.sqlite.session_rows import (
+    AMONG,
+    COUNTS,
+    GUARDED_COLUMNS,
+    counts,
+    dump_booked,
+    load_booked,
+    number_of,
+    usage_of,
+)
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from holdfast.value import replace
 
@@ -28,14 +38,14 @@ _RESERVATIONS = """
     FROM reservations r JOIN sessions s ON s.number = r.session
 """
 _ADD = f"""
-    UPDATE sessions SET {", ".join(f"{count} = {count} + ?" for count in ledger.COUNTS)}
+    UPDATE sessions SET {", ".join(f"{count} = {count} + ?" for count in COUNTS)}
     WHERE number = ?
 """  # noqa: S608 - our own names
-_COLUMNS = guard_rows.COLUMNS
 _KEEP = f"""
-    INSERT INTO guarded ({", ".join(_COLUMNS)}) VALUES ({", ".join("?" * len(_COLUMNS))})
+    INSERT INTO guarded ({", ".join(GUARDED_COLUMNS)})
+    VALUES ({", ".join("?" * len(GUARDED_COLUMNS))})
     ON CONFLICT (session) DO UPDATE SET
-    {", ".join(f"{column} = excluded.{column}" for column in _COLUMNS[1:])}
+    {", ".join(f"{column} = excluded.{column}" for column in GUARDED_COLUMNS[1:])}
 """  # noqa: S608 - our own names
 
 
@@ -52,7 +62,7 @@ class SqliteGuardBook:
     def standing(self, session_id: str, *, today: float | None) -> Standing:
         with self._database.read() as db:
             session = self._store.get(session_id)
-            number = _number(db, session_id)
+            number = number_of(db, session_id)
             condition, values = (
                 ("", ()) if today is not None else (" WHERE r.session = ?", (number,))
             )
@@ -66,7 +76,7 @@ class SqliteGuardBook:
 
     def keep(self, session_id: str, work: Work) -> None:
         with self._database.write() as db:
-            _keep(db, _number(db, session_id), work)
+            _keep(db, number_of(db, session_id), work)
 
     def reserve(self, session_id: str, holder: Holder, estimate: Estimate, *, now: float) -> int:
         with self._database.write() as db:
@@ -77,7 +87,7 @@ class SqliteGuardBook:
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
                 (
-                    _number(db, session_id),
+                    number_of(db, session_id),
                     holder.host,
                     holder.boot,
                     holder.process,
@@ -93,7 +103,7 @@ class SqliteGuardBook:
     def give_up(self, reservations: Sequence[int]) -> None:
         with self._database.write() as db:
             db.execute(
-                "DELETE FROM reservations WHERE number IN (SELECT value FROM json_each(?))",
+                f"DELETE FROM reservations WHERE number {AMONG}",  # noqa: S608 - our own text
                 (json.dumps(list(reservations)),),
             )
 
@@ -102,7 +112,7 @@ class SqliteGuardBook:
         on = ledger.day(now)
         booked = work.guarded.with_usage(on, model, usage)
         with self._database.write() as db:
-            db.execute(_ADD, (*guard_rows.counts(usage), _number(db, session.id)))
+            db.execute(_ADD, (*counts(usage), number_of(db, session.id)))
             ledger.add(db, (on, session.source, model), usage)
         return replace(work, guarded=replace(work.guarded, booked=booked))
 
@@ -126,7 +136,7 @@ class SqliteGuardBook:
 def bring(db: sqlite3.Connection, number: int, guarded: Guarded) -> None:
     """Give a session that comes from elsewhere what a guard had counted in it."""
     _keep(db, number, Work(guarded=guarded))
-    db.execute(_ADD, (*guard_rows.counts(guarded.usage), number))
+    db.execute(_ADD, (*counts(guarded.usage), number))
 
 
 def _work(db: sqlite3.Connection, session: int) -> Work:
@@ -141,9 +151,7 @@ def _work(db: sqlite3.Connection, session: int) -> Work:
         return Work()
     iterations, seconds, booked, boot, ticked, samples, warned = row
     return Work(
-        guarded=Guarded(
-            iterations=iterations, seconds=seconds, booked=guard_rows.load_booked(booked)
-        ),
+        guarded=Guarded(iterations=iterations, seconds=seconds, booked=load_booked(booked)),
         boot=boot,
         ticked=ticked,
         samples=tuple(Sample(at=at, messages=count) for at, count in json.loads(samples or "[]")),
@@ -159,7 +167,7 @@ def _keep(db: sqlite3.Connection, session: int, work: Work) -> None:
             session,
             work.guarded.iterations,
             work.guarded.seconds,
-            guard_rows.dump_booked(work.guarded.booked),
+            dump_booked(work.guarded.booked),
             work.boot,
             work.ticked,
             json.dumps(samples) if samples else None,
@@ -168,19 +176,13 @@ def _keep(db: sqlite3.Connection, session: int, work: Work) -> None:
     )
 
 
-def _number(db: sqlite3.Connection, session_id: str) -> int:
-    [number] = db.execute("SELECT number FROM sessions WHERE id = ?", (session_id,)).fetchone()
-    return int(number)
-
-
 def _day(db: sqlite3.Connection, day: str) -> tuple[DayShare, ...]:
     rows = db.execute(
-        f"SELECT source, model, {', '.join(ledger.COUNTS)} FROM ledger WHERE day = ?",  # noqa: S608 - our own names
+        f"SELECT source, model, {', '.join(COUNTS)} FROM ledger WHERE day = ?",  # noqa: S608 - our own names
         (day,),
     )
     return tuple(
-        DayShare(source=source, model=model, usage=ledger.from_counts(counts))
-        for source, model, *counts in rows
+        DayShare(source=source, model=model, usage=usage_of(sums)) for source, model, *sums in rows
     )
 
 

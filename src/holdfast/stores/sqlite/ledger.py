@@ -1,22 +1,21 @@
 """The ledger: what was used by day, source and model, true whatever leaves the store.
 
-A message is booked once, in the transaction that stores it, and so is what a guard books beside
-them. What is removed stays booked, and what
-comes back from the trash or the archive is not booked again. Only a session that another one
-replaces is taken off: then the other is what was used.
+A message is booked once, in the transaction that stores it, and so is what a guard books. What is
+removed stays booked, and what comes back from the trash or the archive is not booked again. Only a
+session that another one replaces is taken off: then the other is what was used.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
-from typing import Any
 
 from holdfast.model.session import Message, Session, Tokens
-from holdfast.model.usage import Usage, UsageEntry, UsageShare, UsageTotals
+from holdfast.model.usage import Usage, UsageEntry
 from holdfast.policy.rules import DAY
-from holdfast.stores.sqlite import content, guard_rows, totals
+from holdfast.stores.sqlite.content import FIELDS_ARE_PACKED, readable, text_or_torn
+from holdfast.stores.sqlite.session_rows import COUNTS, UNPRICED, all_booked, counts, usage_of
 
 TABLE = "ledger"
 KEYS = ("day", "source", "model")
@@ -27,13 +26,8 @@ Key = tuple[str, str, str]
 
 _EPOCH = datetime.fromtimestamp(0, UTC).toordinal()
 _LAST = date.max.toordinal()
-_DAYS_SHOWN = 30
 #: Less than this is what taking a fraction off a sum of fractions leaves.
 NO_COST = 1e-9
-
-_BOOKED = ("tokens_in", "tokens_out", "tokens_cached", "cost")
-COUNTS = (*_BOOKED, *totals.UNPRICED)
-_SUMS = ", ".join(f"sum({count})" for count in COUNTS)
 
 
 def _added(count: str) -> str:
@@ -52,8 +46,8 @@ _BOOK = f"""
     INSERT INTO ledger (day, source, model, {", ".join(COUNTS)})
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (day, source, model) DO UPDATE SET
-        {", ".join(f"{count} = {_added(count)}" for count in _BOOKED)},
-        {", ".join(f"{count} = {_added_unpriced(count)}" for count in totals.UNPRICED)}
+        {", ".join(f"{count} = {_added(count)}" for count in COUNTS if count not in UNPRICED)},
+        {", ".join(f"{count} = {_added_unpriced(count)}" for count in UNPRICED)}
 """  # noqa: S608 - our own names
 _STORED = """
     SELECT m.session, s.source, coalesce(s.model, ''), s.started_at, m.number, m.role,
@@ -85,7 +79,7 @@ def book(db: sqlite3.Connection, session: Session, messages: Iterable[Message], 
 def take_off(db: sqlite3.Connection, session: int) -> None:
     """Undo what the messages of a stored session added."""
     for key, usage in booked(stored(db, session)).items():
-        add(db, key, minus(usage))
+        add(db, key, _minus(usage))
         db.execute(
             """
             DELETE FROM ledger WHERE day = ? AND source = ? AND model = ?
@@ -104,33 +98,15 @@ def fill(db: sqlite3.Connection) -> None:
             add(db, key, usage)
 
 
-def usage(db: sqlite3.Connection) -> UsageTotals:
-    ever = db.execute(f"SELECT {_SUMS} FROM ledger").fetchone()  # noqa: S608 - our own names
-    most = "sum(tokens_in + tokens_out) DESC, sum(cost) DESC"
-    return UsageTotals(
-        ever=from_counts([value or 0 for value in ever]),
-        by_day=_shares(db, "day", f"day DESC LIMIT {_DAYS_SHOWN}"),
-        by_source=_shares(db, "source", f"{most}, source"),
-        by_model=_shares(db, "model", f"{most}, model"),
-    )
-
-
 def entries(db: sqlite3.Connection, on: str | None = None) -> list[UsageEntry]:
     """Line by line, of all days or of one."""
     names = ", ".join((*KEYS, *COUNTS))
     condition, parameters = ("1", ()) if on is None else ("day = ?", (on,))
     rows = db.execute(f"SELECT {names} FROM ledger WHERE {condition}", parameters)  # noqa: S608 - our own names
     return [
-        UsageEntry(day=day or None, source=source, model=model or None, usage=from_counts(counts))
-        for day, source, model, *counts in rows
+        UsageEntry(day=day or None, source=source, model=model or None, usage=usage_of(sums))
+        for day, source, model, *sums in rows
     ]
-
-
-def _shares(db: sqlite3.Connection, column: str, order: str) -> tuple[UsageShare, ...]:
-    rows = db.execute(
-        f"SELECT {column}, {_SUMS} FROM ledger GROUP BY {column} ORDER BY {order}"  # noqa: S608 - our own names
-    )
-    return tuple(UsageShare(name=name or None, usage=from_counts(sums)) for name, *sums in rows)
 
 
 def booked(used: Iterable[tuple[int, Key, Usage]]) -> Mapping[Key, Usage]:
@@ -152,13 +128,13 @@ def stored(db: sqlite3.Connection, only: int | None = None) -> Iterator[tuple[in
     )
     for session, source, model, started_at, number, role, timestamp, form, fields in rows:
         # Usage is among the fields, so the text need not be unpacked.
-        packed = form & content.FIELDS_ARE_PACKED
-        message = totals.readable(number, role, timestamp, packed, None, fields)
+        packed = form & FIELDS_ARE_PACKED
+        message = readable(number, role, timestamp, packed, None, fields)
         usage = None if message is None else _usage(message)
         if message is not None and usage is not None:
             on = day(started_at if number <= (to or 0) else timestamp)
             yield session, (on, source, _model(message, model)), usage
-    for session, source, each in guard_rows.all_booked(db, only):
+    for session, source, each in all_booked(db, only):
         yield session, (each.day, source, each.model), each.usage
 
 
@@ -176,50 +152,36 @@ def _model(message: Message, of_session: str) -> str:
 
 
 def add(db: sqlite3.Connection, key: Key, usage: Usage) -> None:
-    db.execute(_BOOK, (*key, *_each(usage.tokens), usage.cost, *_each(usage.unpriced)))
+    db.execute(_BOOK, (*key, *counts(usage)))
 
 
-def minus(usage: Usage) -> Usage:
-    return Usage(
-        tokens=_negative(usage.tokens), cost=-usage.cost, unpriced=_negative(usage.unpriced)
-    )
-
-
-def _negative(tokens: Tokens) -> Tokens:
-    return Tokens(input=-tokens.input, output=-tokens.output, cached=-tokens.cached)
-
-
-def _each(tokens: Tokens) -> tuple[int, int, int]:
-    return tokens.input, tokens.output, tokens.cached
-
-
-def from_counts(counts: Sequence[Any]) -> Usage:
-    """The value of the columns in `COUNTS`."""
-    return Usage(
-        tokens=Tokens(input=counts[0], output=counts[1], cached=counts[2]),
-        cost=counts[3],
-        unpriced=Tokens(input=counts[4], output=counts[5], cached=counts[6]),
-    )
+def _minus(usage: Usage) -> Usage:
+    return usage_of([-count for count in counts(usage)])
 
 
 # --- Tokens that came without a cost --------------------------------------------------------------
 
 
 def count_unpriced(db: sqlite3.Connection) -> None:
-    """Count them, from the messages that are there. Inside a transaction."""
-    by_session: dict[int, Tokens] = {}
-    by_key: dict[Key, Usage] = {}
-    before, db.text_factory = db.text_factory, totals.text_or_torn
+    """Count them in the ledger of a store that did not. Inside a transaction.
+
+    Messages that are there say it themselves. Of those that are gone only the sums are left: nearly
+    right, they came without a cost if all of them together have none."""
+    before, db.text_factory = db.text_factory, text_or_torn
     try:
-        for session, key, usage in stored(db):
-            if usage.unpriced != Tokens():
-                known = by_session.get(session, Tokens())
-                by_session[session] = known.plus(usage.unpriced)
-            by_key[key] = by_key.get(key, Usage()).plus(usage)
+        by_key = booked(stored(db))
     finally:
         db.text_factory = before
-    set_unpriced(db, by_session)
-    _set_ledger(db, by_key)
+    names = ", ".join((*KEYS, *COUNTS))
+    for day, source, model, *sums in db.execute(f"SELECT {names} FROM ledger").fetchall():  # noqa: S608 - our own names
+        here = by_key.get((day, source, model), Usage())
+        gone = usage_of(sums).plus(_minus(here))
+        unpriced = here.unpriced.plus(gone.tokens) if abs(gone.cost) < NO_COST else here.unpriced
+        db.execute(
+            "UPDATE ledger SET unpriced_in = ?, unpriced_out = ?, unpriced_cached = ? "
+            "WHERE day = ? AND source = ? AND model = ?",
+            (*(max(0, count) for count in _each(unpriced)), day, source, model),
+        )
 
 
 def recount_unpriced(db: sqlite3.Connection, session: int) -> None:
@@ -227,38 +189,12 @@ def recount_unpriced(db: sqlite3.Connection, session: int) -> None:
     sums = Tokens()
     for _, _, usage in stored(db, session):
         sums = sums.plus(usage.unpriced)
-    set_unpriced(db, {session: sums})
-
-
-def set_unpriced(db: sqlite3.Connection, by_session: Mapping[int, Tokens]) -> None:
-    db.executemany(
+    db.execute(
         "UPDATE sessions SET unpriced_in = ?, unpriced_out = ?, unpriced_cached = ? "
         "WHERE number = ?",
-        (
-            (tokens.input, tokens.output, tokens.cached, session)
-            for session, tokens in by_session.items()
-        ),
+        (*_each(sums), session),
     )
 
 
-def _set_ledger(db: sqlite3.Connection, by_key: Mapping[Key, Usage]) -> None:
-    """What is there says it of itself. Of what is gone, only the sums are left: nearly right, they
-    came without a cost if all of them together have none."""
-    names = ", ".join((*KEYS, *COUNTS))
-    for day, source, model, *counts in db.execute(f"SELECT {names} FROM ledger").fetchall():  # noqa: S608 - our own names
-        key = day, source, model
-        here = by_key.get(key, Usage())
-        gone = from_counts(counts).plus(minus(here))
-        unpriced = here.unpriced
-        if abs(gone.cost) < NO_COST:
-            unpriced = unpriced.plus(gone.tokens)
-        db.execute(
-            "UPDATE ledger SET unpriced_in = ?, unpriced_out = ?, unpriced_cached = ? "
-            "WHERE day = ? AND source = ? AND model = ?",
-            (
-                max(0, unpriced.input),
-                max(0, unpriced.output),
-                max(0, unpriced.cached),
-                *key,
-            ),
-        )
+def _each(tokens: Tokens) -> tuple[int, int, int]:
+    return tokens.input, tokens.output, tokens.cached

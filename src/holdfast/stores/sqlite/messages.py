@@ -13,7 +13,8 @@ from holdfast.errors import UsageError
 from holdfast.model.arguments import mapping
 from holdfast.model.session import COMPACTED, TAKEN_BACK, USED_MODEL, Message, Session
 from holdfast.policy.budgets import is_count
-from holdfast.stores.sqlite import content, search_index, totals
+from holdfast.stores.sqlite import content, search_index
+from holdfast.stores.sqlite.session_rows import AMONG
 from holdfast.value import dataclass, replace
 
 #: No clock shows more seconds and nothing costs more, and a column of whole numbers holds it.
@@ -22,7 +23,6 @@ _LARGEST = 1e18
 _FIRST_PAGE = 50
 _PAGE = 500
 _COLUMNS = "number, role, timestamp, form, body, fields"
-_AMONG = "IN (SELECT value FROM json_each(?))"
 
 _Row = TypeVar("_Row")
 
@@ -193,7 +193,7 @@ def replacement(
     """
     numbers = json.dumps([each.number for each, _ in given])
     rows = db.execute(
-        f"SELECT number FROM messages WHERE session = ? AND number {_AMONG}",  # noqa: S608 - our own text
+        f"SELECT number FROM messages WHERE session = ? AND number {AMONG}",  # noqa: S608 - our own text
         (session, numbers),
     )
     known = {number for (number,) in rows}
@@ -227,7 +227,7 @@ def current(db: sqlite3.Connection, session: int, after: int) -> dict[int, Messa
 
 def move(db: sqlite3.Connection, number: int) -> int:
     """Give a message the next number. By inserting it, so that no number is ever used twice."""
-    search_index.forget_messages(db, [number])  # the reference before the data
+    search_index.forget(db, [number], "number")  # the reference before the data
     cursor = db.execute(
         """
         INSERT INTO messages (session, role, timestamp, form, body, fields)
@@ -244,7 +244,7 @@ def mark(db: sqlite3.Connection, messages: Iterable[Message], name: str, value: 
     """Set an extra field of stored messages; returns by how many bytes they grew."""
     marked = [replace(each, extra={**each.extra, name: value}) for each in messages]
     numbers = [each.number or 0 for each in marked]
-    search_index.forget_messages(db, numbers)
+    search_index.forget(db, numbers, "number")
     before = _sizes(db, numbers)
     rows = [content.encode(each) for each in marked]
     db.executemany(
@@ -254,7 +254,7 @@ def mark(db: sqlite3.Connection, messages: Iterable[Message], name: str, value: 
             for row, number in zip(rows, numbers, strict=True)
         ],
     )
-    search_index.remember_messages(db, numbers)
+    search_index.remember(db, numbers, "number")
     return sum(row.size for row in rows) - before
 
 
@@ -278,7 +278,7 @@ def later(before: float, now: float) -> float:
 
 def _sizes(db: sqlite3.Connection, numbers: Sequence[int]) -> int:
     rows = db.execute(
-        f"SELECT form, body, fields FROM messages WHERE number {_AMONG}",  # noqa: S608 - our own text
+        f"SELECT form, body, fields FROM messages WHERE number {AMONG}",  # noqa: S608 - our own text
         (json.dumps(numbers),),
     )
-    return sum(totals.size(*row) for row in rows)
+    return sum(content.size(*row) for row in rows)

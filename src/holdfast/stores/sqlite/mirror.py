@@ -10,8 +10,7 @@ from typing import NoReturn
 from holdfast.errors import UsageError
 from holdfast.model.session import Addition, Message, Session, SessionChange
 from holdfast.model.stored_session import Holder
-from holdfast.stores.sqlite import moves
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
 
 #: Messages that are stored in one go.
 _PORTION = 500
@@ -19,31 +18,11 @@ _PORTION = 500
 IDLE = "idle"
 
 
-class MirrorStore(SqliteSessionStore):
-    """The index to be read. What an agent does with its sessions, it does itself."""
+class ForeignSessions:
+    """The writing half of a store whose sessions another agent writes: everything is refused."""
 
-    def __init__(self, path: Path, agent: str) -> None:
-        super().__init__(path)
+    def __init__(self, agent: str) -> None:
         self._agent = agent
-
-    def feed(self, new: Session, messages: Iterator[Message], *, ended: bool) -> None:
-        """Store a session as it is now, in place of what was here before."""
-        with self.transaction():
-            self.forget(new.id)
-            super().create(new)
-            while portion := list(islice(messages, _PORTION)):
-                super().append(new.id, portion, now=new.last_active_at, book=False)
-            if ended:
-                super().end(new.id, IDLE, at=new.last_active_at)
-
-    def forget(self, session_id: str) -> None:
-        """Drop what the index holds of a session. The agent has the session itself, or has not."""
-        with self.database.write() as db:
-            numbers = db.execute("SELECT number FROM sessions WHERE id = ?", (session_id,))
-            moves.delete(db, [number for (number,) in numbers.fetchall()])
-
-    def size(self) -> int:
-        return self.database.path.stat().st_size
 
     def create(self, new: Session) -> Session:
         self._refuse(f"create {new.id}")
@@ -67,9 +46,6 @@ class MirrorStore(SqliteSessionStore):
     def reopen(self, session_id: str, *, at: float) -> Session:
         self._refuse(f"reopen {session_id}")
 
-    def rename(self, session_id: str, title: str | None) -> Session:
-        self._refuse(f"rename {session_id}")
-
     def pin(self, session_id: str, pinned: bool) -> Session:
         raise UsageError(
             f"Cannot pin {session_id}: {self._agent} has no pins.",
@@ -82,8 +58,42 @@ class MirrorStore(SqliteSessionStore):
     def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
         self._refuse(f"hold {session_id}")
 
+    def release(self, session_id: str, holder: Holder) -> None:
+        self._refuse(f"release {session_id}")
+
     def _refuse(self, what: str) -> NoReturn:
         raise UsageError(
-            f"Cannot {what}: these are the sessions of {self._agent}, which writes them itself.",
+            f"Cannot {what}: these are the sessions of {self._agent}, "
+            f"and {self._agent} writes them itself.",
             hint="Sessions of your own belong into a Holdfast home.",
         )
+
+
+class MirrorStore(ForeignSessions, SqliteSessionStore):
+    """The index to be read. What an agent does with its sessions, it does itself."""
+
+    def __init__(self, path: Path, agent: str) -> None:
+        ForeignSessions.__init__(self, agent)
+        SqliteSessionStore.__init__(self, path)
+
+    def feed(self, new: Session, messages: Iterator[Message], *, ended: bool) -> None:
+        """Store a session as it is now, in place of what was here before."""
+        with self.transaction():
+            self.forget(new.id)
+            SqliteSessionStore.create(self, new)
+            while portion := list(islice(messages, _PORTION)):
+                SqliteSessionStore.append(self, new.id, portion, now=new.last_active_at, book=False)
+            if ended:
+                SqliteSessionStore.end(self, new.id, IDLE, at=new.last_active_at)
+
+    def forget(self, session_id: str) -> None:
+        """Drop what the index holds of a session. The agent has the session itself, or has not."""
+        with self.database.write() as db:
+            numbers = db.execute("SELECT number FROM sessions WHERE id = ?", (session_id,))
+            delete(db, [number for (number,) in numbers.fetchall()])
+
+    def size(self) -> int:
+        return self.database.path.stat().st_size
+
+    def rename(self, session_id: str, title: str | None) -> Session:
+        self._refuse(f"rename {session_id}")

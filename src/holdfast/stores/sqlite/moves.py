@@ -1,6 +1,11 @@
-"""Many sessions out of the store, and back in: the rows of it, and the engine that moves them.
+"""Many sessions out of a store and back in: the engine that moves their rows, and what Holdfast's
+own store adds to that.
 
-Whoever moves sessions knows order, copies and kills; an engine knows rows.
+The caller knows order, copies and kills; an engine knows rows.
+
+Parents and children may leave and come back in any order. A child that stays keeps a note of the
+parent that left, in its extra fields. The note is a part of its row: it goes with the child into
+the trash or the archive and comes back with it. So whoever comes back second finds the other.
 """
 
 from __future__ import annotations
@@ -15,7 +20,8 @@ from holdfast.errors import StorageError
 from holdfast.model.plan import PlanItem
 from holdfast.model.session import AWAITED_PARENT, session_version
 from holdfast.model.stored_session import MOST_MESSAGES, Copied, End, Found, Returned
-from holdfast.stores.sqlite import guard_rows, ledger, lineage, search_index, space
+from holdfast.policy.lifecycle import SessionLife
+from holdfast.stores.sqlite import ledger, search_index, space
 from holdfast.stores.sqlite.bundle import (
     LEASE_COLUMNS,
     MESSAGE_COLUMNS,
@@ -26,99 +32,236 @@ from holdfast.stores.sqlite.bundle import (
     session_columns,
     uncounted,
 )
+from holdfast.stores.sqlite.content import dump_extra, load_extra
 from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.leases import LifeSigns, leases_by_session
-from holdfast.stores.sqlite.session_rows import LAST_ACTIVE
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.session_rows import (
+    AMONG,
+    GUARDED,
+    GUARDED_COLUMNS,
+    LAST_ACTIVE,
+    number_of,
+)
+from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete, descends
+from holdfast.stores.sqlite.survey import LifeSigns, leases_by_session
+from holdfast.value import dataclass
 
-_AMONG = "IN (SELECT value FROM json_each(?))"
-#: Messages in one transaction where the search index is begun anew, and has none of them.
+#: Messages in one transaction where the search index was started over, and has none of them.
 _MOST_UNINDEXED = 5_000
-#: The search index is begun anew when more than this share of the messages goes, and what stays
+#: The search index is started over when more than this share of the messages goes, and what stays
 #: is indexed again in a moment.
 _MOST_GOES = 2 / 3
 _FEW_STAY = 20_000
 
 
-def look(
-    db: sqlite3.Connection, ids: Sequence[str], *, now: float, life: LifeSigns
-) -> Mapping[str, Found]:
-    """Those of these sessions that are there. Inside a write transaction nobody can come in
-    between this look and what is done then."""
-    rows = db.execute(
-        f"""
-        SELECT s.number, s.id, s.message_count, {LAST_ACTIVE}, s.ended_at, s.pinned, s.bytes,
-               s.title, s.cwd, s.model
-        FROM sessions s WHERE s.id {_AMONG}
-        """,  # noqa: S608 - our own text
-        (json.dumps(ids),),
-    ).fetchall()
-    leases = leases_by_session(db, f"session {_AMONG}", json.dumps([row[0] for row in rows]))
-    found = {}
-    for number, name, messages, active, ended_at, pinned, size, *texts in rows:
-        title, cwd, model = texts
-        lives = life.judge(
-            ended=ended_at is not None, idle=now - active, leases=leases.get(number, ())
+# --- The engine of any store ----------------------------------------------------------------------
+
+#: Tells whether a session lives, from its number, its id, whether it ended, and its idle seconds.
+Judge = Callable[[int, str, bool, float], SessionLife]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSql:
+    """How a store spells what an engine reads of a session, the row `s` of `tables`. The table
+    `sessions` itself has the columns `ended_at` and `end_reason`, and `s.number` is its rowid.
+
+    `last_active` includes the end of a session, `last_said` does not. `flag` is a part of the
+    session's version, `weight` its size among others."""
+
+    tables: str = "sessions s"
+    last_active: str = LAST_ACTIVE
+    last_said: str = "s.last_active_at"
+    flag: str = "s.pinned"
+    weight: str = "s.bytes"
+    first_message: str = "(SELECT min(m.number) FROM messages m WHERE m.session = s.number)"
+
+
+class DatabaseEngine:
+    """Moves the sessions of one SQLite file. A store says how it spells them and who lives."""
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._clock = clock
+
+    def sql(self) -> SessionSql:
+        """Asked each time: an agent may change the schema of its database while it is open."""
+        return SessionSql()
+
+    def judge(self, db: sqlite3.Connection, numbers: Sequence[int]) -> Judge:
+        """How to tell whether these sessions live."""
+        raise NotImplementedError
+
+    def copies(self, folder: Path) -> BundleFolder:
+        return BundleFolder(folder)
+
+    @property
+    def place(self) -> Path:
+        return self._database.path
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with _storage_errors(), self._database.write():
+            yield
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        with _storage_errors(), self._database.read():
+            yield
+
+    def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
+        """Those of these sessions that are there. Inside a write transaction nobody can come in
+        between this look and what is done then."""
+        with self._database.read() as db:
+            sql = self.sql()
+            rows = db.execute(
+                f"""
+                SELECT s.number, s.id, s.message_count, {sql.last_active}, s.ended_at, {sql.flag},
+                       {sql.weight}, s.title, s.cwd, s.model
+                FROM {sql.tables} WHERE s.id {AMONG}
+                """,  # noqa: S608 - our own text
+                (json.dumps(ids),),
+            ).fetchall()
+            judge = self.judge(db, [row[0] for row in rows])
+            now = self._clock()
+        found = {}
+        for number, name, messages, active, ended_at, flag, weight, *texts in rows:
+            title, cwd, model = texts
+            life = judge(number, name, ended_at is not None, now - active)
+            found[name] = Found(
+                id=name,
+                number=number,
+                version=session_version(messages, active, ended_at, flag, (title, cwd, model)),
+                messages=messages,
+                bytes=weight,
+                alive=life.alive,
+                abandoned=life.abandoned,
+            )
+        return found
+
+    def copy(self, folder: Path, going: Sequence[Found], first: int, last: int) -> Path:
+        with self._database.read() as db:
+            return self.copies(folder).write(db, [each.number for each in going], first, last)
+
+    def is_copied(self, found: Found, copied: Copied) -> bool:
+        """Whether a session is the one that was copied, and not another that took its id since:
+        numbers of messages are never used twice."""
+        with self._database.read() as db:
+            sql = self.sql()
+            [started_at, first] = db.execute(
+                f"SELECT s.started_at, {sql.first_message} FROM {sql.tables} WHERE s.number = ?",  # noqa: S608 - our own text
+                (found.number,),
+            ).fetchone()
+        return bool(started_at == copied.started_at and first == copied.first_message)
+
+    def ends(self, ids: Sequence[str]) -> Mapping[str, End]:
+        """Those of these sessions that are there, with their ends."""
+        with self._database.read() as db:
+            sql = self.sql()
+            rows = db.execute(
+                f"SELECT s.id, s.number, {sql.last_said}, s.ended_at, s.end_reason "  # noqa: S608 - our own text
+                f"FROM {sql.tables} WHERE s.id {AMONG}",
+                (json.dumps(ids),),
+            )
+            return {
+                name: End(number=number, last_active_at=active, ended_at=ended, reason=reason)
+                for name, number, active, ended, reason in rows
+            }
+
+    def set_end(self, chosen: Sequence[End], at: float | None, reason: str | None) -> None:
+        """Give sessions an end, or take it from them; nothing else of them changes."""
+        with self._database.write() as db:
+            db.execute(
+                f"UPDATE sessions SET ended_at = ?, end_reason = ? WHERE rowid {AMONG}",  # noqa: S608 - our own text
+                (at, reason, json.dumps([each.number for each in chosen])),
+            )
+
+    def footprint(self) -> int:
+        return space.footprint(self._database)
+
+    def truncate_log(self) -> None:
+        self._database.truncate_log()
+
+
+@contextmanager
+def _storage_errors() -> Iterator[None]:
+    """An error of SQLite that nobody has words for, as an error of ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StorageError(str(error)) from error
+
+
+# --- Holdfast's own store -------------------------------------------------------------------------
+
+
+class SqliteEngine(DatabaseEngine):
+    """Moves the sessions of Holdfast's own store."""
+
+    def __init__(
+        self, store: SqliteSessionStore, clock: Callable[[], float], life: LifeSigns
+    ) -> None:
+        super().__init__(store.database, clock)
+        self._store = store
+        self._life = life
+
+    def judge(self, db: sqlite3.Connection, numbers: Sequence[int]) -> Judge:
+        leases = leases_by_session(db, f"session {AMONG}", json.dumps(numbers))
+        return lambda number, _, ended, idle: self._life.judge(
+            ended=ended, idle=idle, leases=leases.get(number, ())
         )
-        found[name] = Found(
-            id=name,
-            number=number,
-            version=session_version(messages, active, ended_at, pinned, (title, cwd, model)),
-            messages=messages,
-            bytes=size,
-            alive=lives.alive,
-            abandoned=lives.abandoned,
-        )
-    return found
 
+    def prepare(self, items: Sequence[PlanItem]) -> int:
+        """Start the search index over where nearly everything goes."""
+        most = MOST_MESSAGES
+        messages, used = self._store.extent()
+        share = sum(item.bytes for item in items) / max(1, used)
+        if share > _MOST_GOES and messages * (1 - share) < _FEW_STAY:
+            with suppress(StorageError):  # a full disk has no room for it; it only saves time
+                space.renew_index(self._database)
+                most = _MOST_UNINDEXED
+        # What is in the log must be in the file before a transaction can fill the disk: otherwise
+        # the file could not grow, nor the log be emptied.
+        self.rest()
+        return most
 
-def delete(db: sqlite3.Connection, numbers: Sequence[int], *, awaiting: str | None = None) -> None:
-    """Take sessions out, with their messages, index entries, routes and leases; their children
-    stay and lose their parents, all in one step. With `awaiting`, the children note under this name
-    whom they lost, until those come back."""
-    if awaiting is not None:
-        lineage.part(db, numbers, awaiting)
-    search_index.forget(db, numbers)  # the reference before the data
-    chosen = (json.dumps(numbers),)
-    db.execute(f"DELETE FROM messages WHERE session {_AMONG}", chosen)  # noqa: S608 - our own text
-    db.execute(f"DELETE FROM sessions WHERE number {_AMONG}", chosen)  # noqa: S608 - our own text
+    def delete(self, going: Sequence[Found]) -> None:
+        numbers = [each.number for each in going]
+        with self._database.write() as db:
+            _part(db, numbers)
+            delete(db, numbers)
 
+    def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
+        with self._database.write() as db, opened(bundle) as copies:
+            return Returned(notes=put_back(db, copies, ids))
 
-def ends(db: sqlite3.Connection, ids: Sequence[str]) -> Mapping[str, End]:
-    """Those of these sessions that are there, with their ends."""
-    rows = db.execute(
-        f"SELECT id, number, last_active_at, ended_at, end_reason FROM sessions WHERE id {_AMONG}",  # noqa: S608 - our own text
-        (json.dumps(ids),),
-    )
-    return {
-        name: End(number=number, last_active_at=active, ended_at=ended, reason=reason)
-        for name, number, active, ended, reason in rows
-    }
+    def adopt(self, session_id: str, children: Collection[str], last_active_at: float) -> None:
+        """Give a session that came back its children, those that have no other parent by now."""
+        with self._database.write() as db:
+            number = number_of(db, session_id)
+            db.execute(
+                "UPDATE sessions SET last_active_at = ? WHERE number = ?", (last_active_at, number)
+            )
+            _adopt(db, number, children)
 
+    def rest(self) -> None:
+        space.rest(self._database)
 
-def set_end(
-    db: sqlite3.Connection, numbers: Sequence[int], at: float | None, reason: str | None
-) -> None:
-    """Give sessions an end, or take it from them; nothing else of them changes."""
-    db.execute(
-        f"UPDATE sessions SET ended_at = ?, end_reason = ? WHERE number {_AMONG}",  # noqa: S608 - our own text
-        (at, reason, json.dumps(numbers)),
-    )
+    def give_back(self) -> None:
+        space.give_back(self._database)
 
 
 def put_back(
-    db: sqlite3.Connection, bundle: sqlite3.Connection, ids: Collection[str], *, awaiting: str
+    db: sqlite3.Connection, bundle: sqlite3.Connection, ids: Collection[str]
 ) -> Mapping[str, str]:
     """Put sessions back from their copies: rows, totals, lineage, routes, leases, what guards
     counted, search.
 
-    A parent that is not there is noted under `awaiting` in the session's extra fields, until it
-    comes back too. Inside a write transaction. Returns what could not be as it was, by id.
+    A parent that is not there is noted in the session's extra fields, until it comes back too.
+    Inside a write transaction. Returns what could not be as it was, by id.
     """
     rows = bundle.execute(
         f"""
         SELECT number, parent_id, routing_key, children, {session_columns(bundle)}
-        FROM sessions WHERE id {_AMONG} ORDER BY number
+        FROM sessions WHERE id {AMONG} ORDER BY number
         """,  # noqa: S608 - our own names
         (json.dumps(list(ids)),),
     ).fetchall()
@@ -126,20 +269,20 @@ def put_back(
     without_all_counts = uncounted(bundle)
     for old, new in numbers.items():
         _insert_messages(db, bundle, old, new)
-        _insert_leases(db, bundle, old, new)
-        _insert_guarded(db, bundle, old, new)
+        _insert_belonging(db, bundle, "leases", LEASE_COLUMNS, old, new)
+        _insert_belonging(db, bundle, GUARDED, GUARDED_COLUMNS, old, new)
         if old in without_all_counts:
             ledger.recount_unpriced(db, new)
     notes: dict[str, str] = {}
     for old, parent, key, _, name, *_ in rows:
         if parent is not None:
-            lineage.note(db, numbers[old], awaiting, parent)
+            _note(db, numbers[old], parent)
         taken_by = None if key is None else _route(db, key, numbers[old])
         if taken_by is not None:
             notes[name] = key_stays(taken_by)
     for old, _, _, children, *_ in rows:  # copies of earlier versions have no notes
-        lineage.adopt(db, numbers[old], json.loads(children), awaiting)
-    lineage.join(db, list(ids), awaiting)
+        _adopt(db, numbers[old], json.loads(children))
+    _join(db, list(ids))
     search_index.remember(db, list(numbers.values()))
     return notes
 
@@ -158,19 +301,6 @@ def _route(db: sqlite3.Connection, key: str, number: int) -> str | None:
         (key, number),
     ).fetchone()
     return None if row is None else str(row[0])
-
-
-def is_same(db: sqlite3.Connection, found: Found, *, started_at: float, first: int | None) -> bool:
-    """Whether a session is the one that was copied, and not another that took its id since:
-    numbers of messages are never used twice."""
-    [begun, number] = db.execute(
-        """
-        SELECT started_at, (SELECT min(number) FROM messages WHERE session = sessions.number)
-        FROM sessions WHERE number = ?
-        """,
-        (found.number,),
-    ).fetchone()
-    return bool(begun == started_at and number == first)
 
 
 def _insert_session(db: sqlite3.Connection, number: int, values: Sequence[object]) -> int:
@@ -206,123 +336,87 @@ def _insert_messages(
     db.execute("RELEASE numbers")
 
 
-def _insert_leases(db: sqlite3.Connection, bundle: sqlite3.Connection, old: int, new: int) -> None:
-    rows = bundle.execute("SELECT * FROM leases WHERE session = ?", (old,))
-    db.executemany(
-        f"INSERT INTO leases ({', '.join(LEASE_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - our own names
-        ((new, *rest) for _, *rest in rows),
-    )
-
-
-def _insert_guarded(db: sqlite3.Connection, bundle: sqlite3.Connection, old: int, new: int) -> None:
-    if not has(bundle, guard_rows.TABLE):
+def _insert_belonging(
+    db: sqlite3.Connection,
+    bundle: sqlite3.Connection,
+    table: str,
+    columns: Sequence[str],
+    old: int,
+    new: int,
+) -> None:
+    """The rows of a table whose first column is the number of their session."""
+    if not has(bundle, table):
         return
-    columns = ", ".join(guard_rows.COLUMNS)
-    marks = ", ".join("?" * len(guard_rows.COLUMNS))
-    rows = bundle.execute(f"SELECT {columns} FROM guarded WHERE session = ?", (old,))  # noqa: S608 - our own names
+    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+    rows = bundle.execute(f"SELECT {names} FROM {table} WHERE session = ?", (old,))  # noqa: S608 - our own names
     db.executemany(
-        f"INSERT INTO guarded ({columns}) VALUES ({marks})",  # noqa: S608 - our own names
+        f"INSERT INTO {table} ({names}) VALUES ({marks})",  # noqa: S608 - our own names
         ((new, *rest) for _, *rest in rows),
     )
 
 
-# --- The engine -----------------------------------------------------------------------------------
+# --- Lineage --------------------------------------------------------------------------------------
 
 
-class DatabaseEngine:
-    """What every engine does that moves the rows of one SQLite file."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    @property
-    def place(self) -> Path:
-        return self._database.path
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        with _storage_errors(), self._database.write():
-            yield
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        with _storage_errors(), self._database.read():
-            yield
-
-    def footprint(self) -> int:
-        return space.footprint(self._database)
-
-    def truncate_log(self) -> None:
-        self._database.truncate_log()
+def _part(db: sqlite3.Connection, leaving: Sequence[int]) -> None:
+    """Note for each child that stays which parent it loses. Before the parents go."""
+    chosen = json.dumps(leaving)
+    rows = db.execute(
+        f"""
+        SELECT child.number, parent.id FROM sessions child
+        JOIN sessions parent ON parent.number = child.parent
+        WHERE child.parent {AMONG} AND child.number NOT {AMONG}
+        """,  # noqa: S608 - our own text
+        (chosen, chosen),
+    ).fetchall()
+    for number, parent in rows:
+        _note(db, number, parent)
 
 
-class SqliteEngine(DatabaseEngine):
-    """Moves the sessions of Holdfast's own store."""
-
-    def __init__(
-        self, store: SqliteSessionStore, clock: Callable[[], float], life: LifeSigns
-    ) -> None:
-        super().__init__(store.database)
-        self._store = store
-        self._clock = clock
-        self._life = life
-
-    def prepare(self, items: Sequence[PlanItem]) -> int:
-        """Begin the search index anew where nearly everything goes."""
-        most = MOST_MESSAGES
-        messages, used = self._store.extent()
-        share = sum(item.bytes for item in items) / max(1, used)
-        if share > _MOST_GOES and messages * (1 - share) < _FEW_STAY:
-            with suppress(StorageError):  # a full disk has no room for it; it only saves time
-                space.renew_index(self._database)
-                most = _MOST_UNINDEXED
-        # What is in the log must be in the file before a transaction can fill the disk: otherwise
-        # the file could not grow, nor the log be emptied.
-        self.rest()
-        return most
-
-    def copies(self, folder: Path) -> BundleFolder:
-        return BundleFolder(folder)
-
-    def copy(self, folder: Path, going: Sequence[Found], first: int, last: int) -> Path:
-        with self._database.read() as db:
-            return BundleFolder(folder).write(db, [each.number for each in going], first, last)
-
-    def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
-        with self._database.read() as db:
-            return look(db, ids, now=self._clock(), life=self._life)
-
-    def delete(self, going: Sequence[Found]) -> None:
-        with self._database.write() as db:
-            delete(db, [each.number for each in going], awaiting=AWAITED_PARENT)
-
-    def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
-        with self._database.write() as db, opened(bundle) as copies:
-            return Returned(notes=put_back(db, copies, ids, awaiting=AWAITED_PARENT))
-
-    def is_copied(self, found: Found, copied: Copied) -> bool:
-        with self._database.read() as db:
-            return is_same(db, found, started_at=copied.started_at, first=copied.first_message)
-
-    def ends(self, ids: Sequence[str]) -> Mapping[str, End]:
-        with self._database.read() as db:
-            return ends(db, ids)
-
-    def set_end(self, chosen: Sequence[End], at: float | None, reason: str | None) -> None:
-        with self._database.write() as db:
-            set_end(db, [each.number for each in chosen], at, reason)
-
-    def rest(self) -> None:
-        space.rest(self._database)
-
-    def give_back(self) -> None:
-        space.give_back(self._database)
+def _join(db: sqlite3.Connection, came_back: Collection[str]) -> None:
+    """Give sessions their parents back: those that came back theirs, and those that stayed the
+    ones that came back."""
+    chosen = json.dumps(list(came_back))
+    rows = db.execute(
+        f"""
+        SELECT child.number, child.id, parent.number, parent.id FROM sessions child
+        JOIN sessions parent ON parent.id = child.extra ->> ?
+        WHERE child.parent IS NULL AND child.extra IS NOT NULL AND instr(child.extra, ?) > 0
+          AND (parent.id {AMONG} OR child.id {AMONG})
+        """,  # noqa: S608 - our own text
+        (f'$."{AWAITED_PARENT}"', AWAITED_PARENT, chosen, chosen),
+    ).fetchall()
+    _relate(db, rows)
 
 
-@contextmanager
-def _storage_errors() -> Iterator[None]:
-    """What SQLite says and nobody has words for, as an error of ours."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise StorageError(str(error)) from error
+def _adopt(db: sqlite3.Connection, parent: int, children: Collection[str]) -> None:
+    """Give a session that came back the children that its copy names, those without a parent."""
+    rows = db.execute(
+        f"""
+        SELECT child.number, child.id, parent.number, parent.id
+        FROM sessions child JOIN sessions parent ON parent.number = ?
+        WHERE child.parent IS NULL AND child.relation IS NOT NULL AND child.id {AMONG}
+        """,  # noqa: S608 - our own text
+        (parent, json.dumps(list(children))),
+    ).fetchall()
+    _relate(db, rows)
+
+
+def _relate(db: sqlite3.Connection, pairs: Sequence[tuple[int, str, int, str]]) -> None:
+    """Give children their parents: number and id of each child, and of its parent."""
+    for number, child_id, parent, parent_id in pairs:
+        if not descends(db, parent_id, child_id):  # an import may have turned them round meanwhile
+            db.execute("UPDATE sessions SET parent = ? WHERE number = ?", (parent, number))
+            _note(db, number, None)
+
+
+def _note(db: sqlite3.Connection, number: int, parent: str | None) -> None:
+    """Write down which parent a session waits for, or that it waits for none."""
+    [text] = db.execute("SELECT extra FROM sessions WHERE number = ?", (number,)).fetchone()
+    extra = load_extra(text)
+    if extra.get(AWAITED_PARENT) == parent:
+        return
+    extra.pop(AWAITED_PARENT, None)
+    if parent is not None:
+        extra[AWAITED_PARENT] = parent
+    db.execute("UPDATE sessions SET extra = ? WHERE number = ?", (dump_extra(extra), number))

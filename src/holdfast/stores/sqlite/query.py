@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from holdfast.errors import QueryError
-from holdfast.stores.sqlite.search_index import folded
 from holdfast.stores.sqlite.search_text import clean, is_searchable, spaced
 from holdfast.value import dataclass
 
 LONGEST_QUERY = 4_000
 MOST_TERMS = 100
-SHORTEST_PART = 2
 # FTS5's own parser gives up at about 30.
 DEEPEST = 20
 
@@ -86,20 +84,8 @@ def parse(text: str) -> Query:
     """The meaning of a query; what has none is said, with its place."""
     if not text.strip():
         raise QueryError("The query is empty.", hint=_EXAMPLE)
-    _check_length(text)
+    check_length(text)
     return _Parser(text).query()
-
-
-def parse_part(text: str) -> str:
-    """A part of a text to search for as it stands: no signs, no quotes."""
-    _check_length(text)
-    part = clean(text)
-    if len(folded(part).strip()) < SHORTEST_PART:
-        raise QueryError(
-            f"{text!r} is too short: a substring has {SHORTEST_PART} characters or more.",
-            hint="Add a character, or search for it as a word.",
-        )
-    return part
 
 
 def quoted(text: str) -> str:
@@ -107,7 +93,7 @@ def quoted(text: str) -> str:
     return '"' + spaced(clean(text)).replace('"', '""') + '"'
 
 
-def _check_length(text: str) -> None:
+def check_length(text: str) -> None:
     if len(text) > LONGEST_QUERY:
         raise QueryError(
             f"The query is {len(text):,} characters long; {LONGEST_QUERY:,} are the most.",

@@ -27,11 +27,11 @@ from holdfast.model.text import format_bytes, format_count
 from holdfast.ports import Progress
 from holdfast.stores.files import PRIVATE_FILE, open_dir, storage_errors, sync_dir
 from holdfast.stores.liveness import open_elsewhere
-from holdfast.stores.sqlite import first_page, schema, totals
+from holdfast.stores.sqlite import pages, schema, totals
 from holdfast.stores.sqlite.checkup import index_in_step, missing_parts, page_problems
 from holdfast.stores.sqlite.database import Database, sqlite_errors
+from holdfast.stores.sqlite.pages import Pages, joined
 from holdfast.stores.sqlite.rescue import Rescue, drop_dangling
-from holdfast.stores.sqlite.salvage import Pages, joined
 from holdfast.stores.sqlite.schema import (
     beside,
     error_code,
@@ -147,17 +147,17 @@ def _mend(db: sqlite3.Connection, progress: Progress) -> tuple[list[str], list[L
 def _rebuild(path: Path, work: Path, backup: Path, progress: Progress) -> Repair:
     """Put a new store in the place of the old one, which stays as `backup`."""
     steps = []
-    mended = not first_page.opens(path)
+    mended = not pages.opens(path)
     if mended:
         _put_first_page(path, work, backup)
         steps.append("put back the first page, which was lost")
     # The descriptor is opened first and closed last: closing it drops all locks on the file.
     with path.open("rb") as file, _alone(path) as old:
         [size] = old.execute("PRAGMA page_size").fetchone()
-        pages = Pages(file, size)
+        found = Pages(file, size)
         # A header that was put back has forgotten the free list.
-        free = None if mended else pages.free()
-        losses, ledger_filled = _build(old, pages, free, work, progress)
+        free = None if mended else found.free()
+        losses, ledger_filled = _build(old, found, free, work, progress)
         _check_whole(work)
         if not mended:
             os.link(path, backup)
@@ -193,8 +193,8 @@ def _put_first_page(path: Path, work: Path, backup: Path) -> None:
     for side in ("", *_LOGS):
         if beside(path, side).exists():
             shutil.copyfile(beside(path, side), _create(beside(work, side)))
-    first_page.mend(work)
-    with contextlib.closing(first_page.tolerant(work)) as db:
+    pages.put_first_page(work)
+    with contextlib.closing(pages.tolerant(work)) as db:
         db.execute("PRAGMA journal_mode = DELETE").fetchall()
     _sync(work)
     for side in ("", *_LOGS):
@@ -210,7 +210,7 @@ def _put_first_page(path: Path, work: Path, backup: Path) -> None:
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[sqlite3.Connection]:
     """The store with its log folded in, locked against everybody else."""
-    with contextlib.closing(first_page.tolerant(path)) as db:
+    with contextlib.closing(pages.tolerant(path)) as db:
         deadline = time.monotonic() + _WAIT
         while not _locked(db):
             if time.monotonic() >= deadline:
@@ -242,7 +242,7 @@ def _in_use(path: Path, evidence: str) -> BusyError:
 
 
 def _build(
-    old: sqlite3.Connection, pages: Pages, free: set[int] | None, work: Path, progress: Progress
+    old: sqlite3.Connection, found: Pages, free: set[int] | None, work: Path, progress: Progress
 ) -> tuple[Sequence[Loss], bool]:
     """What was lost, and whether the ledger had to be filled from what was not."""
     _create(work)
@@ -251,7 +251,7 @@ def _build(
         # Nobody sees the file before it is whole: what a kill leaves of it is thrown away.
         new.execute("PRAGMA journal_mode = OFF").fetchall()
         new.execute("PRAGMA synchronous = OFF")
-        rescue = Rescue(old, new, pages, free=free, progress=progress)
+        rescue = Rescue(old, new, found, free=free, progress=progress)
         losses = rescue.run()
         if not new.execute("SELECT 1 FROM sessions LIMIT 1").fetchone():
             raise DamageError(

@@ -15,9 +15,9 @@ from holdfast.errors import HoldfastError
 from holdfast.model.arguments import check_id
 from holdfast.model.checkup import Loss
 from holdfast.ports import Progress
-from holdfast.stores.sqlite import guard_rows, ledger, totals
-from holdfast.stores.sqlite.content import load_extra
-from holdfast.stores.sqlite.salvage import Pages, Range, Row, Walk, both_ends, in_order, joined
+from holdfast.stores.sqlite import content, ledger, totals
+from holdfast.stores.sqlite.pages import Pages, Range, Row, Walk, both_ends, in_order, joined
+from holdfast.stores.sqlite.session_rows import COUNTS, GUARDED, is_guarded_row
 
 _TELL_EVERY = 500
 #: Rows a page can hold, when nothing else says how far the numbers go.
@@ -27,7 +27,7 @@ _SMALL: tuple[tuple[str, Sequence[str], str, Callable[[Row], bool]], ...] = (
     ("routes", ("key",), "routing key", lambda _: True),
     ("leases", ("session", "host", "boot", "process", "started"), "lease", lambda _: True),
     ("facts", ("name",), "fact", lambda _: True),
-    (guard_rows.TABLE, ("session",), "guard's record", guard_rows.is_sound),
+    (GUARDED, ("session",), "guard's record", is_guarded_row),
 )
 #: What the indexes know of messages and sessions, for rows that cannot be read themselves: a
 #: temporary table of numbers and values, the column, and the index with the table and its order.
@@ -82,7 +82,7 @@ class Rescue:
         self._unsound: list[Range] = []
         self._taken_back: list[int] = []
         self.ledger_filled = False
-        old.text_factory = totals.text_or_torn
+        old.text_factory = content.text_or_torn
 
     def run(self) -> Sequence[Loss]:
         """Copy everything that can be read; says what could not."""
@@ -217,7 +217,7 @@ class Rescue:
             if done % _TELL_EVERY == 0:
                 self._progress.step("saving messages", done, None)
             values = [row[place] for place in places]
-            message = totals.readable(row[0], *values)
+            message = content.readable(row[0], *values)
             if _is_number(row[session]) and message is not None:
                 if message.taken_back:
                     self._taken_back.append(row[0])
@@ -327,7 +327,7 @@ class Rescue:
         """What was used, ever. Rows that are lost are made from the messages that are left; those
         of sessions that had been removed before cannot be."""
         whole = self._copy_small(ledger.TABLE, ledger.KEYS, _is_usage)
-        if not set(self._columns(ledger.TABLE)).issuperset(ledger.COUNTS):
+        if not set(self._columns(ledger.TABLE)).issuperset(COUNTS):
             ledger.count_unpriced(self._new)
         if whole:
             return None
@@ -427,7 +427,7 @@ def _is_id(value: object) -> bool:
 
 def _is_json(text: str) -> bool:
     try:
-        load_extra(text)
+        content.load_extra(text)
     except (ValueError, RecursionError):
         return False
     return True

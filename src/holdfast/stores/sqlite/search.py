@@ -6,6 +6,8 @@ A search reads one moment of the store. It writes nothing and waits for nobody.
 from __future__ import annotations
 
 import contextlib
+import difflib
+import functools
 import heapq
 import json
 import operator
@@ -13,29 +15,34 @@ import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
-from holdfast.errors import QueryError
 from holdfast.model.session import Hit, Search, SessionFilter
 from holdfast.stores.sqlite import content, session_rows
 from holdfast.stores.sqlite.content import Stored
 from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.query import Query, Term, parse, parse_part
-from holdfast.stores.sqlite.search_index import (
+from holdfast.stores.sqlite.query import Query, Term, parse
+from holdfast.stores.sqlite.search_index import indexed
+from holdfast.stores.sqlite.search_text import clean, is_word, marked, message_text, snippet
+from holdfast.stores.sqlite.session_rows import AMONG
+from holdfast.stores.sqlite.text_search import (
     SmallIndex,
-    close_words,
+    WordSearch,
     folded,
-    folded_places,
-    indexed,
-    matches_for_part,
+    marked_words,
+    match_places,
+    parse_part,
     rarity,
-    words_of,
+    too_much,
 )
-from holdfast.stores.sqlite.search_text import clean, marked, message_text, snippet, spaced
 from holdfast.value import dataclass
 
 #: So many of the newest messages are read for a part of a word before the index is asked: what is
 #: frequent is found there, and going through all words of the index takes longer.
 _READ_FIRST = 2_000
-_MOST_MARKS = 100
+# More words than these are not looked up one by one.
+_MOST_WORDS = 1_000
+_AT_ONCE = 100
+# FTS5 cuts off what is behind 32,768 bytes of a word: in one of this length anything may follow.
+_LONG = 8_000
 _MESSAGES = f"messages m CROSS JOIN {session_rows.TABLES}"
 
 _Row = tuple[int, int, Stored, Stored]
@@ -63,11 +70,11 @@ def search(database: Database, asked: Search) -> Sequence[Hit]:
             numbers = _containing(db, part, scope, asked.most)[asked.offset :]
             return _hits_of_part(db, part, numbers)
     query = parse(asked.text)
-    with database.read() as db, contextlib.closing(SmallIndex()) as small:
+    with database.read() as db:
         ranked = _indexed_hits(db, query, scope, asked.most)
-        ranked += _recent_hits(db, query, scope, small)
+        ranked += _recent_hits(db, asked, scope)
         ranked.sort(reverse=True)
-        return _hits_of_query(db, query, ranked[asked.offset : asked.most], small)
+        return _hits_of_query(db, query, ranked[asked.offset : asked.most])
 
 
 def suggestion(database: Database, text: str) -> Sequence[str]:
@@ -95,51 +102,46 @@ def _indexed_hits(
     return [(-rank, number) for rank, number in rows]
 
 
+class _RecentSearch(WordSearch[int]):
+    """Weighs the newest messages, which the index does not have yet. Each term weighs as it does in
+    the whole store: among a few messages alone everything is rare, or nothing is."""
+
+    def __init__(self, asked: Search, db: sqlite3.Connection) -> None:
+        super().__init__(asked)
+        self._db = db
+
+    def rarity(self, term: Term, found: int) -> float:
+        [[indexed]] = _matching(
+            self._db,
+            "SELECT count(*) FROM message_index WHERE message_index MATCH ?",
+            [term.to_fts5()],
+        )
+        return rarity(self._messages, indexed + found)
+
+    @functools.cached_property
+    def _messages(self) -> int:
+        return int(self._db.execute("SELECT count(*) FROM messages").fetchone()[0])
+
+
 def _recent_hits(
-    db: sqlite3.Connection, query: Query, scope: _Scope, small: SmallIndex
-) -> list[tuple[float, int]]:
-    """Score and number of the messages after those in the index.
-
-    Each phrase weighs as it does in the whole store: among a few messages alone everything is
-    rare, or nothing is.
-    """
-    if db.execute("SELECT 1 FROM messages WHERE number > ?", (indexed(db),)).fetchone() is None:
+    db: sqlite3.Connection, asked: Search, scope: _Scope
+) -> Sequence[tuple[float, int]]:
+    """Score and number of the best messages after those in the index."""
+    newest = indexed(db)
+    if db.execute("SELECT 1 FROM messages WHERE number > ?", (newest,)).fetchone() is None:
         return []
-    terms = list(query.terms())
-    needed = dict(zip(terms, words_of([clean(term.text) for term in terms]), strict=True))
-
-    def may_match(text: str) -> bool:
-        text = folded(spaced(text))
-        return query.may_match(lambda term: all(word in text for word in needed[term]))
-
-    recent = ((row[0], message_text(*row[1:])) for row in _read(db, scope, above=indexed(db)))
-    small.add(pair for pair in recent if may_match(pair[1]))
-    scores = dict.fromkeys(small.matches(query.to_fts5()), 0.0)
-    if not scores:
-        return []
-    [total] = db.execute("SELECT count(*) FROM messages").fetchone()
-    for term in terms:
-        weights = small.weights(term.to_fts5())
-        rare = rarity(total, _count_indexed(db, term) + len(weights))
-        for number in scores.keys() & weights.keys():
-            scores[number] += weights[number] * rare
-    return [(score, number) for number, score in scores.items()]
+    recent = _RecentSearch(asked, db)
+    for row in _read(db, scope, above=newest):
+        recent.take(row[0], message_text(*row[1:]))
+    return recent.best(asked.most)
 
 
 def _hits_of_query(
-    db: sqlite3.Connection, query: Query, ranked: Sequence[tuple[float, int]], small: SmallIndex
+    db: sqlite3.Connection, query: Query, ranked: Sequence[tuple[float, int]]
 ) -> list[Hit]:
     found = _messages(db, [number for _, number in ranked])
-    small.add((number, row.text) for number, row in found.items())
-    texts = small.marked(query.to_fts5(), found)
+    texts = marked_words(query, {number: row.text for number, row in found.items()})
     return [found[number].hit(texts.get(number, ""), score) for score, number in ranked]
-
-
-def _count_indexed(db: sqlite3.Connection, term: Term) -> int:
-    [[count]] = _matching(
-        db, "SELECT count(*) FROM message_index WHERE message_index MATCH ?", [term.to_fts5()]
-    )
-    return int(count)
 
 
 # --- Parts of words -------------------------------------------------------------------------------
@@ -198,15 +200,76 @@ def _hits_of_part(db: sqlite3.Connection, part: str, numbers: Sequence[int]) -> 
     ]
 
 
-def match_places(text: str, needle: str) -> Iterator[tuple[int, int]]:
-    """Where the first matches start and end."""
-    haystack, places = folded(text), folded_places(text)
-    start = haystack.find(needle)
-    for _ in range(_MOST_MARKS):
-        if start < 0:
-            return
-        yield places[start], places[start + len(needle) - 1] + 1
-        start = haystack.find(needle, start + len(needle))
+# --- The words of the index -----------------------------------------------------------------------
+
+
+def matches_for_part(db: sqlite3.Connection, part: str) -> list[str] | None:
+    """Queries that between them find every indexed message whose text contains a part.
+
+    They find more than those. None: the index cannot say, every message may.
+    """
+    with contextlib.closing(SmallIndex()) as small:
+        small.add([(1, part)])
+        words = small.words(1)
+    if not words:
+        return None
+    goes_on = _may_go_on(part[-1])
+    if not _may_go_on(part[0]):
+        return [_phrase(words, prefix=goes_on)]
+    first, rest = words[0], words[1:]
+    # To go through all words with the same first letter costs more than it narrows down.
+    following = _phrase(rest, prefix=goes_on) if rest and len("".join(rest)) > 1 else None
+    found = _words_with(db, first, at_end=bool(rest) or not goes_on)
+    if found is None:
+        return None if following is None else [following]
+    starts = (" OR ".join(found[at : at + _AT_ONCE]) for at in range(0, len(found), _AT_ONCE))
+    return [f"({start}) AND {following}" if following else start for start in starts]
+
+
+def close_words(db: sqlite3.Connection, word: str) -> list[str]:
+    """Words of the index close to one that it does not have, of those that start alike; the most
+    frequent first."""
+    if not word.isascii() or not word.isalnum() or _is_indexed(db, word):
+        return []
+    rows = db.execute(
+        """
+        SELECT term, doc FROM index_words
+        WHERE term >= ?1 AND term < ?1 || '{' AND length(term) BETWEEN ?2 - 2 AND ?2 + 2
+        """,
+        (word[:2], len(word)),
+    )
+    messages = dict(rows.fetchall())
+    close = difflib.get_close_matches(word, messages, n=10, cutoff=0.75)
+    return sorted(close, key=lambda term: -messages[term])[:3]
+
+
+def _is_indexed(db: sqlite3.Connection, word: str) -> bool:
+    return bool(db.execute("SELECT 1 FROM index_words WHERE term = ?", (word,)).fetchone())
+
+
+def _words_with(db: sqlite3.Connection, part: str, *, at_end: bool) -> list[str] | None:
+    """The words of the index that contain a part, as phrases; None if they are too many."""
+    condition = "substr(term, -length(?1)) = ?1" if at_end else "instr(term, ?1)"
+    rows = db.execute(
+        f"""
+        SELECT substr(term, 1, iif(length(term) > ?2, 100, ?2)), length(term) > ?2
+        FROM index_words
+        WHERE {condition} OR length(term) > ?2 LIMIT ?3
+        """,  # noqa: S608 - no user text
+        (part, _LONG, _MOST_WORDS + 1),
+    ).fetchall()
+    if len(rows) > _MOST_WORDS:
+        return None
+    return [_phrase([word], prefix=bool(is_long)) for word, is_long in rows]
+
+
+def _may_go_on(character: str) -> bool:
+    """Whether a word may reach across the edge of a part that has this character there."""
+    return not is_word(character) and (character.isalnum() or not character.isascii())
+
+
+def _phrase(words: list[str], *, prefix: bool) -> str:
+    return '"' + " ".join(words) + '"' + ("*" if prefix else "")
 
 
 # --- Rows -----------------------------------------------------------------------------------------
@@ -236,7 +299,7 @@ def _messages(db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, _Foun
     rows = db.execute(
         f"SELECT m.number, m.role, m.timestamp, m.form, m.body, m.fields, "  # noqa: S608 - our own
         f"{session_rows.COLUMNS} FROM {_MESSAGES} "
-        f"WHERE s.number = m.session AND m.number IN (SELECT value FROM json_each(?))",
+        f"WHERE s.number = m.session AND m.number {AMONG}",
         (json.dumps(numbers),),
     )
     return {row[0]: _Found(row[:6], row[6:]) for row in rows}
@@ -259,19 +322,14 @@ def _matching(db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> sq
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
             raise
-        raise QueryError(
-            f"The query is too much for the index: {error}.", hint="Use fewer words or parentheses."
-        ) from error
+        raise too_much(error) from error
 
 
 def _scope(asked: Search) -> _Scope:
     condition, parameters = session_rows.where(asked.wanted)
     conditions = ["s.number = m.session", condition]
     for part, value in (
-        (
-            "m.role IN (SELECT value FROM json_each(?))",
-            None if asked.roles is None else json.dumps(asked.roles),
-        ),
+        (f"m.role {AMONG}", None if asked.roles is None else json.dumps(asked.roles)),
         ("m.timestamp >= ?", asked.since),
         ("m.timestamp <= ?", asked.until),
     ):

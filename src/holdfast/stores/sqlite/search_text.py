@@ -14,7 +14,6 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from functools import cache
 
 from holdfast.errors import DamageError
 from holdfast.model.session import TAKEN_BACK, Json
@@ -25,7 +24,8 @@ LONGEST_TEXT = 1_000_000
 #: Around a match, until it is shown. Noncharacters: `clean` leaves none in a text.
 MATCH_STARTS, MATCH_ENDS = "\ufdd0", "\ufdd1"
 
-_ODD = re.compile("[\0\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+# Patterns are texts, which `re` compiles on first use: most commands search and write nothing.
+_ODD = "[\0\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 # Han, Hiragana, Katakana, Hangul, and what belongs to them.
 _CJK = (
     "\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3040-\u30ff\u3100-\u318f"
@@ -48,20 +48,14 @@ _VEILED_CHARACTER = f"[{_VEILED}]"
 _APART = f"[{_CJK}{_VEILED}]"
 _SET_APART = f" ({MATCH_STARTS}?)([{_CJK}{_VEILS}])({MATCH_ENDS}?) "
 
-_JSON_ESCAPE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+|\\.", re.DOTALL)
+_JSON_ESCAPE = r"(?s)(?:\\u[0-9a-fA-F]{4})+|\\."
 # Keys of message parts whose values are no text; in the input of a tool every value is.
 _NOT_TEXT = frozenset({"type", "id", "data", "image_url"})
 _TOOL_INPUT = frozenset({"arguments", "input"})
 
 _WIDTH = 160
 _LEAD = 50
-_BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
-
-
-@cache
-def _made(pattern: str) -> re.Pattern[str]:
-    """Made on first use: that takes a while, and most commands search and write nothing."""
-    return re.compile(pattern)
+_BLANK = r"[\s\x00-\x1f\x7f-\x9f]+"
 
 
 def search_text(form: int, body: Stored, fields: Stored) -> str:
@@ -94,32 +88,32 @@ def clean(text: str) -> str:
     """Text that SQLite can hold, composed, so that `é` is the same however it was typed."""
     if text.isascii() and "\0" not in text:
         return text
-    return unicodedata.normalize("NFC", _ODD.sub("\ufffd", text))
+    return unicodedata.normalize("NFC", re.sub(_ODD, "\ufffd", text))
 
 
 def spaced(text: str) -> str:
     """Characters that are words set apart, so that the tokenizer takes them for words."""
     if text.isascii():
         return text
-    text = _made(_VEILED_CHARACTER).sub(lambda found: f" {_veil(found[0])} ", text)
-    return _made(_CJK_CHARACTER).sub(r" \1 ", text)
+    text = re.sub(_VEILED_CHARACTER, lambda found: f" {_veil(found[0])} ", text)
+    return re.sub(_CJK_CHARACTER, r" \1 ", text)
 
 
 def unspaced(text: str) -> str:
     """The exact reverse of `spaced`, with matches marked or not."""
     if text.isascii():
         return text
-    return _made(_SET_APART).sub(lambda found: f"{found[1]}{_unveil(found[2])}{found[3]}", text)
+    return re.sub(_SET_APART, lambda found: f"{found[1]}{_unveil(found[2])}{found[3]}", text)
 
 
 def is_word(character: str) -> bool:
     """Whether a character is a word of its own."""
-    return _made(_APART).match(character) is not None
+    return re.match(_APART, character) is not None
 
 
 def has_unspaced(text: str) -> bool:
     """Whether any character of it is a word of its own."""
-    return not text.isascii() and _made(_APART).search(text) is not None
+    return not text.isascii() and re.search(_APART, text) is not None
 
 
 def is_searchable(text: str) -> bool:
@@ -172,7 +166,7 @@ def _densest(text: str) -> int:
 
 
 def _one_line(text: str) -> str:
-    return _BLANK.sub(" ", text)
+    return re.sub(_BLANK, " ", text)
 
 
 def _cut_start(text: str, width: int) -> str:
@@ -219,7 +213,7 @@ def _readable(text: str) -> str:
     text = text[:LONGEST_TEXT]
     if "\\" not in text or text[:20].lstrip()[:1] not in ("{", "["):
         return text
-    return _JSON_ESCAPE.sub(_unescaped, text)
+    return re.sub(_JSON_ESCAPE, _unescaped, text)
 
 
 def _unescaped(found: re.Match[str]) -> str:

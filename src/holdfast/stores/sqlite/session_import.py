@@ -10,10 +10,11 @@ from itertools import islice
 from typing import Self
 
 from holdfast.model.guard import Guarded
-from holdfast.model.session import Message, Session
-from holdfast.stores.sqlite import guard_book, ledger, lineage, moves
+from holdfast.model.session import AWAITED_PARENT, Message, Session
+from holdfast.stores.sqlite import guard_book, ledger
 from holdfast.stores.sqlite.content import dump_extra, load_extra
-from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.session_rows import number_of
+from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete, descends
 from holdfast.value import replace
 
 _APPEND = 500
@@ -79,7 +80,7 @@ class SqliteImport:
 
     def descends(self, session_id: str, ancestor: str) -> bool:
         with self._database.read() as db:
-            return lineage.descends(db, session_id, ancestor)
+            return descends(db, session_id, ancestor)
 
     def add(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
         with self._database.write() as db, _savepoint(db):
@@ -87,7 +88,7 @@ class SqliteImport:
 
     def replace(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
         with self._database.write() as db, _savepoint(db):
-            old = _number(db, session.id)
+            old = number_of(db, session.id)
             if self._keep_replaced is not None:  # a copy before the data goes
                 leaving = self._store.get(session.id)
                 self._keep_replaced(leaving, self._store.messages(leaving.id))
@@ -98,26 +99,26 @@ class SqliteImport:
             db.execute("UPDATE sessions SET id = ? WHERE number = ?", (_LEAVING, old))
             self._add(db, session, messages, now)
             db.execute(
-                "UPDATE sessions SET parent = ? WHERE parent = ?", (_number(db, session.id), old)
+                "UPDATE sessions SET parent = ? WHERE parent = ?", (number_of(db, session.id), old)
             )
-            moves.delete(db, [old])
+            delete(db, [old])
 
-    def waiting(self, field: str) -> Sequence[tuple[str, str]]:
+    def waiting(self) -> Sequence[tuple[str, str]]:
         with self._database.read() as db:
             rows = db.execute(
                 "SELECT id, extra FROM sessions WHERE parent IS NULL AND instr(extra, ?) > 0",
-                (json.dumps(field),),
+                (json.dumps(AWAITED_PARENT),),
             ).fetchall()
-        named = ((session_id, load_extra(extra).get(field)) for session_id, extra in rows)
+        named = ((session_id, load_extra(extra).get(AWAITED_PARENT)) for session_id, extra in rows)
         return [(child, parent) for child, parent in named if isinstance(parent, str)]
 
-    def link(self, session_id: str, parent_id: str, *, field: str) -> None:
+    def link(self, session_id: str, parent_id: str) -> None:
         with self._database.write() as db:
-            session = self._store.get(session_id)
-            extra = {name: value for name, value in session.extra.items() if name != field}
+            extra = dict(self._store.get(session_id).extra)
+            extra.pop(AWAITED_PARENT, None)
             db.execute(
                 "UPDATE sessions SET parent = ?, extra = ? WHERE number = ?",
-                (_number(db, parent_id), dump_extra(extra), _number(db, session_id)),
+                (number_of(db, parent_id), dump_extra(extra), number_of(db, session_id)),
             )
 
     def _add(
@@ -138,11 +139,11 @@ class SqliteImport:
             self._bring_guarded(db, session, session.guarded)
         if session.ended_at is not None:
             self._store.end(session.id, session.end_reason or "", at=session.ended_at)
-        db.execute("INSERT INTO temp.brought (session) VALUES (?)", (_number(db, session.id),))
+        db.execute("INSERT INTO temp.brought (session) VALUES (?)", (number_of(db, session.id),))
 
     def _bring_guarded(self, db: sqlite3.Connection, session: Session, guarded: Guarded) -> None:
         """What a guard counted stays with the session: it cannot begin its budget again."""
-        guard_book.bring(db, _number(db, session.id), guarded)
+        guard_book.bring(db, number_of(db, session.id), guarded)
         if self._count_usage:
             for each in guarded.booked:
                 ledger.add(db, (each.day, session.source, each.model), each.usage)
@@ -165,10 +166,3 @@ def _savepoint(db: sqlite3.Connection) -> Iterator[None]:
             db.execute("RELEASE whole_session")
         raise
     db.execute("RELEASE whole_session")
-
-
-def _number(db: sqlite3.Connection, session_id: str) -> int:
-    [number] = db.execute(
-        "SELECT number FROM sessions WHERE id = ? COLLATE NOCASE", (session_id,)
-    ).fetchone()
-    return int(number)

@@ -1,4 +1,4 @@
-"""Sessions between rows and values, and filters between values and SQL."""
+"""Rows of sessions and values, filters and SQL: what several modules here say about the tables."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from holdfast.errors import UsageError
+from holdfast.model.guard import Booked, Guarded
 from holdfast.model.session import (
     Relation,
     Session,
@@ -17,10 +18,27 @@ from holdfast.model.session import (
     Tokens,
     id_of,
 )
+from holdfast.model.usage import Usage
 from holdfast.policy.prices import Price, Prices
-from holdfast.stores.sqlite import guard_rows
 from holdfast.stores.sqlite.content import load_extra, storable
 
+#: One variable for a list of any length, as JSON.
+AMONG = "IN (SELECT value FROM json_each(?))"
+UNPRICED = ("unpriced_in", "unpriced_out", "unpriced_cached")
+#: The columns of a usage, in sessions and in the ledger.
+COUNTS = ("tokens_in", "tokens_out", "tokens_cached", "cost", *UNPRICED)
+#: What guards keep of sessions.
+GUARDED = "guarded"
+GUARDED_COLUMNS = (
+    "session",
+    "iterations",
+    "seconds",
+    "booked",
+    "boot",
+    "ticked",
+    "samples",
+    "warned",
+)
 #: The latest of start, last message, reopening and end. The column leaves the end out, so that an
 #: end can be taken back.
 LAST_ACTIVE = "max(s.last_active_at, coalesce(s.ended_at, s.last_active_at))"
@@ -70,7 +88,7 @@ def session(row: Sequence[Any]) -> Session:
         unpriced=Tokens(input=row[19], output=row[20], cached=row[21]),
         bytes=row[22],
         extra=load_extra(row[23]),
-        guarded=guard_rows.load(*row[24:27]),
+        guarded=_guarded(*row[24:27]),
     )
 
 
@@ -129,17 +147,16 @@ LARGEST = 2**63 - 1
 
 
 def _texts(wanted: SessionFilter) -> Iterator[_Part]:
-    among = "(SELECT value FROM json_each(?))"  # one variable for a list of any length
     for part, values in (
-        ("s.id IN", wanted.ids),
-        ("s.id NOT IN", wanted.not_ids),
-        ("s.source IN", wanted.sources),
-        ("s.source NOT IN", wanted.not_sources),
-        ("s.end_reason IN", wanted.end_reasons),
-        ("s.relation IN", wanted.relations),
+        ("s.id", wanted.ids),
+        ("s.id NOT", wanted.not_ids),
+        ("s.source", wanted.sources),
+        ("s.source NOT", wanted.not_sources),
+        ("s.end_reason", wanted.end_reasons),
+        ("s.relation", wanted.relations),
     ):
         if values is not None:
-            yield f"{part} {among}", [json.dumps(values)]
+            yield f"{part} {AMONG}", [json.dumps(values)]
     if wanted.id_prefix is not None:
         prefix = storable(wanted.id_prefix) or ""
         # The first part has an index.
@@ -209,3 +226,115 @@ def within_64_bits(bound: _Number) -> _Number:
     """SQLite takes no larger number. All that is stored lies between these, so that a bound beyond
     them says the same as one of them."""
     return max(-LARGEST, min(bound, LARGEST))
+
+
+def number_of(db: sqlite3.Connection, session_id: str) -> int:
+    """The number of a session that is there, whatever the case of its id."""
+    [number] = db.execute(
+        "SELECT number FROM sessions WHERE id = ? COLLATE NOCASE", (session_id,)
+    ).fetchone()
+    return int(number)
+
+
+def counts(usage: Usage) -> tuple[float, ...]:
+    """The values of the columns in `COUNTS`."""
+    used, unpriced = usage.tokens, usage.unpriced
+    return (
+        used.input,
+        used.output,
+        used.cached,
+        usage.cost,
+        unpriced.input,
+        unpriced.output,
+        unpriced.cached,
+    )
+
+
+def usage_of(counts: Sequence[Any]) -> Usage:
+    """The value of the columns in `COUNTS`."""
+    return Usage(
+        tokens=Tokens(input=counts[0], output=counts[1], cached=counts[2]),
+        cost=counts[3],
+        unpriced=Tokens(input=counts[4], output=counts[5], cached=counts[6]),
+    )
+
+
+# --- What guards keep of sessions -----------------------------------------------------------------
+
+#: What a damaged page can make of JSON.
+_NO_JSON = (ValueError, TypeError, LookupError, RecursionError)
+
+
+def _guarded(iterations: int | None, seconds: float | None, booked: str | None) -> Guarded | None:
+    """None for a session that never had a guard."""
+    if iterations is None or seconds is None:
+        return None
+    return Guarded(iterations=iterations, seconds=seconds, booked=load_booked(booked))
+
+
+def all_booked(
+    db: sqlite3.Connection, only: int | None = None
+) -> Iterator[tuple[int, str, Booked]]:
+    """What guards booked in each session, with its number and source. A store of an older version
+    has none. What cannot be read back is left out."""
+    if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (GUARDED,)).fetchone():
+        return
+    condition, values = ("", ()) if only is None else (" AND g.session = ?", (only,))
+    rows = db.execute(
+        f"""
+        SELECT g.session, s.source, g.booked
+        FROM guarded g JOIN sessions s ON s.number = g.session
+        WHERE g.booked IS NOT NULL{condition}
+        """,  # noqa: S608 - our own text
+        values,
+    )
+    for session, source, text in rows:
+        if _is_booked(text):
+            for each in load_booked(text):
+                yield session, source, each
+
+
+def is_guarded_row(row: Sequence[Any]) -> bool:
+    """Whether this can be a row of the table, its columns in order: a damaged page may say
+    anything."""
+    session, iterations, seconds, booked, boot, ticked, samples, warned = row
+    return (
+        isinstance(session, int)
+        and isinstance(iterations, int)
+        and isinstance(seconds, int | float)
+        and isinstance(boot, str | None)
+        and isinstance(ticked, int | float | None)
+        and _is_booked(booked)
+        and all(text is None or _is_list(text) for text in (samples, warned))
+    )
+
+
+def load_booked(text: str | None) -> tuple[Booked, ...]:
+    return tuple(_booked(*each) for each in json.loads(text or "[]"))
+
+
+def dump_booked(booked: Sequence[Booked]) -> str | None:
+    if not booked:
+        return None
+    return json.dumps([[each.day, each.model, *counts(each.usage)] for each in booked])
+
+
+def _booked(day: str, model: str, *numbers: float) -> Booked:
+    if len(numbers) != len(COUNTS) or not all(isinstance(each, int | float) for each in numbers):
+        raise ValueError("not what was booked")
+    return Booked(day=day, model=model, usage=usage_of(numbers))
+
+
+def _is_booked(text: object) -> bool:
+    try:
+        load_booked(text)  # type: ignore[arg-type]
+    except _NO_JSON:
+        return False
+    return isinstance(text, str | None)
+
+
+def _is_list(text: object) -> bool:
+    try:
+        return isinstance(text, str) and isinstance(json.loads(text), list)
+    except _NO_JSON:
+        return False

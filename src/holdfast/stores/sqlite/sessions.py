@@ -34,20 +34,14 @@ from holdfast.model.session import (
     SessionOrder,
 )
 from holdfast.model.stored_session import Holder, Lease
-from holdfast.model.usage import Share, StoreStats, UsageEntry, UsageTotals
+from holdfast.model.usage import Share, StoreStats, UsageEntry
 from holdfast.policy.prices import Prices
-from holdfast.stores.sqlite import (
-    content,
-    leases,
-    ledger,
-    lineage,
-    search_index,
-    survey,
-)
+from holdfast.stores.sqlite import content, ledger, search_index, survey
 from holdfast.stores.sqlite import messages as message_rows
 from holdfast.stores.sqlite.content import storable
 from holdfast.stores.sqlite.database import Database
 from holdfast.stores.sqlite.session_rows import (
+    AMONG,
     COLUMNS,
     LARGEST,
     TABLES,
@@ -343,7 +337,7 @@ class SqliteSessionStore:
             ).fetchone()
             return int(messages), survey.used_bytes(db)
 
-    def survey(self, wanted: SessionFilter, *, now: float, life: leases.LifeSigns) -> list[Item]:
+    def survey(self, wanted: SessionFilter, *, now: float, life: survey.LifeSigns) -> list[Item]:
         """The sessions as items of a plan."""
         return survey.sessions(self.database, wanted, now=now, life=life)
 
@@ -394,38 +388,58 @@ class SqliteSessionStore:
         return suggestion(self.database, text)
 
     def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
-        return leases.hold(self.database, session_id, holder, now=now)
+        """Take a lease on an open session, or renew one; False when there is no such session, or
+        it has ended. Several processes may hold the same."""
+        with self.database.write() as db:
+            done = db.execute(
+                """
+                INSERT INTO leases (session, host, boot, process, started, heartbeat)
+                SELECT number, ?, ?, ?, ?, ? FROM sessions WHERE id = ? AND ended_at IS NULL
+                ON CONFLICT DO UPDATE SET heartbeat = excluded.heartbeat, released = 0
+                """,
+                (*_columns_of(holder), now, session_id),
+            )
+            return done.rowcount > 0
 
     def release(self, session_id: str, holder: Holder) -> None:
-        leases.release(self.database, session_id, holder)
+        """Give a lease back. It stays on record: the process may come back as long as it lives, and
+        its death can be proved only if the process is known."""
+        with self.database.write() as db:
+            db.execute(
+                """
+                UPDATE leases SET released = 1
+                WHERE session = (SELECT number FROM sessions WHERE id = ?)
+                  AND host = ? AND boot = ? AND process = ? AND started = ?
+                """,
+                (session_id, *_columns_of(holder)),
+            )
 
     def leases_of(self, session_id: str) -> Sequence[Lease]:
-        return leases.of_session(self.database, session_id)
-
-    def adopt(
-        self, session_id: str, children: Sequence[str], last_active_at: float, *, awaiting: str
-    ) -> None:
-        """Give a session that came back its children, those that have no other parent by now."""
-        with self.database.write() as db:
-            number, _, _ = self._row(db, session_id)
-            db.execute(
-                "UPDATE sessions SET last_active_at = ? WHERE number = ?", (last_active_at, number)
-            )
-            lineage.adopt(db, number, children, awaiting)
-
-    def usage(self) -> UsageTotals:
-        """What was used, ever, also by sessions that are gone."""
         with self.database.read() as db:
-            return ledger.usage(db)
+            rows = db.execute(
+                """
+                SELECT s.id, l.heartbeat, l.released, l.host, l.boot, l.process, l.started
+                FROM sessions s JOIN leases l ON l.session = s.number
+                WHERE s.id = ?
+                """,
+                (session_id,),
+            ).fetchall()
+        return [
+            Lease(
+                session_id=found,
+                holder=Holder(host=host, boot=boot, process=process, started=started),
+                heartbeat=heartbeat,
+                released=bool(released),
+            )
+            for found, heartbeat, released, host, boot, process, started in rows
+        ]
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         with self.database.read() as db:
             return ledger.entries(db, None if on is None else ledger.day(on))
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
-        from holdfast.stores.sqlite.statistics import statistics  # noqa: PLC0415 - few ask
-
-        return statistics(self.database, now=now, ages=ages)
+        return survey.statistics(self.database, now=now, ages=ages)
 
     def _set(self, session_id: str, column: str, value: object) -> Session:
         with self.database.write() as db:
@@ -470,6 +484,37 @@ class SqliteSessionStore:
             ).fetchone()
         hint = f"Did you mean {near[0]}?" if near else "`holdfast sessions list` shows them."
         return UnknownSessionError(f"There is no session {session_id!r}.", hint=hint)
+
+
+def delete(db: sqlite3.Connection, numbers: Sequence[int]) -> None:
+    """Delete sessions with their messages, index entries, routes and leases; their children stay
+    and lose their parents, all in one step."""
+    search_index.forget(db, numbers)  # the reference before the data
+    chosen = (json.dumps(numbers),)
+    db.execute(f"DELETE FROM messages WHERE session {AMONG}", chosen)  # noqa: S608 - our own text
+    db.execute(f"DELETE FROM sessions WHERE number {AMONG}", chosen)  # noqa: S608 - our own text
+
+
+def descends(db: sqlite3.Connection, session_id: str, ancestor: str) -> bool:
+    """Whether one session comes from another, over any number of steps, or is the same."""
+    found = db.execute(
+        """
+        WITH RECURSIVE line (number) AS (
+            SELECT number FROM sessions WHERE id = ? COLLATE NOCASE
+            UNION
+            SELECT s.parent FROM sessions s JOIN line ON line.number = s.number
+            WHERE s.parent IS NOT NULL
+        )
+        SELECT 1 FROM line JOIN sessions s ON s.number = line.number
+        WHERE s.id = ? COLLATE NOCASE
+        """,
+        (session_id, ancestor),
+    ).fetchone()
+    return found is not None
+
+
+def _columns_of(holder: Holder) -> tuple[str, str, int, str]:
+    return holder.host, holder.boot, holder.process, holder.started
 
 
 def _like_prefix(text: str) -> str:

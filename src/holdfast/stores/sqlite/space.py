@@ -17,7 +17,8 @@ from pathlib import Path
 from holdfast.errors import BusyError, StorageError
 from holdfast.stores.files import allocated_bytes
 from holdfast.stores.sqlite import search_index
-from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.database import Database, pragma
+from holdfast.stores.sqlite.schema import beside
 
 #: Pages in one step: a few milliseconds.
 _PAGES = 500
@@ -45,28 +46,18 @@ def give_back(database: Database, tell: Told = lambda: None) -> None:
     database.truncate_log()
 
 
-def rest(database: Database) -> None:
+def rest(database: Database, pause: float = _PAUSE) -> None:
     """Between two steps: let others who wait have a turn, and where there is little room on the
     disk, do not let the write-ahead log take it."""
     if database.is_awaited():
-        time.sleep(_PAUSE)
+        time.sleep(pause)
     if shutil.disk_usage(database.path.parent).free < _LITTLE_ROOM:
         database.truncate_log()
 
 
 def footprint(database: Database) -> int:
     """What the store takes on the disk, as the file system says."""
-    return sum(
-        _allocated(database.path.with_name(database.path.name + suffix)) for suffix in ("", "-wal")
-    )
-
-
-def allocated_in(folder: Path) -> int:
-    """What the files in a folder take on the disk; one that is not there takes nothing."""
-    try:
-        return sum(_allocated(path) for path in folder.iterdir())
-    except FileNotFoundError:
-        return 0
+    return sum(_allocated(beside(database.path, suffix)) for suffix in ("", "-wal"))
 
 
 def renew_index(database: Database) -> None:
@@ -119,8 +110,10 @@ def _merge(database: Database) -> Iterator[None]:
 
 
 def _vacuum(database: Database) -> Iterator[None]:
-    free = _free_pages(database)
-    if free > _used_pages(database) <= _FEW_PAGES:
+    with database.read() as db:
+        free = pragma(db, "freelist_count")
+        used = pragma(db, "page_count") - free
+    if free > used <= _FEW_PAGES:
         # Somebody reads, or there is no room for a copy: then step by step.
         with contextlib.suppress(BusyError, StorageError):
             database.vacuum()
@@ -134,15 +127,9 @@ def _vacuum(database: Database) -> Iterator[None]:
         yield
 
 
-def _used_pages(database: Database) -> int:
-    with database.read() as db:
-        [pages] = db.execute("PRAGMA page_count").fetchone()
-    return int(pages) - _free_pages(database)
-
-
 def _free_pages(database: Database) -> int:
     with database.read() as db:
-        return int(db.execute("PRAGMA freelist_count").fetchone()[0])
+        return pragma(db, "freelist_count")
 
 
 def _allocated(path: Path) -> int:

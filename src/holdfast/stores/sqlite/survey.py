@@ -1,28 +1,82 @@
-"""Stored sessions as items: what a plan needs to know of each, and no more.
+"""What a plan and a report need to know of stored sessions: their life, their share of the file,
+and how many there are of which kind.
 
-A store may hold hundreds of thousands; an item is a tenth of a `Session`.
+A store may hold hundreds of thousands; an item is a tenth of a `Session`. Statistics take two
+passes over the sessions and none over the messages. One pass is by source. The other counts every
+combination of classes that occurs, of which there are few: totals and distributions are sums of
+those. One query for each class would take longer, and so would one pass for everything, since
+SQLite would then sort by text.
 """
 
 from __future__ import annotations
 
 import functools
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from holdfast.model.item import SESSION, SPACE, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
-from holdfast.model.usage import Share
-from holdfast.policy.lifecycle import SessionLife
-from holdfast.stores.sqlite.database import Database
-from holdfast.stores.sqlite.leases import Held, LifeSigns, of_all
+from holdfast.model.stored_session import Holder
+from holdfast.model.usage import Share, StoreStats
+from holdfast.policy.lifecycle import LeaseCount, SessionLife, session_life
+from holdfast.stores.sqlite.database import Database, pragma
 from holdfast.stores.sqlite.session_rows import LAST_ACTIVE, TABLES, tables, where
 from holdfast.value import dataclass, replace
 
-#: What a session takes beside its messages: its row, its places in indexes.
+#: What a session takes beyond its messages: its row, its places in indexes.
 _ROW_WEIGHT = 512
 _DEAD = SessionLife()
 _PARENTS = "sessions s LEFT JOIN sessions p ON p.number = s.parent"
+
+
+# --- Life -----------------------------------------------------------------------------------------
+
+#: Who holds or held a session, and whether the lease was given back.
+Held = tuple[Holder, bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifeSigns:
+    """How to tell whether a session lives."""
+
+    is_dead: Callable[[Holder], bool]
+    abandoned_after: float
+
+    def judge(self, *, ended: bool, idle: float, leases: Collection[Held]) -> SessionLife:
+        living = [released for holder, released in leases if not self.is_dead(holder)]
+        return session_life(
+            ended=ended,
+            idle=idle,
+            leases=LeaseCount(all=len(leases), living=len(living), held=len(living) - sum(living)),
+            abandoned_after=self.abandoned_after,
+        )
+
+
+def _leases(db: sqlite3.Connection) -> Mapping[int, list[Held]]:
+    """The leases of all sessions that somebody holds or that have no end. Those that were given
+    back tell nothing of a session that has ended, and there are many."""
+    return leases_by_session(
+        db,
+        "NOT released OR session IN (SELECT number FROM sessions WHERE ended_at IS NULL)",
+    )
+
+
+def leases_by_session(
+    db: sqlite3.Connection, condition: str, *values: str
+) -> Mapping[int, list[Held]]:
+    found: dict[int, list[Held]] = {}
+    rows = db.execute(
+        f"SELECT session, host, boot, process, started, released FROM leases WHERE {condition}",  # noqa: S608 - our own text
+        values,
+    )
+    for session, host, boot, process, started, released in rows:
+        holder = Holder(host=host, boot=boot, process=process, started=started)
+        found.setdefault(session, []).append((holder, bool(released)))
+    return found
+
+
+# --- Items ----------------------------------------------------------------------------------------
 
 
 def sessions(
@@ -34,7 +88,7 @@ def sessions(
     life = LifeSigns(is_dead=known, abandoned_after=life.abandoned_after)
     with database.read() as db:
         share = _share(db)
-        leases = of_all(db)
+        leases = _leases(db)
         rows = db.execute(
             f"""
             SELECT s.number, s.id, s.source, s.bytes, {LAST_ACTIVE}, s.message_count,
@@ -68,17 +122,10 @@ def weigh(database: Database, wanted: SessionFilter) -> Share:
 def space(database: Database, name: str) -> Item:
     """What the file could give back: pages nobody uses, and its write-ahead log."""
     with database.read() as db:
-        free = _pragma(db, "page_size") * _pragma(db, "freelist_count")
+        free = pragma(db, "page_size") * pragma(db, "freelist_count")
     return Item(
-        kind=SPACE, id=name, bytes=free + log_bytes(database), last_active_at=0.0, version=""
+        kind=SPACE, id=name, bytes=free + database.log_bytes(), last_active_at=0.0, version=""
     )
-
-
-def log_bytes(database: Database) -> int:
-    try:
-        return database.path.with_name(database.path.name + "-wal").stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +205,7 @@ def _newest(db: sqlite3.Connection) -> float | None:
 def fixed_bytes(db: sqlite3.Connection) -> int:
     """The first page of every table and index: there, however little they hold."""
     [trees] = db.execute("SELECT count(*) FROM sqlite_schema WHERE rootpage > 0").fetchone()
-    return int(trees + 1) * _pragma(db, "page_size")
+    return int(trees + 1) * pragma(db, "page_size")
 
 
 def _share(db: sqlite3.Connection) -> float:
@@ -171,9 +218,135 @@ def _share(db: sqlite3.Connection) -> float:
 
 def used_bytes(db: sqlite3.Connection) -> int:
     """The pages of the file that hold something."""
-    pages = _pragma(db, "page_count") - _pragma(db, "freelist_count")
-    return pages * _pragma(db, "page_size")
+    pages = pragma(db, "page_count") - pragma(db, "freelist_count")
+    return pages * pragma(db, "page_size")
 
 
-def _pragma(db: sqlite3.Connection, name: str) -> int:
-    return int(db.execute(f"PRAGMA {name}").fetchone()[0])
+# --- Statistics -----------------------------------------------------------------------------------
+
+#: Names of classes, each with its bound; the bounds rise.
+Classes = Sequence[tuple[str, float]]
+
+#: Sessions by their number of messages: a name, and the most they have.
+SIZES: Classes = (
+    ("empty", 0),
+    ("1 to 5", 5),
+    ("6 to 20", 20),
+    ("21 to 100", 100),
+    ("101 to 1,000", 1_000),
+    ("more", float("inf")),
+)
+#: Sessions by what their messages take on average: a name, and the bytes they are under.
+AVERAGES: Classes = (
+    ("empty", 1),
+    ("< 1 kB", 1_000),
+    ("< 10 kB", 10_000),
+    ("< 100 kB", 100_000),
+    ("< 1 MB", 1_000_000),
+    ("larger", float("inf")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Sessions that are alike in every class. One row of a query; `classes` is made of their places
+    in the lists of classes."""
+
+    classes: int
+    count: int
+    ended: int
+    messages: int
+    tokens: int
+    cost: float
+    bytes: int
+
+    @property
+    def average(self) -> int:
+        return self.classes % len(AVERAGES)
+
+    @property
+    def size(self) -> int:
+        return self.classes // len(AVERAGES) % len(SIZES)
+
+    @property
+    def age(self) -> int:
+        return self.classes // len(AVERAGES) // len(SIZES)
+
+
+def statistics(
+    database: Database, *, now: float, ages: Classes, table: str = "sessions"
+) -> StoreStats:
+    """`table` has a row with our columns for each session."""
+    with database.read() as db:
+        groups = _groups(db, table, now, ages)
+        by_source = _by_source(db, table)
+        page, pages, free = (
+            pragma(db, name) for name in ("page_size", "page_count", "freelist_count")
+        )
+    sessions = sum(group.count for group in groups)
+    return StoreStats(
+        sessions=sessions,
+        open_sessions=sessions - sum(group.ended for group in groups),
+        messages=sum(group.messages for group in groups),
+        tokens=sum(group.tokens for group in groups),
+        cost=sum(group.cost for group in groups),
+        message_bytes=sum(group.bytes for group in groups),
+        database_bytes=page * pages,
+        free_bytes=page * free,
+        wal_bytes=database.log_bytes(),
+        by_source=by_source,
+        by_age=_by_class(groups, ages, lambda group: group.age),
+        by_size=_by_class(groups, SIZES, lambda group: group.size),
+        by_average_message=_by_class(groups, AVERAGES, lambda group: group.average),
+    )
+
+
+def _groups(db: sqlite3.Connection, table: str, now: float, ages: Classes) -> list[_Group]:
+    age = _class_of(f"? - {LAST_ACTIVE} < ?", ages)
+    size = _class_of("message_count <= ?", SIZES)
+    average = _class_of("bytes / max(1, message_count) < ?", AVERAGES)
+    rows = db.execute(
+        f"""
+        SELECT ({age} * {len(SIZES)} + {size}) * {len(AVERAGES)} + {average} AS classes, count(*),
+               count(ended_at), sum(message_count), sum(tokens_in + tokens_out), sum(cost),
+               sum(bytes)
+        FROM {table} s GROUP BY classes
+        """,  # noqa: S608 - our own text
+        [
+            *(value for _, bound in ages for value in (now, bound)),
+            *(bound for _, bound in SIZES),
+            *(bound for _, bound in AVERAGES),
+        ],
+    )
+    return [_Group(*row) for row in rows]
+
+
+def _class_of(below: str, classes: Classes) -> str:
+    """SQL for the place of the first class whose bound holds; beyond all, the last one's."""
+    cases = " ".join(f"WHEN {below} THEN {place}" for place in range(len(classes)))
+    return f"CASE {cases} ELSE {len(classes) - 1} END"
+
+
+def _by_class(
+    groups: Sequence[_Group], classes: Classes, place: Callable[[_Group], int]
+) -> tuple[Share, ...]:
+    """Every class, the empty ones too: a gap says something."""
+    return tuple(
+        Share(
+            name=name,
+            count=sum(group.count for group in groups if place(group) == number),
+            bytes=sum(group.bytes for group in groups if place(group) == number),
+        )
+        for number, (name, _) in enumerate(classes)
+    )
+
+
+def _by_source(db: sqlite3.Connection, table: str) -> tuple[Share, ...]:
+    # Not by the index of sources: that would fetch every row from a page of its own.
+    rows = db.execute(
+        f"""
+        SELECT source, count(*), sum(bytes) FROM {table} NOT INDEXED
+        GROUP BY source ORDER BY sum(bytes) DESC, source
+        """  # noqa: S608 - our own names
+    )
+    return tuple(Share(name=name, count=count, bytes=total) for name, count, total in rows)

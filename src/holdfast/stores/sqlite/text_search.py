@@ -1,24 +1,39 @@
-"""Search by reading: texts that no index of ours knows are matched and weighed one by one.
+"""Search by reading: texts that no index of ours has are matched and weighed one by one.
 
-The archive is searched this way, and so are the messages of another agent where that agent's own
-index cannot answer. The rules are those of our index: the same query finds the same texts.
+The archive is searched this way, the newest messages of a store, and the messages of another agent
+where that agent's own index cannot answer. The rules are those of the index: the same query finds
+the same texts.
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
 import sqlite3
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.errors import QueryError
 from holdfast.model.session import Json, Search
-from holdfast.stores.sqlite.query import Query, Term, parse, parse_part
-from holdfast.stores.sqlite.search import match_places
-from holdfast.stores.sqlite.search_index import SmallIndex, folded, rarity, words_of
-from holdfast.stores.sqlite.search_text import clean, marked, plain_text, spaced
+from holdfast.stores.sqlite.query import Query, Term, check_length, parse
+from holdfast.stores.sqlite.search_text import (
+    MATCH_ENDS,
+    MATCH_STARTS,
+    clean,
+    is_word,
+    marked,
+    plain_text,
+    spaced,
+    unspaced,
+)
 from holdfast.value import dataclass, field
 
+#: How text becomes words; schema_1.sql says the same of the index.
+TOKENIZER = "unicode61 remove_diacritics 2"
+SHORTEST_PART = 2
+_MOST_MARKS = 100
+#: The tokenizer's folding of each character met so far, A to Z first.
+_FOLDED = {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
 #: Texts that are weighed together, and their length.
 _WINDOW = 500
 _WINDOW_CHARACTERS = 8_000_000
@@ -61,14 +76,15 @@ class WordSearch(Generic[P]):
         self._query: Query = parse(asked.text)
         self._most = asked.most
         self._terms: list[Term] = list(self._query.terms())
-        words = words_of([clean(term.text) for term in self._terms])
-        self._needed = dict(zip(self._terms, words, strict=True))
         self._window: list[tuple[P, str]] = []
         self._characters = 0
         self._total = 0
         self._found = [0] * len(self._terms)
         self._matched: list[tuple[tuple[float, ...], P]] = []
-        self._refuse_too_much()
+        with contextlib.closing(SmallIndex()) as small:
+            small.add((number, clean(term.text)) for number, term in enumerate(self._terms))
+            self._needed = {term: small.words(n) for n, term in enumerate(self._terms)}
+            small.matches(self._query.to_fts5())  # refuses what is too much for the index
 
     def take(self, place: P, text: str) -> None:
         self._total += 1
@@ -84,21 +100,27 @@ class WordSearch(Generic[P]):
         self._weigh()
         return self._ranked(count)
 
+    def marked(self, texts: Mapping[int, str]) -> Mapping[int, str]:
+        return marked_words(self._query, texts)
+
+    def rarity(self, term: Term, found: int) -> float:
+        """The weight of a term that was found in so many texts."""
+        return rarity(self._total, found)
+
     def _ranked(self, count: int) -> list[tuple[float, P]]:
-        rare = [rarity(self._total, found) for found in self._found]
+        if not self._matched:
+            return []
+        rare = [self.rarity(*each) for each in zip(self._terms, self._found, strict=True)]
         scored = [
             (sum(weight * each for weight, each in zip(weights, rare, strict=True)), place)
             for weights, place in self._matched
         ]
         return sorted(scored, reverse=True)[:count]
 
-    def marked(self, texts: Mapping[int, str]) -> Mapping[int, str]:
-        with closing(SmallIndex()) as small:
-            small.add(texts.items())
-            return small.marked(self._query.to_fts5(), texts)
-
     def _weigh(self) -> None:
-        with closing(SmallIndex()) as small:
+        if not self._window:
+            return
+        with contextlib.closing(SmallIndex()) as small:
             small.add((number, text) for number, (_, text) in enumerate(self._window))
             matching = sorted(small.matches(self._query.to_fts5()))
             weights = [small.weights(term.to_fts5()) for term in self._terms]
@@ -113,16 +135,6 @@ class WordSearch(Generic[P]):
         if len(self._matched) > 2 * (self._most + _SPARE):
             kept = {place for _, place in self._ranked(self._most + _SPARE)}
             self._matched = [each for each in self._matched if each[1] in kept]
-
-    def _refuse_too_much(self) -> None:
-        with closing(SmallIndex()) as small:
-            try:
-                small.matches(self._query.to_fts5())
-            except sqlite3.OperationalError as error:
-                raise QueryError(
-                    f"The query is too much for the index: {error}.",
-                    hint="Use fewer words or parentheses.",
-                ) from error
 
 
 @dataclass(slots=True)
@@ -154,3 +166,139 @@ class PartSearch(Generic[P]):
 
 def text_search(asked: Search) -> TextSearch[Any]:
     return PartSearch(asked) if asked.substring else WordSearch(asked)
+
+
+def parse_part(text: str) -> str:
+    """A part of a text to search for as it stands: no operators, no quotes."""
+    check_length(text)
+    part = clean(text)
+    if len(folded(part).strip()) < SHORTEST_PART:
+        raise QueryError(
+            f"{text!r} is too short: a substring has {SHORTEST_PART} characters or more.",
+            hint="Add a character, or search for it as a word.",
+        )
+    return part
+
+
+def match_places(text: str, needle: str) -> Iterator[tuple[int, int]]:
+    """Where the first matches start and end."""
+    haystack, places = folded(text), folded_places(text)
+    start = haystack.find(needle)
+    for _ in range(_MOST_MARKS):
+        if start < 0:
+            return
+        yield places[start], places[start + len(needle) - 1] + 1
+        start = haystack.find(needle, start + len(needle))
+
+
+def marked_words(query: Query, texts: Mapping[int, str]) -> Mapping[int, str]:
+    """Those of the texts that match, with the matches marked."""
+    with contextlib.closing(SmallIndex()) as small:
+        small.add(texts.items())
+        return small.marked(query.to_fts5())
+
+
+def too_much(error: sqlite3.Error) -> QueryError:
+    return QueryError(
+        f"The query is too much for the index: {error}.", hint="Use fewer words or parentheses."
+    )
+
+
+# --- A small index --------------------------------------------------------------------------------
+
+
+def rarity(total: int, found: int) -> float:
+    """The weight of a phrase in bm25, as FTS5 has it."""
+    return max(math.log((total - found + 0.5) / (found + 0.5)), 1e-6)
+
+
+def folded(text: str) -> str:
+    """Text as the tokenizer folds it: case and diacritics gone, everything else as it is."""
+    if text.isascii():
+        return text.lower()
+    unknown = {c for c in set(text) if not c.isascii() and ord(c) not in _FOLDED}
+    if unknown:
+        _FOLDED.update(_foldings(unknown))
+    return text.translate(_FOLDED)
+
+
+def folded_places(text: str) -> Mapping[int, int] | range:
+    """Where in the text each character of its folded form stands."""
+    if len(folded(text)) == len(text):
+        return range(len(text))
+    kept = [place for place, character in enumerate(text) if folded(character)]
+    return dict(enumerate(kept))
+
+
+class SmallIndex:
+    """A few texts under the rules of the index, in memory, for as long as one search."""
+
+    def __init__(self) -> None:
+        self._db = sqlite3.connect(":memory:", isolation_level=None)
+        try:
+            self._db.execute(
+                f"CREATE VIRTUAL TABLE texts USING fts5 (text, tokenize = '{TOKENIZER}')"
+            )
+            self._db.execute("CREATE VIRTUAL TABLE words USING fts5vocab (texts, 'instance')")
+        except BaseException:  # a SQLite without full-text search
+            self._db.close()
+            raise
+        self._numbers: set[int] = set()
+
+    def add(self, texts: Iterable[tuple[int, str]]) -> None:
+        """Texts as a person sees them, each with a number; one that is there stays."""
+        self._db.execute("BEGIN")
+        for number, text in texts:
+            if number not in self._numbers:
+                self._numbers.add(number)
+                self._db.execute(
+                    "INSERT INTO texts (rowid, text) VALUES (?, ?)", (number, spaced(text))
+                )
+        self._db.execute("COMMIT")
+
+    def matches(self, match: str) -> set[int]:
+        """Raises `QueryError` for a query that is too much for FTS5."""
+        try:
+            rows = self._db.execute("SELECT rowid FROM texts WHERE texts MATCH ?", (match,))
+        except sqlite3.OperationalError as error:
+            raise too_much(error) from error
+        return {number for (number,) in rows}
+
+    def weights(self, phrase: str) -> dict[int, float]:
+        """What bm25 gives each text for a phrase, without the rarity of the phrase."""
+        rows = self._db.execute("SELECT rowid, -rank FROM texts WHERE texts MATCH ?", (phrase,))
+        scores = dict(rows.fetchall())
+        common = rarity(len(self._numbers), len(scores))
+        return {number: score / common for number, score in scores.items()}
+
+    def marked(self, match: str) -> dict[int, str]:
+        """Those of the texts that match, as a person sees them, with the matches marked."""
+        rows = self._db.execute(
+            "SELECT rowid, highlight(texts, 0, ?, ?) FROM texts WHERE texts MATCH ?",
+            (MATCH_STARTS, MATCH_ENDS, match),
+        )
+        return {number: unspaced(text) for number, text in rows}
+
+    def words(self, number: int) -> list[str]:
+        """The words of one text, in order."""
+        rows = self._db.execute("SELECT term FROM words WHERE doc = ? ORDER BY offset", (number,))
+        return [word for (word,) in rows]
+
+    def first_words(self) -> dict[int, str]:
+        return dict(self._db.execute("SELECT doc, term FROM words WHERE offset = 0").fetchall())
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _foldings(characters: set[str]) -> dict[int, str]:
+    """How the tokenizer folds characters, to one or to none. It is asked: its tables differ from
+    Python's, and between versions of SQLite."""
+    known = {ord(character): character for character in characters if is_word(character)}
+    asked = [character for character in characters if not is_word(character)]
+    with contextlib.closing(SmallIndex()) as small:
+        small.add((ord(character), f"a{character}b") for character in asked)
+        for code, word in small.first_words().items():
+            # One word: folded, or dropped from within. Two: a separator, which stays.
+            known[code] = word[1:-1] if len(word) > 1 else chr(code)
+    return known

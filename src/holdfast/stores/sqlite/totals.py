@@ -6,34 +6,22 @@ temporary tables of the connection.
 
 from __future__ import annotations
 
-import math
 import sqlite3
-import zlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
-from holdfast.errors import HoldfastError
-from holdfast.model.session import Message, Tokens
-from holdfast.stores.sqlite import content, guard_rows
+from holdfast.stores.sqlite.content import message_counts, readable, size, text_or_torn
+from holdfast.stores.sqlite.session_rows import COUNTS, UNPRICED, all_booked, counts
 
-#: What decoding a message that is no longer what was written may raise.
-_UNREADABLE = (HoldfastError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 _MOST_IN_MEMORY = 2_000
 _TELL_EVERY = 500
-UNPRICED = ("unpriced_in", "unpriced_out", "unpriced_cached")
 COLUMNS = (
     "message_count",
     "tool_call_count",
-    "tokens_in",
-    "tokens_out",
-    "tokens_cached",
-    "cost",
-    *UNPRICED,
+    *COUNTS,
     "bytes",
 )
 #: The fact that says up to which message these follow from the sums of sessions, see schema_3.sql.
 UNPRICED_BY_SESSION_TO = "unpriced_by_session_to"
-_TORN = object()
 
 _MAKE = f"""
     DROP TABLE IF EXISTS temp.tally;
@@ -111,34 +99,6 @@ def _differs(db: sqlite3.Connection, column: str) -> str:
     return f"({differs} AND NOT EXISTS ({older}))"
 
 
-def text_or_torn(raw: bytes) -> Any:
-    """Text as SQLite has it; a value that is nothing else when it is no text any more."""
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return _TORN
-
-
-def torn(row: Sequence[Any]) -> bool:
-    return any(value is _TORN for value in row)
-
-
-def readable(
-    number: int, role: Any, timestamp: Any, form: Any, body: Any, fields: Any
-) -> Message | None:
-    """A message from its columns; None when they are not those of one."""
-    if torn((role, timestamp, body, fields)) or not isinstance(role, str) or not role:
-        return None
-    if not isinstance(timestamp, float | int) or not math.isfinite(timestamp):
-        return None
-    try:
-        message = content.decode(number, role, timestamp, form, body, fields)
-        _counts(message)
-    except _UNREADABLE:
-        return None
-    return message
-
-
 def _walk(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
     sums: dict[int, list[float]] = {}
     query = "SELECT session, number, role, timestamp, form, body, fields FROM messages"
@@ -149,9 +109,9 @@ def _walk(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
         if message is None:
             db.execute("INSERT INTO temp.unreadable (number) VALUES (?)", (row[0],))
             continue
-        counts = [*_counts(message), size(*row[3:])]
+        new = [*message_counts(message), size(*row[3:])]
         known = sums.get(session)
-        sums[session] = counts if known is None else [a + b for a, b in zip(known, counts)]  # noqa: B905 - equal lengths
+        sums[session] = new if known is None else [a + b for a, b in zip(known, new)]  # noqa: B905 - equal lengths
         if len(sums) >= _MOST_IN_MEMORY:
             _flush(db, sums)
     _flush(db, sums)
@@ -159,36 +119,10 @@ def _walk(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
 
 def _add_booked(db: sqlite3.Connection) -> None:
     """What guards booked beside the messages is a part of the totals."""
-    for session, _, each in guard_rows.all_booked(db):
-        db.execute(_ADD, (session, 0, 0, *guard_rows.counts(each.usage), 0))
+    for session, _, each in all_booked(db):
+        db.execute(_ADD, (session, 0, 0, *counts(each.usage), 0))
 
 
 def _flush(db: sqlite3.Connection, sums: dict[int, list[float]]) -> None:
-    db.executemany(_ADD, ((session, *counts) for session, counts in sums.items()))
+    db.executemany(_ADD, ((session, *each) for session, each in sums.items()))
     sums.clear()
-
-
-def _counts(message: Message) -> tuple[float, ...]:
-    """In the order of the columns; raises for a count that is no number, which adding finds."""
-    cost = message.cost or 0.0
-    said = 0 if message.taken_back else 1
-    used, unpriced = _each(message.usage), _each(message.unpriced)
-    return said, message.tool_call_count, *used, cost + 0, *unpriced
-
-
-def _each(tokens: Tokens) -> tuple[int, int, int]:
-    return tokens.input + 0, tokens.output + 0, tokens.cached + 0
-
-
-def size(form: int, body: content.Stored, fields: content.Stored) -> int:
-    return _plain_size(body, form & content.BODY_IS_PACKED) + _plain_size(
-        fields, form & content.FIELDS_ARE_PACKED
-    )
-
-
-def _plain_size(value: content.Stored, packed: int) -> int:
-    if value is None:
-        return 0
-    if isinstance(value, str):
-        return len(value.encode("utf-8", "surrogatepass"))
-    return len(zlib.decompress(value)) if packed else len(value)

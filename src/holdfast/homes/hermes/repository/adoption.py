@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
-from holdfast.stores.checkpoints.adoption import Known, adopt
 from holdfast.stores.checkpoints.content import content_of
-from holdfast.stores.checkpoints.older_layout import LegacyRepository, opened_at
+from holdfast.stores.checkpoints.older_layout import Known, LegacyRepository, adopt, opened_at
 from holdfast.stores.checkpoints.repository import Layout, opened
 from holdfast.stores.files import PRIVATE_DIR, read_file, storage_errors
 from holdfast.stores.git.object import Kind, object_id

@@ -21,7 +21,7 @@ from holdfast.homes.hermes.repository.layout import (
 from holdfast.homes.hermes.repository.notes import Notes, all_notes
 from holdfast.model.checkpoint import Checkpoint, Project, ProjectState
 from holdfast.model.checkup import Damage, Verification
-from holdfast.stores.checkpoints.older_layout import LegacyRepository, LegacyShelf, repositories
+from holdfast.stores.checkpoints.older_layout import LegacyRepository, repositories
 from holdfast.stores.checkpoints.projects import ProjectRecord, state_of
 from holdfast.stores.checkpoints.sizes import measure
 from holdfast.stores.checkpoints.verify import object_damage
@@ -70,7 +70,7 @@ def checkpoints(
     return found
 
 
-def projects(layout: HermesLayout, chains: Chains, *, stale_before: float | None) -> list[Project]:
+def projects(layout: HermesLayout, chains: Chains) -> list[Project]:
     """Projects that have checkpoints, the one used last first."""
     records, notes = read_records(layout), all_notes(layout)
     found = []
@@ -82,7 +82,7 @@ def projects(layout: HermesLayout, chains: Chains, *, stale_before: float | None
             Project(
                 id=f"{PROJECT_PREFIX}{project}",
                 workdir=record.workdir,
-                state=_state(record, stale_before),
+                state=_state(record),
                 checkpoints=len(chains.of(project)),
                 last_touch=record.last_touch,
                 mount=record.mount,
@@ -92,10 +92,10 @@ def projects(layout: HermesLayout, chains: Chains, *, stale_before: float | None
     return sorted(found, key=lambda each: (-each.last_touch, each.workdir))
 
 
-def _state(record: ProjectRecord, stale_before: float | None) -> ProjectState:
+def _state(record: ProjectRecord) -> ProjectState:
     # Of a project whose record is lost nobody can say that its directory is gone.
     unknown = record.workdir == _UNKNOWN
-    return ProjectState.UNMOUNTED if unknown else state_of(record, stale_before=stale_before)
+    return ProjectState.UNMOUNTED if unknown else state_of(record)
 
 
 def project_record(
@@ -133,7 +133,7 @@ def _of_older(repository: LegacyRepository) -> Sequence[Checkpoint]:
     counted = _counts(Git(store=repository.path), ["HEAD"])
     return [
         replace(each, files_changed=files, insertions=insertions, deletions=deletions)
-        for each in LegacyShelf([repository]).list()
+        for each in repository.checkpoints()
         for files, insertions, deletions in [counted.get(each.id, (0, 0, 0))]
     ]
 
@@ -215,7 +215,7 @@ def verify(layout: HermesLayout) -> Verification:
         problems += _references(layout)
         problems += [*_objects(layout, chains), *_ends(chains), *_records(layout, chains)]
     older = repositories(layout.shape)
-    shown += sum(len(LegacyShelf([each]).list()) for each in older)
+    shown += sum(len(each.checkpoints()) for each in older)
     problems += _older(older)
     return Verification(checkpoints=shown, problems=tuple(problems))
 

@@ -23,10 +23,9 @@ from holdfast.model.checkpoint import (
     NotCaptured,
     Project,
 )
-from holdfast.stores.checkpoints.adoption import OLDER
 from holdfast.stores.checkpoints.content import ModeRecord
 from holdfast.stores.checkpoints.finder import check_prefix
-from holdfast.stores.checkpoints.older_layout import opened_at, repositories
+from holdfast.stores.checkpoints.older_layout import OLDER, opened_at, repositories
 from holdfast.stores.checkpoints.repository import project_of
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from holdfast.stores.git.object import Kind
@@ -120,11 +119,11 @@ class HermesCheckpointStore(ShadowGitStore):
             return super().blob(oid)
         return trees.raw(bytes.fromhex(oid), Kind.BLOB)
 
-    def projects(self, *, stale_before: float | None = None) -> Sequence[Project]:
+    def projects(self) -> Sequence[Project]:
         chains = self._chains()
-        found = [*super().projects(stale_before=stale_before)]
+        found = [*super().projects()]
         if chains is not None:
-            found += listing.projects(self._hermes, chains, stale_before=stale_before)
+            found += listing.projects(self._hermes, chains)
         return sorted(found, key=lambda each: (-each.last_touch, each.workdir))
 
     # --- What a person says of them ---------------------------------------------------------------

@@ -14,20 +14,21 @@ from typing import Any
 from holdfast.errors import DamageError, UsageError
 from holdfast.homes.archive_rows import RowsOut
 from holdfast.homes.hermes.state_db import moves, values
-from holdfast.homes.hermes.state_db.engine import HermesEngine
-from holdfast.homes.hermes.state_db.rows import dicts, quoted
+from holdfast.homes.hermes.state_db.moves import HermesEngine
+from holdfast.homes.hermes.state_db.rows import dicts
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
 from holdfast.model.session import Json, Message, Session, SessionFilter
 from holdfast.services.exchange.json_lines import ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import ReadSession, read_session
 from holdfast.stores.archive.beside import Beside
+from holdfast.stores.sqlite.bundle import quoted
+from holdfast.stores.sqlite.session_rows import AMONG
 from holdfast.value import replace
 
 #: Extra fields of a line: rows of other tables, and which columns the tables had.
 _TABLES = "hermes_tables"
 _COLUMNS = "hermes_columns"
 _NUMBER = "hermes_number"
-_AMONG = "IN (SELECT value FROM json_each(?))"
 
 
 class HermesRows(RowsOut):
@@ -40,7 +41,7 @@ class HermesRows(RowsOut):
 
     def read(self, ids: Sequence[str]) -> Mapping[str, Session]:
         with self._store.database.read() as db:
-            rows = db.execute(f"SELECT rowid FROM sessions WHERE id {_AMONG}", (json.dumps(ids),))  # noqa: S608 - our own text
+            rows = db.execute(f"SELECT rowid FROM sessions WHERE id {AMONG}", (json.dumps(ids),))  # noqa: S608 - our own text
             numbers = [number for (number,) in rows]
             sessions = self._store.read(db, numbers, whole=True)
             return {
@@ -67,13 +68,9 @@ class HermesRows(RowsOut):
         if read.session.id != wanted.id:
             raise DamageError("its line holds another session")
         with self._store.database.write() as db:
-            taken = db.execute(
-                "SELECT id FROM sessions WHERE title = ?", (wanted.title,)
-            ).fetchone()
-            if taken:
-                raise UsageError(
-                    f"its title is that of session {taken[0]} now; rename that one first"
-                )
+            other = moves.title_holder(db, wanted.title)
+            if other is not None:
+                raise UsageError(f"session {other} has its title now; rename that one first")
             self._insert(db, read, wanted)
             parents = {} if wanted.parent_id is None else {wanted.id: wanted.parent_id}
             self._hermes.relate(parents, {wanted.id: list(beside.children)})

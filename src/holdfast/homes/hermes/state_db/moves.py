@@ -1,27 +1,287 @@
-"""Sessions of Hermes out of its database, and back in, in its own rows.
+"""Sessions of Hermes out of its database and back in: the engine, their undo copies, their lineage.
 
-Hermes's triggers do their work: what is deleted leaves its search tables with it, and what comes
-back is searched again. Tables that only name sessions stay as they are, as Hermes leaves them.
+Hermes's own triggers take deleted messages out of its search tables and put returned ones back.
+Tables that only name sessions stay as they are, as after a removal by Hermes itself.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.homes.hermes.state_db.bundle import copied_rows, copied_tables
+from holdfast.homes.hermes.state_db import life, space
+from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.life import Signs
-from holdfast.homes.hermes.state_db.rows import names, quoted, sessions_table
+from holdfast.homes.hermes.state_db.rows import names, sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.model.session import session_version
-from holdfast.model.stored_session import End, Found
+from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
+from holdfast.homes.hermes.state_db.space import SearchRenewal
+from holdfast.model.plan import PlanItem
+from holdfast.model.stored_session import Found, Returned
+from holdfast.ports import Clock
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
+from holdfast.stores.sqlite.bundle import BundleFolder, CopiedTable, opened, quoted
+from holdfast.stores.sqlite.moves import DatabaseEngine, Judge, SessionSql
+from holdfast.stores.sqlite.session_rows import AMONG
+from holdfast.stores.sqlite.space import rest
 
-_AMONG = "IN (SELECT value FROM json_each(?))"
-_MESSAGES = "messages"
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+#: Messages in one transaction: a few tenths of a second if each has to leave the search tables.
+_MOST_INDEXED = 400
+#: The same for messages that are not in the search tables any more. An undo brings them back in
+#: portions of this size, and each then goes through the triggers: Hermes must not wait longer than
+#: its patience for a lock lasts.
+_MOST_UNINDEXED = 2_000
+#: Hermes asks for the lock in pauses of up to a tenth of a second.
+_PAUSE = 0.03
+_SESSIONS, _MESSAGES = "sessions", "messages"
+
+
+class HermesEngine(DatabaseEngine):
+    """Moves the sessions of one Hermes home."""
+
+    def __init__(
+        self, store: HermesSessionStore, root: Path, state: Path, clock: Clock, after: float
+    ) -> None:
+        super().__init__(store.database, clock)
+        self.database: HermesDatabase = store.database
+        self._store = store
+        self._root = root
+        self._after = after
+        self._awaited = AwaitedParents(state)
+        self.search = SearchRenewal(store.database, state)
+        self._to_go: Sequence[str] = ()
+
+    def sql(self) -> SessionSql:
+        return SessionSql(
+            tables=sessions_table(self.database.schema),
+            last_active="s.last_active_at",
+            last_said="s.last_said_at",
+            flag="s.agent_archived",
+            weight="s.message_count",
+            first_message="(SELECT min(m.id) FROM messages m WHERE m.session_id = s.id)",
+        )
+
+    def judge(self, db: sqlite3.Connection, numbers: Sequence[int]) -> Judge:
+        signs = self.signs()
+        return lambda _, name, ended, idle: signs.judge(name, ended=ended, idle=idle)
+
+    def signs(self) -> Signs:
+        schema, now = self.database.schema, self._clock()
+        with self.database.read() as db:
+            return life.look(self._root, self.database.path, db, schema, now=now, after=self._after)
+
+    def copies(self, folder: Path) -> BundleFolder:
+        return BundleFolder(folder, _copied(self.database.schema), {"pack": pack})
+
+    def prepare(self, items: Sequence[PlanItem]) -> int:
+        self.finish_search()
+        self.rest()
+        going = [item.id for item in items]
+        if not self.search.is_worth_it(going):
+            return _MOST_INDEXED
+        self._to_go = going
+        return _MOST_UNINDEXED
+
+    def finish_search(self) -> None:
+        """Put the messages that a run, finished or killed, left out of the search tables back."""
+        self._to_go = ()
+        self.search.finish()
+
+    def delete(self, going: Sequence[Found]) -> None:
+        """Take sessions out with everything that belongs to them; their children stay, without a
+        parent."""
+        schema = self.database.schema
+        ids = (json.dumps([each.id for each in going]),)
+        with self.database.write() as db:
+            if self._to_go:
+                # Only with the first removal: its intent is in the log by now, so whoever settles a
+                # killed run knows that there is something to finish here.
+                to_go, self._to_go = self._to_go, ()
+                self.search.renew(db, to_go)
+            self._store.ledger.note(db, schema, f"s.id {AMONG}", *ids)
+            db.execute(
+                f"UPDATE sessions SET parent_session_id = NULL WHERE parent_session_id {AMONG}",  # noqa: S608 - our own text
+                ids,
+            )
+            for table in schema.belonging:
+                db.execute(f"DELETE FROM {quoted(table)} WHERE session_id {AMONG}", ids)  # noqa: S608 - quoted name
+            db.execute(f"DELETE FROM sessions WHERE id {AMONG}", ids)  # noqa: S608 - our own text
+
+    def put_back(self, bundle: Path, ids: Collection[str]) -> Returned:
+        with self.database.write() as db, opened(bundle) as copies:
+            refused = _put_back(db, self.database.schema, copies, ids, self._awaited)
+            return Returned(refused=refused)
+
+    def relate(self, parents: Mapping[str, str], children: Mapping[str, Sequence[str]]) -> None:
+        with self.database.write() as db:
+            _relate(db, parents, children, self._awaited)
+
+    def rest(self) -> None:
+        rest(self.database, _PAUSE)
+
+    def give_back(self) -> None:
+        self.finish_search()
+        space.give_back(self.database)
+
+
+# --- Undo copies ----------------------------------------------------------------------------------
+# A bundle has the tables `sessions` and `messages` of our own bundles, so that the code that keeps
+# bundles need not know whose they are. Every row has all its columns, under Hermes's names after
+# `h_`. The rows of other tables are in `raw_<table>`.
+#
+# Hermes keeps text as it was said. Copies stay for days and count against the caps: long text is
+# packed, which makes a copy a third as large.
+
+_RAW, _PREFIX = "raw_", "h_"
+#: Shorter text stays readable to any SQLite tool.
+_WORTH_PACKING = 512
+_LEVEL = 1
+#: The first byte of every value of bytes in a copy says what the rest is.
+_TEXT, _BYTES = b"z", b"b"
+
+
+def pack(value: str | bytes) -> bytes:
+    if isinstance(value, bytes):
+        return _BYTES + value
+    return _TEXT + zstd.compress(value.encode(), _LEVEL)
+
+
+def packed(value: str) -> str:
+    """SQL: a value as it goes into a copy."""
+    is_worth_it = f"typeof({value}) = 'blob' OR length({value}) >= {_WORTH_PACKING}"
+    return f"CASE WHEN {is_worth_it} THEN pack({value}) ELSE {value} END"
+
+
+def unpack(value: Any) -> Any:
+    """A value of a copy as it was; raises `zstd.ZstdError` for bytes that `pack` did not write."""
+    if not isinstance(value, bytes):
+        return value
+    if value[:1] == _TEXT:
+        return zstd.decompress(value[1:]).decode()
+    return value[1:]
+
+
+def _copied(schema: Schema) -> Sequence[CopiedTable]:
+    index = CopiedTable(
+        name=_SESSIONS,
+        columns=("number", "id", "started_at", "children"),
+        query=f"""
+            SELECT s.rowid, s.id, s.started_at,
+                   (SELECT json_group_array(c.id) FROM store.sessions c
+                    WHERE c.parent_session_id = s.id)
+            FROM store.sessions s WHERE s.rowid {AMONG}
+        """,  # noqa: S608 - our own text
+        by_rowid=True,
+    )
+    return [index, *(_copied_table(schema, each) for each in (_SESSIONS, *schema.belonging))]
+
+
+def _copied_table(schema: Schema, table: str) -> CopiedTable:
+    columns = schema.columns[table]
+    values = [packed(f"s.{quoted(column)}") for column in columns]
+    owner = "s.rowid" if table == _SESSIONS else "o.rowid"
+    join = "" if table == _SESSIONS else "JOIN store.sessions o ON o.id = s.session_id"
+    return CopiedTable(
+        name=table if table == _MESSAGES else _RAW + table,
+        columns=("number", "session", *(_PREFIX + column for column in columns)),
+        query=f"""
+            SELECT s.rowid, {owner}, {", ".join(values)}
+            FROM store.{quoted(table)} s {join} WHERE {owner} {AMONG}
+        """,  # noqa: S608 - quoted names
+        by_rowid=table == _MESSAGES,
+    )
+
+
+def _copied_rows(
+    copies: sqlite3.Connection, table: str, session: int
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a table of a bundle that belong to a session, each with its number."""
+    cursor = copies.execute(
+        f"SELECT * FROM {quoted(table)} WHERE session = ? ORDER BY number",  # noqa: S608 - quoted name
+        (session,),
+    )
+    columns = [column[0].removeprefix(_PREFIX) for column in cursor.description[2:]]
+    for number, _, *values in cursor:
+        yield number, dict(zip(columns, map(unpack, values), strict=True))
+
+
+# --- Back into the database -----------------------------------------------------------------------
+
+
+def _put_back(
+    db: sqlite3.Connection,
+    schema: Schema,
+    copies: sqlite3.Connection,
+    ids: Collection[str],
+    awaited: AwaitedParents,
+) -> Mapping[str, str]:
+    """Put sessions back as they were. Returns why some could not be, by id."""
+    chosen = copies.execute(
+        f"SELECT number, id, children FROM sessions WHERE id {AMONG} ORDER BY number",  # noqa: S608 - our own text
+        (json.dumps(list(ids)),),
+    ).fetchall()
+    listed = copies.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    tables = {name: name.removeprefix(_RAW) for (name,) in listed if name != _SESSIONS}
+    refused: dict[str, str] = {}
+    children: dict[str, list[str]] = {}
+    parents: dict[str, str] = {}
+    for number, name, own_children in chosen:
+        [(place, row)] = _copied_rows(copies, _RAW + _SESSIONS, number)
+        title = row.get("title")
+        other = title_holder(db, title)
+        if other is not None:
+            refused[name] = f"session {other} has its title now; rename that one and undo again"
+            continue
+        if row["parent_session_id"] is not None:
+            parents[name] = row["parent_session_id"]
+        insert(db, schema, _SESSIONS, place, row | {"parent_session_id": None})
+        children[name] = json.loads(own_children)
+        for copy, table in tables.items():
+            if table != _SESSIONS and table in schema.columns:
+                for place, each in _copied_rows(copies, copy, number):
+                    insert(db, schema, table, place, each)
+    _relate(db, parents, children, awaited)
+    return refused
+
+
+def title_holder(db: sqlite3.Connection, title: str | None) -> str | None:
+    """The session that has a title; titles are unique in Hermes."""
+    row = db.execute("SELECT id FROM sessions WHERE title = ?", (title,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def insert(
+    db: sqlite3.Connection, schema: Schema, table: str, place: int, row: Mapping[str, Any]
+) -> None:
+    """Insert a row under its old rowid if that is free. In tables other than sessions and messages,
+    a row that has taken its key stays."""
+    columns = [column for column in schema.columns[table] if column in row]
+    values = [row[column] for column in columns]
+    taken = db.execute(
+        f"SELECT 1 FROM {quoted(table)} WHERE rowid = ?",  # noqa: S608 - quoted name
+        (place,),
+    ).fetchone()
+    if taken and table == _MESSAGES:
+        columns.remove("id")  # in a database that Hermes has created again since: the next number
+        values = [row[column] for column in columns]
+    elif not taken and table != _MESSAGES:
+        columns, values = ["rowid", *columns], [place, *values]
+    marks = ", ".join("?" * len(columns))
+    verb = "INSERT" if table in (_SESSIONS, _MESSAGES) else "INSERT OR IGNORE"
+    db.execute(f"{verb} INTO {quoted(table)} ({names(columns)}) VALUES ({marks})", values)
+
+
+# --- Lineage --------------------------------------------------------------------------------------
+
 AWAITED_PARENTS = "awaited-parents.json"
 
 
@@ -50,7 +310,7 @@ class AwaitedParents:
         }
 
     def _read(self) -> dict[str, str]:
-        """What cannot be read says nothing: a child then stays without its parent."""
+        """Notes that cannot be read count as none: a child then stays without its parent."""
         try:
             notes = json.loads(read_file(self._path))
         except (OSError, ValueError):
@@ -58,173 +318,27 @@ class AwaitedParents:
         return {str(c): str(p) for c, p in notes.items()} if isinstance(notes, dict) else {}
 
 
-def look(
-    db: sqlite3.Connection, schema: Schema, ids: Sequence[str], *, now: float, signs: Signs
-) -> Mapping[str, Found]:
-    """Those of these sessions that are there. Inside a write transaction nobody can come in
-    between this look and what is done then."""
-    rows = db.execute(
-        f"""
-        SELECT s.number, s.id, s.message_count, s.last_active_at, s.ended_at,
-               s.agent_archived, s.title, s.cwd, s.model
-        FROM {sessions_table(schema)} WHERE s.id {_AMONG}
-        """,  # noqa: S608 - our own text
-        (json.dumps(ids),),
-    )
-    found = {}
-    for number, name, messages, active, ended_at, archived, *texts in rows:
-        title, cwd, model = texts
-        lives = signs.judge(name, ended=ended_at is not None, idle=now - active)
-        found[name] = Found(
-            id=name,
-            number=number,
-            version=session_version(messages, active, ended_at, archived, (title, cwd, model)),
-            messages=messages,
-            bytes=messages,  # a weight among others
-            alive=lives.alive,
-            abandoned=lives.abandoned,
-        )
-    return found
-
-
-def delete(db: sqlite3.Connection, schema: Schema, numbers: Sequence[int]) -> None:
-    """Take sessions out with all that belongs to them; their children stay, without a parent."""
-    rows = db.execute(f"SELECT id FROM sessions WHERE rowid {_AMONG}", (json.dumps(numbers),))  # noqa: S608 - our own text
-    chosen = (json.dumps([name for (name,) in rows]),)
-    db.execute(
-        f"UPDATE sessions SET parent_session_id = NULL WHERE parent_session_id {_AMONG}",  # noqa: S608 - our own text
-        chosen,
-    )
-    for table in schema.belonging:
-        db.execute(f"DELETE FROM {quoted(table)} WHERE session_id {_AMONG}", chosen)  # noqa: S608 - quoted name
-    db.execute(f"DELETE FROM sessions WHERE id {_AMONG}", chosen)  # noqa: S608 - our own text
-
-
-def ends(db: sqlite3.Connection, schema: Schema, ids: Sequence[str]) -> Mapping[str, End]:
-    """Those of these sessions that are there, with their ends."""
-    rows = db.execute(
-        f"""
-        SELECT s.id, s.number, s.last_said_at, s.ended_at, s.end_reason
-        FROM {sessions_table(schema)} WHERE s.id {_AMONG}
-        """,  # noqa: S608 - our own text
-        (json.dumps(ids),),
-    )
-    return {
-        name: End(number=number, last_active_at=active, ended_at=ended, reason=reason)
-        for name, number, active, ended, reason in rows
-    }
-
-
-def set_end(
-    db: sqlite3.Connection, numbers: Sequence[int], at: float | None, reason: str | None
-) -> None:
-    """Give sessions an end, or take it from them; nothing else of them changes."""
-    db.execute(
-        f"UPDATE sessions SET ended_at = ?, end_reason = ? WHERE rowid {_AMONG}",  # noqa: S608 - our own text
-        (at, reason, json.dumps(numbers)),
-    )
-
-
-def put_back(
-    db: sqlite3.Connection,
-    schema: Schema,
-    copies: sqlite3.Connection,
-    ids: Collection[str],
-    awaited: AwaitedParents,
-) -> Mapping[str, str]:
-    """Put sessions back as they were; why some could not be, by id."""
-    chosen = copies.execute(
-        f"SELECT number, id, children FROM sessions WHERE id {_AMONG} ORDER BY number",  # noqa: S608 - our own text
-        (json.dumps(list(ids)),),
-    ).fetchall()
-    refused: dict[str, str] = {}
-    children: dict[str, list[str]] = {}
-    parents: dict[str, str] = {}
-    for number, name, own_children in chosen:
-        [(place, row)] = copied_rows(copies, "sessions", number)
-        why = _obstacle(db, row)
-        if why is not None:
-            refused[name] = why
-            continue
-        if row["parent_session_id"] is not None:
-            parents[name] = row["parent_session_id"]
-        insert(db, schema, "sessions", place, row | {"parent_session_id": None})
-        children[name] = json.loads(own_children)
-        for table in copied_tables(copies):
-            if table != "sessions" and table in schema.columns:
-                for place, each in copied_rows(copies, table, number):
-                    insert(db, schema, table, place, each)
-    relate(db, parents, children, awaited)
-    return refused
-
-
-def relate(
+def _relate(
     db: sqlite3.Connection,
     parents: Mapping[str, str],
     children: Mapping[str, Sequence[str]],
     awaited: AwaitedParents,
 ) -> None:
-    """Give sessions that came back their parents, and those their children that have no other
-    parent by now. `children` has all that came back. Of two that belong together and are not both
-    there, it is noted until the other comes back."""
+    """Give sessions that came back their parents, and their children if those have no other parent
+    by now. `children` has every session that came back. If only one of a pair is there, a note says
+    so until the other comes back."""
     wanted = dict(awaited.among(children))
     wanted |= {child: parent for parent, own in children.items() for child in own}
     wanted |= parents
     rows = db.execute(
-        f"SELECT id FROM sessions WHERE id {_AMONG}",  # noqa: S608 - our own text
+        f"SELECT id FROM sessions WHERE id {AMONG}",  # noqa: S608 - our own text
         (json.dumps([*wanted, *wanted.values()]),),
     )
     there = {name for (name,) in rows}
     both = {child: parent for child, parent in wanted.items() if {child, parent} <= there}
-    # Before the rows: a note that nobody needs is harmless, one that is missing loses a parent.
+    # Before the rows: a note that nobody needs is harmless, a missing one loses a parent.
     awaited.add({child: wanted[child] for child in wanted.keys() - both.keys()})
     db.executemany(
         "UPDATE sessions SET parent_session_id = ? WHERE id = ? AND parent_session_id IS NULL",
         [(parent, child) for child, parent in both.items()],
     )
-
-
-def insert(
-    db: sqlite3.Connection, schema: Schema, table: str, place: int, row: Mapping[str, Any]
-) -> None:
-    """Insert a row under its old number if that is free. What has taken the key of a row beside
-    sessions and messages stays."""
-    columns = [column for column in schema.columns[table] if column in row]
-    values = [row[column] for column in columns]
-    taken = db.execute(
-        f"SELECT 1 FROM {quoted(table)} WHERE rowid = ?",  # noqa: S608 - quoted name
-        (place,),
-    ).fetchone()
-    if taken and table == _MESSAGES:
-        columns.remove("id")  # in a database that was made anew since: the next number
-        values = [row[column] for column in columns]
-    elif not taken and table != _MESSAGES:
-        columns, values = ["rowid", *columns], [place, *values]
-    marks = ", ".join("?" * len(columns))
-    verb = "INSERT" if table in ("sessions", _MESSAGES) else "INSERT OR IGNORE"
-    db.execute(
-        f"{verb} INTO {quoted(table)} ({names(columns)}) VALUES ({marks})",
-        values,
-    )
-
-
-def is_same(db: sqlite3.Connection, found: Found, *, started_at: float, first: int | None) -> bool:
-    """Whether a session is the one that was copied, and not another that took its id since."""
-    [begun, number] = db.execute(
-        """
-        SELECT started_at, (SELECT min(m.id) FROM messages m WHERE m.session_id = sessions.id)
-        FROM sessions WHERE rowid = ?
-        """,
-        (found.number,),
-    ).fetchone()
-    return bool(begun == started_at and number == first)
-
-
-def _obstacle(db: sqlite3.Connection, row: Mapping[str, Any]) -> str | None:
-    """Titles are unique in Hermes."""
-    if row.get("title") is None:
-        return None
-    other = db.execute("SELECT id FROM sessions WHERE title = ?", (row["title"],)).fetchone()
-    if other is None:
-        return None
-    return f"its title is that of session {other[0]} now; rename that one and undo again"

@@ -14,6 +14,7 @@ from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.item import UNKNOWN_SOURCE
 from holdfast.model.session import SessionFilter
 from holdfast.stores.sqlite import session_rows
+from holdfast.stores.sqlite.bundle import quoted
 
 Row = Mapping[str, Any]
 
@@ -63,11 +64,6 @@ def dicts(cursor: sqlite3.Cursor) -> list[Row]:
     """Rows by the names of their columns."""
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor]
-
-
-def quoted(name: str) -> str:
-    """A name that Hermes gave, as a name of SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def names(columns: Sequence[str]) -> str:

@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NoReturn
 
 from holdfast.errors import UnknownSessionError, UsageError
 from holdfast.homes.hermes.state_db import search, survey, values
@@ -19,31 +18,31 @@ from holdfast.homes.hermes.state_db.rows import Row, dicts, sessions_table, wher
 from holdfast.homes.hermes.state_db.usage import UsageLedger
 from holdfast.model.arguments import named
 from holdfast.model.session import (
-    Addition,
     Hit,
     Message,
     Search,
     Session,
-    SessionChange,
     SessionFilter,
     SessionOrder,
 )
-from holdfast.model.stored_session import Holder, Lease
+from holdfast.model.stored_session import Lease
 from holdfast.model.usage import Share, StoreStats, UsageEntry
 from holdfast.policy.prices import Prices
 from holdfast.stores.sqlite.messages import paged
+from holdfast.stores.sqlite.mirror import ForeignSessions
 from holdfast.stores.sqlite.session_rows import LARGEST, order, page, set_prices, within_64_bits
 
 _LONGEST_ID = 300
 _MOST_NAMED = 10
 
 
-class HermesSessionStore:
+class HermesSessionStore(ForeignSessions):
     """The sessions in one `state.db`."""
 
     deletes_every_delegate = True
 
     def __init__(self, path: Path, state: Path) -> None:
+        super().__init__("Hermes")
         self.database = HermesDatabase(path)
         self.ledger = UsageLedger(state)
 
@@ -208,7 +207,7 @@ class HermesSessionStore:
         return survey.weigh(self.database, wanted)
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
-        return survey.statistics(self.database, self.ledger, now=now, ages=ages)
+        return survey.statistics(self.database, now=now, ages=ages)
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         with self.database.read() as db:
@@ -237,44 +236,9 @@ class HermesSessionStore:
     def transaction(self) -> AbstractContextManager[object]:
         return self.database.write()
 
-    def create(self, new: Session) -> Session:
-        _refuse(f"create {new.id}")
-
-    def append(self, session_id: str, messages: Sequence[Message], *, now: float) -> Addition:
-        _refuse(f"append to {session_id}")
-
-    def replace(
-        self, session_id: str, messages: Sequence[Message], *, after: int, mark: str, now: float
-    ) -> Addition:
-        _refuse(f"replace messages of {session_id}")
-
-    def update(self, session_id: str, change: SessionChange) -> Session:
-        _refuse(f"change {session_id}")
-
-    def end(self, session_id: str, reason: str, *, at: float) -> Session:
-        _refuse(f"end {session_id}")
-
-    def reopen(self, session_id: str, *, at: float) -> Session:
-        _refuse(f"reopen {session_id}")
-
-    def pin(self, session_id: str, pinned: bool) -> Session:
-        raise UsageError(
-            f"Cannot pin {session_id}: Hermes has no pins.",
-            hint="Keep it with `pins` in the configuration: `holdfast config path` says where.",
-        )
-
-    def route(self, key: str, session_id: str) -> None:
-        _refuse(f"route to {session_id}")
-
     def routed(self, key: str) -> Session | None:
         found = self.find(SessionFilter(routing_key=key), limit=1)
         return found[0] if found else None
-
-    def hold(self, session_id: str, holder: Holder, *, now: float) -> bool:
-        _refuse(f"hold {session_id}")
-
-    def release(self, session_id: str, holder: Holder) -> None:
-        _refuse(f"release {session_id}")
 
     # --- Together ---------------------------------------------------------------------------------
 
@@ -288,10 +252,3 @@ class HermesSessionStore:
         return UnknownSessionError(
             f"There is no session {session_id!r}.", hint="`holdfast sessions list` shows them."
         )
-
-
-def _refuse(what: str) -> NoReturn:
-    raise UsageError(
-        f"Cannot {what}: these are the sessions of Hermes, and Hermes writes them itself.",
-        hint="Sessions of your own belong into a Holdfast home.",
-    )

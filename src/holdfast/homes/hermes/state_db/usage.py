@@ -12,32 +12,19 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.homes.hermes.state_db.rows import sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema
-from holdfast.model.session import Tokens
-from holdfast.model.usage import Usage, UsageEntry, UsageShare, UsageTotals
+from holdfast.model.usage import Usage, UsageEntry
 from holdfast.stores.files import PRIVATE_FILE, make_private_dir, storage_errors
+from holdfast.stores.sqlite.ledger import day
+from holdfast.stores.sqlite.session_rows import COUNTS, usage_of
 
 NAME = "usage.db"
-_LATEST_DAYS = 30
 _BUSY = 30.0
-_COLUMNS = (
-    "id",
-    "started_at",
-    "source",
-    "model",
-    "tokens_in",
-    "tokens_out",
-    "tokens_cached",
-    "cost",
-    "unpriced_in",
-    "unpriced_out",
-    "unpriced_cached",
-)
+_COLUMNS = ("id", "started_at", "source", "model", *COUNTS)
 _NAMES = ", ".join(_COLUMNS)
 _TASKS = "session_model_usage"
 _SCHEMA = """
@@ -92,34 +79,14 @@ class UsageLedger:
     ) -> Sequence[UsageEntry]:
         sums: dict[tuple[str | None, str, str | None, str | None], Usage] = {}
         for row in self._rows(db, schema):
-            key = (_day(row[1]), row[2], row[3] or None, row[-1])
-            used = _used(row)
-            if used != Usage() and (on is None or key[0] == _day(on)):
+            key = (day(row[1]) or None, row[2], row[3] or None, row[-1])
+            used = usage_of(row[4:-1])
+            if used != Usage() and (on is None or key[0] == day(on)):
                 sums[key] = sums.get(key, Usage()).plus(used)
         return [
-            UsageEntry(day=day, source=source, model=model, usage=used, task=task)
-            for (day, source, model, task), used in sums.items()
+            UsageEntry(day=on_day, source=source, model=model, usage=used, task=task)
+            for (on_day, source, model, task), used in sums.items()
         ]
-
-    def totals(self, db: sqlite3.Connection, schema: Schema) -> UsageTotals:
-        entries = self.entries(db, schema)
-        days = sorted(
-            _shares(entries, lambda each: each.day),
-            key=lambda share: share.name or "",
-            reverse=True,
-        )
-        ever = Usage()
-        for each in entries:
-            ever = ever.plus(each.usage)
-        return UsageTotals(
-            ever=ever,
-            by_day=tuple(days[:_LATEST_DAYS]),
-            by_source=_most_first(_shares(entries, lambda each: each.source)),
-            by_model=_most_first(_shares(entries, lambda each: each.model)),
-            by_task=_most_first(
-                _shares([each for each in entries if each.task], lambda each: each.task)
-            ),
-        )
 
     def _rows(self, db: sqlite3.Connection, schema: Schema) -> Iterator[_Row]:
         there = set()
@@ -163,34 +130,3 @@ def _of_tasks(schema: Schema, condition: str) -> str:
         FROM {sessions_table(schema)} JOIN {_TASKS} u ON u.session_id = s.id
         WHERE u.task <> '' AND {condition} GROUP BY s.number, u.model, u.task
     """  # noqa: S608 - our own names
-
-
-def _used(row: _Row) -> Usage:
-    *_, tokens_in, tokens_out, cached, cost, unpriced_in, unpriced_out, unpriced_cached, _task = row
-    return Usage(
-        tokens=Tokens(input=tokens_in, output=tokens_out, cached=cached),
-        cost=cost,
-        unpriced=Tokens(input=unpriced_in, output=unpriced_out, cached=unpriced_cached),
-    )
-
-
-def _day(moment: float) -> str | None:
-    try:
-        return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def _shares(
-    entries: Sequence[UsageEntry], name: Callable[[UsageEntry], str | None]
-) -> list[UsageShare]:
-    sums: dict[str | None, Usage] = {}
-    for each in entries:
-        sums[name(each)] = sums.get(name(each), Usage()).plus(each.usage)
-    return [UsageShare(name=key, usage=used) for key, used in sums.items()]
-
-
-def _most_first(shares: Sequence[UsageShare]) -> tuple[UsageShare, ...]:
-    return tuple(
-        sorted(shares, key=lambda each: (each.usage.tokens.total, each.usage.cost), reverse=True)
-    )

@@ -14,35 +14,32 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from holdfast.errors import DamageError, HoldfastError
-from holdfast.homes.archive import folder_archive
-from holdfast.homes.archive_adopting import Adopter
-from holdfast.homes.archive_movers import BundleMover
-from holdfast.homes.archive_packing import Packer
-from holdfast.homes.archive_reader import ArchiveReader
+from holdfast.homes.archive import HomeArchive, IntoArchive
+from holdfast.homes.archive_bundles import Packer
+from holdfast.homes.archive_rows import Ended
+from holdfast.homes.home import Ground
 from holdfast.homes.mirror import Mirror
-from holdfast.homes.options import ArchiveOptions, archive_folder
-from holdfast.model.archive import ArchivedSession, Holds
+from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import check_foreign_id
-from holdfast.model.item import ARCHIVED, SESSION
-from holdfast.model.json_reader import Reader
+from holdfast.model.item import SESSION
+from holdfast.model.json_value import Reader
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
-from holdfast.model.report import Moved, Outcome, Presence, Result, failed
+from holdfast.model.report import Moved, Presence, Result, failed
 from holdfast.parts.trees import below, is_folder, remove_tree
-from holdfast.parts.units import RECORD, UnitMover
-from holdfast.ports import Clock, Doer
+from holdfast.parts.unit_record import RECORD
+from holdfast.parts.units import UnitMover
 from holdfast.spine.keeper import Keeper, in_a_word
-from holdfast.spine.outcomes import BUNDLE_MISSING, NOT_REACHED
+from holdfast.spine.outcomes import NOT_REACHED
 from holdfast.stores import files
 from holdfast.stores.archive import bundle
 from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.archive.bundle import SourceFile
-from holdfast.stores.archive.codec import Codec
 from holdfast.stores.files import make_private_dir, sync_dir, write_all
 from holdfast.value import dataclass, replace
 
@@ -52,52 +49,26 @@ _NEW_RECORD = f"{RECORD}.new"
 _CHUNK = 1024 * 1024
 
 
-class UnitArchive:
-    """The archive of a home that has a format. `keepers` are by kind, `doers` by kind and
-    action."""
+def unit_archive(
+    ground: Ground, units: UnitMover, mirror: Mirror, ids: Callable[[], Collection[str]]
+) -> HomeArchive:
+    """The archive of a home that has a format. `ids` are those of the units that are in it."""
+    made = HomeArchive(ground, check=check_foreign_id)
+    mover = UnitArchiveMover(made.folder, made.packer, units, mirror)
 
-    def __init__(
-        self,
-        state: Path,
-        options: ArchiveOptions,
-        clock: Clock,
-        units: UnitMover,
-        mirror: Mirror,
-    ) -> None:
-        folder = archive_folder(state, options)
-        archive = folder_archive(folder, chosen_by=state if options.folder else None)
-        packer = Packer(archive, Codec(options.codec), clock)
-        mover = UnitArchiveMover(archive, packer, units, mirror)
-        self.reader = ArchiveReader(archive, _no_rows, check_foreign_id, local=folder)
-        self.keepers: Mapping[str, Keeper] = {
-            ARCHIVED: Keeper(
-                BundleMover(archive, Adopter(archive, _no_rows, packer, clock, folder))
-            )
-        }
-        self.doers: Mapping[tuple[str, Action], Doer] = {
-            (SESSION, Action.ARCHIVE): Keeper(mover, keeps_copies=True),
-            (ARCHIVED, Action.ARCHIVE): RestoreUnits(archive, mover),
-        }
+    made.serve(mover, mover.restore, lambda session_id: session_id in ids())
+    return made
 
 
-def _no_rows() -> None:
-    """A unit is its parts: no store of ours holds its rows."""
-
-
-class UnitArchiveMover:
+class UnitArchiveMover(IntoArchive):
     """Moves units into the archive and back, one at a time: a bundle holds one unit."""
 
     def __init__(
         self, archive: SessionArchive, packer: Packer, units: UnitMover, mirror: Mirror
     ) -> None:
-        self._archive = archive
-        self._packer = packer
+        super().__init__(archive, packer)
         self._units = units
         self._mirror = mirror
-
-    def prepare(self, items: Sequence[PlanItem]) -> None:
-        self._archive.make()
-        self._archive.heal()
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
         self._archive.clear_unfinished()
@@ -178,11 +149,11 @@ class UnitArchiveMover:
 
     def _put_back(self, removal: Removal, entry: ArchivedSession | None) -> Moved:
         if entry is not None:
-            self.unpack(removal, entry.file)
+            self._unpack(removal, entry.file)
         [moved] = self._units.put_back([removal])
         return moved
 
-    def unpack(self, removal: Removal, file: str) -> None:
+    def _unpack(self, removal: Removal, file: str) -> None:
         """The folder in the trash as it was packed. It gets its record last, so that a killed run
         starts again."""
         if not self._is_staged(removal):
@@ -190,28 +161,29 @@ class UnitArchiveMover:
             remove_tree(staged)
             self._archive.verify(file)
             with self._archive.opened(file) as (raw, codec), bundle.members(raw, codec) as members:
-                _unpack(staged, members)
+                _write_all(staged, members)
 
-    def restore(self, removal: Removal, file: str) -> Outcome:
+    def restore(self, removal: Removal) -> Ended:
         """Bring a unit back from its bundle, which is for the caller to drop."""
+        file = removal.item.id
         try:
-            self.unpack(removal, file)
-            [seen] = self._units.look([removal])
+            beside = self._archive.beside(file)
+            archived = Removal(
+                operation=beside.operation, number=beside.number, item=_as_session(removal.item)
+            )
+            self._unpack(archived, file)
+            [seen] = self._units.look([archived])
         except (HoldfastError, OSError) as error:
-            return removal.end(Result.DAMAGED, in_a_word(error))
+            return Result.DAMAGED, in_a_word(error)
         if seen.here and seen.changed:
-            self._clear(removal)
-            return removal.end(Result.FAILED, _TAKEN)
-        [done] = Keeper(self._units).undo([removal])
-        return done
+            self._clear(archived)
+            return Result.FAILED, _TAKEN
+        [done] = Keeper(self._units).undo([archived])
+        return done.result, done.reason
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         moved = [one for each in batch for one in self._units.discard([each])]
-        entries = self._entries()
-        keys = [(each.item.id, each.operation) for each in batch]
-        self._archive.drop(
-            [entries[key].file for key in keys if key in entries], batch[0].operation
-        )
+        self._drop_bundles(batch)
         return moved
 
     def _clear(self, removal: Removal) -> None:
@@ -220,48 +192,6 @@ class UnitArchiveMover:
         staged = self._units.folder(removal)
         remove_tree(staged)
         self._units.forget_empty(removal)
-
-    def _entries(self) -> Mapping[tuple[str, str], ArchivedSession]:
-        """The bundles by session and by the operation that archived it."""
-        return {
-            (each.session.id, each.operation): each
-            for each in self._archive.look().entries
-            if each.holds is Holds.SESSION
-        }
-
-
-class RestoreUnits:
-    """Puts archived units back into the home. What a killed run began is finished."""
-
-    def __init__(self, archive: SessionArchive, mover: UnitArchiveMover) -> None:
-        self._archive = archive
-        self._mover = mover
-
-    def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Nothing has to be ready."""
-
-    def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [each.end(Result.FAILED, "it is in the archive already") for each in batch]
-
-    def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return self.undo(batch)
-
-    def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        return [self._restore(each) for each in batch]
-
-    def _restore(self, removal: Removal) -> Outcome:
-        if not self._archive.check() or self._archive.find(removal.item.id) is None:
-            return removal.end(Result.DAMAGED, BUNDLE_MISSING)
-        try:
-            beside = self._archive.beside(removal.item.id)
-        except DamageError as error:
-            return removal.end(Result.DAMAGED, error.message)
-        item = _as_session(removal.item)
-        archived = Removal(operation=beside.operation, number=beside.number, item=item)
-        done = self._mover.restore(archived, removal.item.id)
-        if done.result is Result.BROUGHT_BACK:
-            self._archive.drop([removal.item.id], removal.operation)
-        return removal.end(done.result, done.reason)
 
 
 def _as_session(item: PlanItem) -> PlanItem:
@@ -319,7 +249,7 @@ class _Node:
     mtime_ns: int
 
 
-def _unpack(folder: Path, members: Iterator[tuple[str, str | None, IO[bytes]]]) -> None:
+def _write_all(folder: Path, members: Iterator[tuple[str, str | None, IO[bytes]]]) -> None:
     """Write what `_sources` packed. `tree.json` comes first, and names every other file."""
     nodes: list[_Node] = []
     make_private_dir(folder)

@@ -17,8 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.homes.artifact_names import ArtifactName
-from holdfast.homes.artifact_scan import FOLDER, Life, in_use, signs_of_life
+from holdfast.homes.session_folder import FOLDER, Life, SessionFileName, in_use, signs_of_life
 from holdfast.model.operation import Removal
 from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
 from holdfast.ports import Clock
@@ -50,7 +49,7 @@ class _Places:
     A descriptor is None when its folder does not exist."""
 
     removal: Removal
-    parsed: ArtifactName
+    parsed: SessionFileName
     sessions_or_none: int | None
     name: str
     trash_or_none: int | None
@@ -75,7 +74,7 @@ class _Places:
         return None if self.trash_or_none is None else _lstat(self.copy, self.trash)
 
 
-class ArtifactMover(OneStepMover):
+class SessionFileMover(OneStepMover):
     """Moves transcripts and request dumps."""
 
     def __init__(self, root: Path, trash: TrashFolder, clock: Clock, life: Life) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from holdfast.homes.checkpoint_movers import CheckpointMover, CheckpointSpace, LegacyMover
+from holdfast.homes.checkpoints import FOLDER, checkpoint_store
+from holdfast.homes.home import Ground
 from holdfast.homes.home_bytes import beside_checkpoints
-from holdfast.model.checkpoint import Project
+from holdfast.model.checkpoint import Capturing, Project
 from holdfast.model.checkpoint_inventory import CheckpointInventory, Weights
 from holdfast.model.checkup import Verification
 from holdfast.model.item import (
+    CHECKPOINT,
     CHECKPOINT_KINDS,
     CHECKPOINT_SPACE,
     LEGACY,
@@ -19,6 +23,8 @@ from holdfast.model.item import (
     Problem,
 )
 from holdfast.model.operation import LogView, TrashEntry
+from holdfast.ports import CheckpointStore, Space
+from holdfast.spine.keeper import Keeper
 from holdfast.stores.checkpoints import finder, older_layout, reclaim, space, verify
 from holdfast.stores.checkpoints.checkpoint_commit import Ref, all_refs
 from holdfast.stores.checkpoints.projects import ProjectRecord, recorded, state_without_record
@@ -28,6 +34,35 @@ from holdfast.stores.checkpoints.space import store_bytes
 from holdfast.stores.files import allocated_below
 
 _HOLDER = "checkpoints prune"
+
+
+class OwnCheckpoints:
+    """The checkpoints that Holdfast takes in a home: who moves, who reclaims, who looks after
+    them."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        limit = ground.options.checkpoint_bytes
+        layout = Layout(folder=ground.state / FOLDER)
+        self.keepers: Mapping[str, Keeper] = {
+            CHECKPOINT: Keeper(CheckpointMover(layout)),
+            LEGACY: Keeper(LegacyMover(layout, ground.trash)),
+        }
+        self.space: Space = CheckpointSpace(layout, limit)
+        self.upkeep = self.own_upkeep = CheckpointFolder(
+            ground.root, layout, ground.log.read, limit
+        )
+
+    def check_writable(self) -> None:
+        """A store of ours may always be changed."""
+
+    def store(self, how: Capturing | None = None) -> CheckpointStore | None:
+        """None when there is neither a checkpoint nor an older layout."""
+        ground = self._ground
+        if not (ground.state / FOLDER).is_dir():
+            return None
+        store = checkpoint_store(ground.state, how or Capturing(), home=ground.root)
+        return store if store.layout.exists() or store.list() else None
 
 
 class CheckpointFolder:
@@ -57,7 +92,7 @@ class CheckpointFolder:
             objects = opened(self._layout)
             measured = measure(self._layout, objects, refs)
             records = recorded(self._layout)
-            projects = finder.projects(self._layout, stale_before=None)
+            projects = finder.projects(self._layout)
         shown = [ref for ref in refs if not ref.operation]
         ids = {ref.checkpoint for ref in shown}
         # One that has both names was about to be hidden: it is still there.

@@ -1,11 +1,11 @@
-"""Reads JSON that a person may have edited: every field is checked, and errors name the field."""
+"""Values as JSON: written field by field, and read with every field checked."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from holdfast.errors import HoldfastError
 
@@ -15,8 +15,34 @@ E = TypeVar("E", bound=StrEnum)
 TOO_LARGE = 2**63
 
 
+class JsonValue:
+    """A value whose JSON has its fields, under their names."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return fields_to_json(self)
+
+
+def fields_to_json(value: object, *more: str, without: Collection[str] = ()) -> dict[str, Any]:
+    """The fields of a value except `without`, and `more` of its properties."""
+    names = [name for name in type(value).__slots__ if name not in without]  # type: ignore[attr-defined]
+    return {name: _plain(getattr(value, name)) for name in (*names, *more)}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value.to_json() if hasattr(value, "to_json") else value
+
+
 class Reader:
-    """A JSON object whose fields are read by type. A wrong field raises `error`."""
+    """A JSON object that a person may have edited. Its fields are read by type. A wrong field
+    raises `error`, which names it."""
 
     def __init__(self, value: object, what: str, error: type[HoldfastError]) -> None:
         self._what = what

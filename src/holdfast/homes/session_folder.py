@@ -1,26 +1,103 @@
-"""Finding loose session files, with their size, age, version, source and signs of life."""
+"""The folder `sessions/` of a home: which files in it belong to a session, with their size, age,
+version, source and signs of life.
+
+    session_{id}.json   {id}.json   {id}.jsonl        transcripts
+    request_dump_{id}_{when}.json                      request dumps
+
+Everything else (`sessions.json`, indexes, notes) is somebody's state and belongs to no session.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast.homes import artifact_names
-from holdfast.homes.artifact_names import HEAD_BYTES, ArtifactName
-from holdfast.homes.folder_bytes import bytes_below
+from holdfast.homes.home_bytes import bytes_below
 from holdfast.homes.signs import SESSION_FILES
-from holdfast.model.item import REQUEST_DUMP, UNKNOWN_SOURCE, Item, Problem
+from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, UNKNOWN_SOURCE, Item, Problem
 from holdfast.model.text import format_duration
 from holdfast.ports import Progress
 from holdfast.stores.files import allocated_bytes, open_dir, storage_errors, version_of
 from holdfast.stores.liveness import open_elsewhere
-from holdfast.stores.sqlite.survey import Owner
 from holdfast.value import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from holdfast.stores.sqlite.survey import Owner
 
 FOLDER = SESSION_FILES
 _TELL_EVERY = 500
+
+# Ids that agents generate: 20260325_112518_6995d1, cron_backup_20260325_112518.
+_STAMPED = r"\d{8}_\d{6}_[0-9a-f]{4,32}"
+_CRON = r"cron_[A-Za-z0-9._-]+_\d{8,}(?:_\d+)*"
+_GENERATED = rf"(?:{_STAMPED}|{_CRON})"
+_ANY_ID = r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}"
+_WHEN = r"\d{8}_\d{6}(?:_\d{1,6})?"
+
+
+@cache
+def _patterns() -> Sequence[tuple[str, bool, re.Pattern[str]]]:
+    """The kind, whether the name alone is proof, and the pattern. Compiled on first use."""
+    return (
+        # The time first: all before it is the id, or a dump of session a_b would pass for one of a.
+        (REQUEST_DUMP, True, re.compile(rf"request_dump_({_ANY_ID})_{_WHEN}\.json", re.ASCII)),
+        (
+            REQUEST_DUMP,
+            True,
+            re.compile(rf"request_dump_({_STAMPED})_[A-Za-z0-9._-]+\.json", re.ASCII),
+        ),
+        (TRANSCRIPT, True, re.compile(rf"(?:session_)?({_GENERATED})\.json", re.ASCII)),
+        (TRANSCRIPT, True, re.compile(rf"({_GENERATED})\.jsonl", re.ASCII)),
+        # An id that somebody made up: the name alone proves nothing, the content must say so too.
+        (TRANSCRIPT, False, re.compile(rf"session_({_ANY_ID})\.json", re.ASCII)),
+        (TRANSCRIPT, False, re.compile(rf"({_ANY_ID})\.jsonl", re.ASCII)),
+    )
+
+
+#: How much of a file is read to learn what it says of itself.
+HEAD_BYTES = 1024
+_SOURCE = rb'"(?:source|platform)"\s*:\s*"([a-z0-9][a-z0-9_.-]{0,63})"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFileName:
+    """What a name says: the kind, the session, and whether the name is proof by itself."""
+
+    kind: str
+    session: str
+    certain: bool
+
+    def claimed_by(self, head: bytes) -> bool:
+        """Does the start of the file name this session as its own?"""
+        own_id = re.escape(self.session.encode())
+        return bool(re.search(rb'"(?:session_id|id)"\s*:\s*"' + own_id + rb'"', head))
+
+    @property
+    def source(self) -> str | None:
+        return "cron" if self.session.startswith("cron_") else None
+
+
+def parse(name: str) -> SessionFileName | None:
+    """None for a name that no agent gives to a session's file."""
+    for kind, certain, pattern in _patterns():
+        match = pattern.fullmatch(name)
+        if match:
+            return SessionFileName(kind=kind, session=match.group(1), certain=certain)
+    return None
+
+
+def source_in(head: bytes) -> str | None:
+    """The source that a transcript names near its start, if it does."""
+    match = re.search(_SOURCE, head)
+    return match.group(1).decode("ascii") if match else None
+
+
+# --- Scan -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +114,7 @@ class Life:
 
     idle: float
     owners: Callable[[Sequence[str]], Mapping[str, Owner]] = field(default=lambda _: {})
-    parse: Callable[[str], ArtifactName | None] = field(default=artifact_names.parse)
+    parse: Callable[[str], SessionFileName | None] = field(default=parse)
 
 
 def scan(root: Path, now: float, life: Life, progress: Progress | None) -> Scan:
@@ -98,7 +175,7 @@ def _entries(dir_fd: int) -> Iterator[tuple[str, os.stat_result]]:
 class _Seen:
     """A file that has the name of a session file."""
 
-    parsed: ArtifactName
+    parsed: SessionFileName
     name: str
     status: os.stat_result
     dir_fd: int
@@ -112,7 +189,7 @@ def _item(seen: _Seen, owner: Owner | None, alive: str | None) -> Item | None:
             head = _head(seen.name, seen.dir_fd)
         if not parsed.certain and not parsed.claimed_by(head):
             return None
-    source = owner.source if owner else parsed.source or artifact_names.source_in(head)
+    source = owner.source if owner else parsed.source or source_in(head)
     return Item(
         kind=parsed.kind,
         id=f"{FOLDER}/{seen.name}",

@@ -1,0 +1,286 @@
+"""The home of an agent: one class for every kind.
+
+A kind of home brings its `Contents`: how its sessions are found, moved, archived and checked. All
+the rest is the same everywhere and stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from holdfast.errors import StorageError, UsageError
+from holdfast.homes.home_bytes import Places, Survey, beside_checkpoints, counted, trash_of
+from holdfast.homes.options import USUAL, HomeOptions, archive_folder
+from holdfast.model.item import ARCHIVED_FILES, CHECKPOINT, Inventory, Item, Problem
+from holdfast.model.plan import Action
+from holdfast.ports import (
+    Archive,
+    CheckpointStore,
+    CheckpointUpkeep,
+    Clock,
+    Doer,
+    Progress,
+    SessionStore,
+    Space,
+)
+from holdfast.stores.operation_log import FileOperationLog
+from holdfast.stores.trash_folder import TrashFolder
+from holdfast.value import dataclass, replace
+
+if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
+    from holdfast.homes.checkup import HomeCheckup
+    from holdfast.homes.doers import Changes
+    from holdfast.model.archive import ArchiveWeight
+    from holdfast.model.checkpoint import Capturing
+    from holdfast.model.session import SessionFilter
+    from holdfast.spine.keeper import Keeper
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What every home has. `state` is where Holdfast keeps what is its own: configuration,
+    operation log, trash, archive."""
+
+    root: Path
+    state: Path
+    clock: Clock
+    options: HomeOptions
+    log: FileOperationLog
+    trash: TrashFolder
+
+    @property
+    def archive(self) -> Path:
+        """Where the archive lies, or would."""
+        return archive_folder(self.state, self.options.archive)
+
+
+class HomeCheckpoints(Protocol):
+    """The checkpoints of one home. `keepers` are those of what leaves the checkpoint folders, by
+    kind; `space` gives back their space."""
+
+    @property
+    def keepers(self) -> Mapping[str, Keeper]: ...
+
+    @property
+    def space(self) -> Space: ...
+
+    @property
+    def upkeep(self) -> CheckpointUpkeep: ...
+
+    @property
+    def own_upkeep(self) -> CheckpointUpkeep:
+        """That of the checkpoints alone that Holdfast takes here."""
+
+    def store(self, how: Capturing | None = None) -> CheckpointStore | None: ...
+
+    def check_writable(self) -> None:
+        """Raise `SchemaError` when the checkpoints may only be read."""
+
+
+class Contents(Protocol):
+    """What one kind of home brings: its sessions, and all that is done with them."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def version(self) -> str | None:
+        """The release of another agent that its state is from, as far as that can be told."""
+
+    @property
+    def foreign(self) -> bool:
+        """Whether another agent owns what no item stands for."""
+
+    @property
+    def checkpoint_folders(self) -> Sequence[Path]: ...
+
+    def checkpoints(self) -> HomeCheckpoints: ...
+
+    def store(self) -> SessionStore | None: ...
+
+    def survey(
+        self, now: float, wanted: SessionFilter | None, progress: Progress | None
+    ) -> Survey: ...
+
+    def stored(self, ids: Sequence[str]) -> Collection[str]:
+        """Those of these sessions that are in the home, and not only in its archive."""
+
+    def changes(self) -> Changes:
+        """Who changes what is the kind's own."""
+
+    def check_writable(self, kind: str) -> None:
+        """Raise `SchemaError` when items of this kind may only be read."""
+
+    def finish(self) -> None:
+        """Complete what a change left to do: called before and after every change."""
+
+    def checkup(self, archive: Archive) -> HomeCheckup: ...
+
+    def close(self) -> None:
+        """Close what is open. It opens again when somebody asks for it."""
+
+
+class Home:
+    """A home of any kind. Opening and scanning it create nothing in it but an index of ours."""
+
+    def __init__(
+        self,
+        root: Path,
+        contents: Callable[[Ground], Contents],
+        *,
+        clock: Clock,
+        state: Path | None = None,
+        options: HomeOptions = USUAL,
+    ) -> None:
+        self.root = root
+        self.state = root if state is None else state
+        trash = TrashFolder(self.state / "trash")
+        #: What was removed and brought back here.
+        self.log = FileOperationLog(self.state / "operations", trash.root, finish=self._finish)
+        self.ground = Ground(
+            root=root, state=self.state, clock=clock, options=options, log=self.log, trash=trash
+        )
+        self._contents = contents(self.ground)
+        self.kind = self._contents.kind
+
+    @property
+    def version(self) -> str | None:
+        return self._contents.version
+
+    # --- Looking ----------------------------------------------------------------------------------
+
+    def scan(
+        self,
+        now: float,
+        progress: Progress | None = None,
+        *,
+        wanted: SessionFilter | None = None,
+    ) -> Inventory:
+        found = self._contents.survey(now, wanted, progress)
+        log = self.log.read()
+        archived = self._archived()
+        inventory = Inventory(
+            home=str(self.root),
+            scanned_at=now,
+            items=(*found.items, *archived.files),
+            trash=trash_of(log.trash),
+            space=found.space,
+            problems=(*found.problems, *archived.problems, *log.problems),
+            archived=archived.bundles,
+            rest_is_foreign=self._contents.foreign,
+        )
+        places = Places(
+            root=self.root,
+            trash=self.ground.trash.root,
+            log=self.state / "operations",
+            archive=self.ground.archive,
+            checkpoints=self._contents.checkpoint_folders,
+        )
+        return counted(
+            inventory,
+            found,
+            places,
+            archived.weight,
+            whole=wanted is None,
+            checkpoint_trash=beside_checkpoints(log.trash),
+        )
+
+    def session_store(self) -> SessionStore | None:
+        """The sessions of this home; None when it has no store. Creates no store."""
+        return self._contents.store()
+
+    def checkup(self) -> HomeCheckup:
+        """How to look this home over, and to mend it."""
+        return self._contents.checkup(self.archive)
+
+    def close(self) -> None:
+        """Close what this home has opened. It opens again when somebody asks for it."""
+        self._contents.close()
+
+    def _archived(self) -> _Archived:
+        """What the archive holds. Files of sessions that are in the home stay and go with them, so
+        they are items."""
+        folder = self.ground.archive
+        if not folder.is_dir() or folder.is_symlink():
+            return _Archived()
+        weight = self.archive.weight()
+        try:
+            bundles = self.archive.items()
+        except StorageError as error:
+            problem = Problem(path=str(folder), reason=error.message)
+            return _Archived(weight=weight, problems=(problem,))
+        files = [item for item in bundles if item.kind == ARCHIVED_FILES]
+        there = self._contents.stored([item.session for item in files]) if files else ()
+        owned = tuple(
+            replace(item, owned=True, capped_elsewhere=True)
+            for item in files
+            if item.session in there
+        )
+        return _Archived(files=owned, bundles=len(bundles) - len(owned), weight=weight)
+
+    # --- Changing ---------------------------------------------------------------------------------
+
+    @cached_property
+    def changes(self) -> Changes:
+        """Who changes what in this home."""
+        return self._contents.changes()
+
+    @cached_property
+    def _doers(self) -> Mapping[tuple[str, Action], Doer]:
+        from holdfast.homes.doers import doers_of
+
+        return doers_of(self.ground, self.changes, self._checkpoints)
+
+    def doer(self, kind: str, action: Action = Action.REMOVE) -> Doer:
+        """Raises `SchemaError` for what may only be read, `UsageError` for what cannot be here."""
+        self._contents.check_writable(kind)
+        if kind == CHECKPOINT:
+            self._checkpoints.check_writable()
+        try:
+            return self._doers[kind, action]
+        except KeyError:
+            raise UsageError(
+                f"{self.root} has nothing of kind {kind!r} to {action.value}."
+            ) from None
+
+    @property
+    def archive(self) -> Archive:
+        """The sessions that left the home for the archive."""
+        return self.changes.archive.reader
+
+    def _finish(self) -> None:
+        self._contents.finish()
+
+    # --- Checkpoints ------------------------------------------------------------------------------
+
+    @cached_property
+    def _checkpoints(self) -> HomeCheckpoints:
+        return self._contents.checkpoints()
+
+    def has_checkpoints(self) -> bool:
+        return any(folder.is_dir() for folder in self._contents.checkpoint_folders)
+
+    def checkpoint_store(self, how: Capturing | None = None) -> CheckpointStore | None:
+        """The checkpoint store; None when there is none."""
+        return self._checkpoints.store(how) if self.has_checkpoints() else None
+
+    @property
+    def checkpoint_upkeep(self) -> CheckpointUpkeep:
+        return self._checkpoints.upkeep
+
+    @property
+    def own_checkpoint_upkeep(self) -> CheckpointUpkeep:
+        return self._checkpoints.own_upkeep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Archived:
+    """What is in the archive: files of sessions in the home, the number of other bundles."""
+
+    files: tuple[Item, ...] = ()
+    bundles: int = 0
+    weight: ArchiveWeight | None = None
+    problems: tuple[Problem, ...] = ()

@@ -1,0 +1,131 @@
+"""What homes with a database of sessions share: the database, and a folder `sessions/` with
+transcripts and request dumps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.homes import session_folder
+from holdfast.homes.home_bytes import Survey
+from holdfast.homes.session_folder import Life, SessionFileName
+from holdfast.model.arguments import check_id
+
+if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
+    from holdfast.homes.archive_rows import Rows
+    from holdfast.homes.checkup import HomeCheckup
+    from holdfast.homes.doers import Changes
+    from holdfast.homes.home import Ground, HomeCheckpoints
+    from holdfast.model.item import Item, Problem
+    from holdfast.model.session import SessionFilter
+    from holdfast.ports import Archive, Progress, SessionEngine, SessionStore
+    from holdfast.stores.sqlite.survey import Owner
+
+
+class StoredContents:
+    """The contents of such a home. A kind says what is its own: how its database is opened, read
+    and changed, and how its files are named."""
+
+    kind: str
+    #: The name of its database.
+    database: str
+    foreign = False
+    version: str | None = None
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+        self.life = Life(idle=ground.options.idle, owners=self._owners, parse=self.parse)
+
+    # --- What a kind says -------------------------------------------------------------------------
+
+    def store(self) -> SessionStore | None:
+        """The session store, opened once; None when there is none. Creates nothing."""
+        raise NotImplementedError
+
+    def engine(self) -> SessionEngine | None:
+        raise NotImplementedError
+
+    def rows(self) -> Rows | None:
+        raise NotImplementedError
+
+    def sessions(self, wanted: SessionFilter | None, now: float) -> Sequence[Item]:
+        """The stored sessions that are wanted."""
+        raise NotImplementedError
+
+    def space(self) -> Sequence[Item]:
+        """What the database could give back."""
+        raise NotImplementedError
+
+    def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
+        """The sessions in the database among those that names of files call so."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def checkup(self, archive: Archive) -> HomeCheckup:
+        raise NotImplementedError
+
+    def doubts(self) -> Sequence[Problem]:
+        """Why nothing here may be changed, said before anybody tries."""
+        return ()
+
+    def check_writable(self, kind: str) -> None:
+        """Everything here may be changed."""
+
+    def finish(self) -> None:
+        """Nothing is left to do after a change."""
+
+    def inside(self) -> Sequence[Path]:
+        """Homes that lie in this one."""
+        return ()
+
+    def parse(self, name: str) -> SessionFileName | None:
+        """What the name of a file says of it."""
+        return session_folder.parse(name)
+
+    def stems(self, session_id: str) -> Collection[str]:
+        """What the names of files call a session."""
+        return (session_id,)
+
+    @property
+    def check_id(self) -> Callable[[str], str]:
+        return check_id
+
+    @property
+    def checkpoint_folders(self) -> Sequence[Path]:
+        return (self.ground.state / "checkpoints",)
+
+    def checkpoints(self) -> HomeCheckpoints:
+        from holdfast.homes.checkpoint_folder import OwnCheckpoints
+
+        return OwnCheckpoints(self.ground)
+
+    # --- What all of them do ----------------------------------------------------------------------
+
+    def survey(self, now: float, wanted: SessionFilter | None, progress: Progress | None) -> Survey:
+        root = self.ground.root
+        files = session_folder.scan(root, now, self.life, progress)
+        folder = root / session_folder.FOLDER
+        is_scanned = folder.is_dir() and not folder.is_symlink()
+        return Survey(
+            items=(*self.sessions(wanted, now), *files.items),
+            space=tuple(self.space()),
+            problems=(*files.problems, *self.doubts()),
+            other_bytes=files.other_bytes,
+            counted=(*([folder] if is_scanned else []), *self.inside()),
+            database=root / self.database,
+        )
+
+    def stored(self, ids: Sequence[str]) -> Collection[str]:
+        rows = self.rows()
+        return () if rows is None else rows.read(ids).keys()
+
+    def changes(self) -> Changes:
+        from holdfast.homes.doers import stored_changes
+
+        return stored_changes(self)
+
+    def _owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
+        return self.owners(names) if names and self.store() is not None else {}

@@ -1,0 +1,422 @@
+"""The one factory of the contract suite: every kind of home, and every store.
+
+A new kind of home adds one line to `HOMES`: a `Sample` that says how to make such a home. A new
+store of blobs adds one line to `BLOBS`. Both inherit every law in `test_laws.py`, `test_blobs.py`
+and `crash/test_home_kill.py`.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import holdfast
+from holdfast import Home, HomePlan
+from holdfast.homes import registry
+from holdfast.model.item import ARCHIVED, CHECKPOINT, SESSION
+from holdfast.ports import Blobs
+from holdfast.stores.blobs.folder import FolderBlobs
+from tests.compat import hermes_sessions, hermes_store
+from tests.contract import sample_format
+from tests.object_store import Bucket, ObjectBlobs
+from tests.stored import a_line, an_open_line
+
+DAY = 86_400.0
+NOW = 1_800_000_000.0
+#: In a message of at least one session that can go.
+WORD = "zebra"
+
+Look = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A home, and something in it that can go.
+
+    `make` creates the home; the folder around it is free for projects. `plan` lets some items go
+    and keeps others. `look` sees all that the agent has. What is None does not exist in this kind
+    of home.
+    """
+
+    make: Callable[[Path], object]
+    plan: Callable[[Home], HomePlan]
+    look: Callable[[Home], Look]
+    ids: Callable[[Home], set[str]]
+    kind: str = SESSION
+    now: float = NOW
+    #: Change an item as its agent would.
+    touch: Callable[[Home, str], object] | None = None
+    #: Let a running process hold an item.
+    revive: Callable[[Home, str], object] | None = None
+    pin: Callable[[Home, str], object] | None = None
+    #: Turn the home into that of a version that nobody knows yet.
+    renew: Callable[[Path], object] | None = None
+    #: Whether such a home can be read. Ours is refused as a whole.
+    reads_newer: bool = True
+    #: A SQLite file that another process can lock.
+    database: str | None = None
+    #: Whether rows get new numbers when a session comes back from the archive.
+    renumbers: bool = False
+    #: Where Holdfast keeps its own files in such a home.
+    state: str = ".holdfast"
+
+    def open(self, root: Path) -> Home:
+        return holdfast.open(root, clock=lambda: self.now)
+
+
+class Templates:
+    """Homes that are made once and copied for each test: copying is quicker."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    def copy(self, name: str, root: Path) -> Sample:
+        sample, template = HOMES[name], self._place / name / "home"
+        if not template.exists():
+            template.parent.mkdir()
+            sample.make(template)
+        shutil.copytree(template, root, symlinks=True)
+        return sample
+
+
+@contextmanager
+def formats_installed(place: Path) -> Iterator[None]:
+    """The formats of the factory, as pip leaves the packages that bring them."""
+    info = place / "sample_formats-1.0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sample-formats\nVersion: 1.0\n")
+    lines = [f"{form.facts.name} = {form.__module__}:{form.__name__}\n" for form in FORMATS]
+    (info / "entry_points.txt").write_text("".join(["[holdfast.homes]\n", *lines]))
+    sys.path.insert(0, str(place))
+    registry.brought.cache_clear()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(place))
+        registry.brought.cache_clear()
+
+
+# --- What an agent can see of its home ------------------------------------------------------------
+
+
+def session_ids(home: Home) -> set[str]:
+    return {each.id for each in home.sessions.find()}
+
+
+def look_at_sessions(home: Home) -> Look:
+    """Bytes, modes and times of all files, and the rows of every database with their rowids."""
+    home.close()
+    root = home.path
+    databases = [*root.glob("*.db")]
+    seen: Look = {}
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root)
+        if name.parts[0] in OURS or any(path.name.startswith(each.name) for each in databases):
+            continue
+        status = path.lstat()
+        content: object = None
+        if path.is_symlink():
+            content = str(path.readlink())
+        elif path.is_file():
+            content = path.read_bytes()
+        # A folder's time changes with what leaves it and returns.
+        seen[str(name)] = (status.st_mode, 0 if content is None else status.st_mtime_ns, content)
+    for path in databases:
+        seen |= {f"{path.name}:{table}": rows for table, rows in rows_of(path).items()}
+    return seen
+
+
+#: Holdfast's own files in any home. `.lock` files come and go with the processes that use them.
+OURS = (
+    ".holdfast",
+    "operations",
+    "trash",
+    "archive",
+    "checkpoints",
+    "config.toml",
+    "maintenance.json",
+)
+
+
+def rows_of(database: Path) -> dict[str, list[Any]]:
+    """The rows of every table. Of a full-text index, which rows are in it."""
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db:
+        tables = db.execute(
+            """
+            SELECT name, CASE WHEN type = 'shadow' THEN 'id' WHEN wr THEN '*' ELSE 'rowid, *' END
+            FROM pragma_table_list
+            WHERE schema = 'main' AND name NOT LIKE 'sqlite_%'
+              AND (type = 'table' OR type = 'shadow' AND name LIKE '%_docsize')
+            """
+        ).fetchall()
+        return {
+            name: db.execute(f'SELECT {columns} FROM "{name}" ORDER BY 1').fetchall()  # noqa: S608
+            for name, columns in tables
+        }
+
+
+def checkpoint_ids(home: Home) -> set[str]:
+    return {each.id for each in home.checkpoints.list()}
+
+
+def look_at_checkpoints(home: Home) -> Look:
+    """Every checkpoint with its facts and all that it captured; all of it whole."""
+    assert home.checkpoints.verify().ok
+    return {each.id: home.checkpoints.show(each) for each in home.checkpoints.list()}
+
+
+def bundle_ids(home: Home) -> set[str]:
+    return {each.file for each in home.archive.find()}
+
+
+def look_at_bundles(home: Home) -> Look:
+    return {
+        each.file: (each, list(home.archive.messages(each.session.id)))
+        for each in home.archive.find()
+    }
+
+
+# --- Holdfast's own home --------------------------------------------------------------------------
+
+_FIRST, _SECOND, _YOUNG = (
+    "20260101_000000_aaaaaa",
+    "20260102_000000_bbbbbb",
+    "20270114_000000_cccccc",
+)
+
+
+def _make_own(root: Path) -> None:
+    """Two sessions that can go, the second a branch of the first; a young and an open one."""
+    past = NOW - 200 * DAY
+    lines = [
+        a_line(_FIRST, at=past, title="A title", cost=0.5, tokens=7),
+        a_line(_SECOND, at=past, parent_id=_FIRST, relation="branch"),
+        a_line("20270114_000000_cccccc", at=NOW - DAY, parent_id=_FIRST, relation="branch"),
+        an_open_line("20260103_000000_dddddd", at=past),
+    ]
+    with holdfast.open(root, create=True, clock=lambda: NOW) as home:
+        home.import_(io.BytesIO(b"".join(json.dumps(each).encode() + b"\n" for each in lines)))
+    (root / "sessions").mkdir()
+    for number, name in enumerate((f"{_FIRST}.jsonl", f"session_{_SECOND}.json", "sessions.json")):
+        path = root / "sessions" / name
+        path.write_text("{}\n")
+        path.chmod((0o600, 0o640, 0o444)[number])
+        os.utime(path, ns=(int(past * 1e9) + number, int(past * 1e9) + number))
+    link = root / "sessions" / f"request_dump_{_FIRST}_1.json"
+    link.symlink_to("/nowhere/outside")
+    os.utime(link, (past, past), follow_symlinks=False)
+
+
+def _touch_own(home: Home, name: str) -> None:
+    home.sessions.reopen(name)
+    home.sessions.append(name, {"role": "user", "content": "one more thing"})
+    home.sessions.end(name)
+    home.close()
+
+
+def _renew_own(root: Path) -> None:
+    with closing(sqlite3.connect(root / "sessions.db")) as db:
+        db.execute("PRAGMA user_version = 9999")
+
+
+_OWN = Sample(
+    make=_make_own,
+    plan=lambda home: home.plan_prune(older_than="90d"),
+    look=look_at_sessions,
+    ids=session_ids,
+    touch=_touch_own,
+    revive=lambda home, name: home.sessions.reopen(name),
+    pin=lambda home, name: home.sessions.pin(name),
+    renew=_renew_own,
+    reads_newer=False,
+    database="sessions.db",
+    renumbers=True,
+    state=".",
+)
+
+
+def _make_own_checkpoints(root: Path) -> None:
+    """Five checkpoints of one project."""
+    project = root.with_name("project")
+    project.mkdir()
+    for number in range(5):
+        (project / "file").write_text(f"{number}\n")
+        with holdfast.open(root, create=True, clock=lambda: NOW - 10 + number) as home:  # noqa: B023
+            home.checkpoints.take(project, reason=f"turn {number}")
+
+
+_OWN_CHECKPOINTS = Sample(
+    make=_make_own_checkpoints,
+    plan=lambda home: home.checkpoints.plan_prune(keep_last=2, older_than="0s"),
+    look=look_at_checkpoints,
+    ids=checkpoint_ids,
+    kind=CHECKPOINT,
+    pin=lambda home, name: home.checkpoints.pin(name),
+    state=".",
+)
+
+
+# --- Hermes ---------------------------------------------------------------------------------------
+
+
+def _make_hermes(root: Path) -> None:
+    hermes_sessions.recorded(root.parent).rename(root)
+
+
+def _touch_hermes(home: Home, name: str) -> None:
+    with hermes_sessions.database(home.path) as db:
+        db.execute(
+            "INSERT INTO messages (session_id, role, content, timestamp) VALUES (?, 'user', ?, 1)",
+            (name, "one more thing"),
+        )
+
+
+def _revive_hermes(home: Home, name: str) -> None:
+    me = psutil.Process()
+    entry = {"session_id": name, "pid": me.pid, "process_start_time": me.create_time()}
+    (home.path / "runtime").mkdir()
+    (home.path / "runtime" / "active_sessions.json").write_text(json.dumps({"entries": [entry]}))
+
+
+def _renew_hermes(root: Path) -> None:
+    with hermes_sessions.database(root) as db:
+        db.execute("UPDATE schema_version SET version = 9999")
+
+
+_HERMES = Sample(
+    make=_make_hermes,
+    plan=lambda home: home.plan_prune(older_than="90d"),
+    look=look_at_sessions,
+    ids=session_ids,
+    now=hermes_sessions.NOW,
+    touch=_touch_hermes,
+    revive=_revive_hermes,
+    renew=_renew_hermes,
+    database="state.db",
+)
+
+
+def _make_hermes_checkpoints(root: Path) -> None:
+    hermes_store.recorded(root.parent)
+
+
+_HERMES_CHECKPOINTS = Sample(
+    make=_make_hermes_checkpoints,
+    plan=lambda home: home.checkpoints.plan_prune(keep_last=2, older_than="0s"),
+    look=look_at_checkpoints,
+    ids=checkpoint_ids,
+    kind=CHECKPOINT,
+    now=hermes_store.START + 12 * hermes_store.HOUR,
+    pin=lambda home, name: home.checkpoints.pin(name),
+)
+
+
+# --- Formats --------------------------------------------------------------------------------------
+
+
+def _make_marmot(root: Path) -> None:
+    """Three chats that can go, one of them a delegate, and one that was used lately."""
+    sample_format.make_home(root, ("aa01", "bb02", "bb02-sub", "cc03"), at=NOW - 200 * DAY)
+    os.utime(root / "chats" / "cc03.jsonl", (NOW - 30 * DAY, NOW - 30 * DAY))
+
+
+def _touch_marmot(home: Home, name: str) -> None:
+    path = home.path / "chats" / f"{name}.jsonl"
+    status = path.stat()
+    with path.open("a") as file:
+        file.write('{"role": "user", "text": "more", "at": 1}\n')
+    os.utime(path, (status.st_atime, status.st_mtime + 1))
+
+
+_MARMOT = Sample(
+    make=_make_marmot,
+    plan=lambda home: home.plan_prune(older_than="90d"),
+    look=look_at_sessions,
+    ids=session_ids,
+    touch=_touch_marmot,
+    revive=lambda home, name: (home.path / "pids" / name).write_text(str(os.getpid())),
+    renew=lambda root: (root / "VERSION").write_text("99\n"),
+    database="marmot.db",
+)
+
+
+def _bundles(sample: Sample) -> Sample:
+    """The archive of a home, all its old sessions in it."""
+
+    def make(root: Path) -> None:
+        sample.make(root)
+        with sample.open(root) as home:
+            old = [each.id for each in sample.plan(home).removals if each.kind == SESSION]
+            home.archive_sessions(old)
+
+    return replace(
+        sample,
+        make=make,
+        plan=lambda home: home.archive.plan_prune(max_count=1),
+        look=look_at_bundles,
+        ids=bundle_ids,
+        kind=ARCHIVED,
+        touch=None,
+        revive=None,
+        pin=None,
+        renew=None,
+        database=None,
+    )
+
+
+#: Formats that a package would bring.
+FORMATS = (sample_format.MarmotFormat,)
+
+HOMES = {
+    "own": _OWN,
+    "hermes": _HERMES,
+    "marmot": _MARMOT,
+    "own-archive": _bundles(_OWN),
+    "hermes-archive": _bundles(_HERMES),
+    "marmot-archive": _bundles(_MARMOT),
+    "own-checkpoints": _OWN_CHECKPOINTS,
+    "hermes-checkpoints": _HERMES_CHECKPOINTS,
+}
+#: Those whose sessions can go.
+SESSION_HOMES = [name for name, sample in HOMES.items() if sample.kind == SESSION]
+
+
+# --- Blobs ----------------------------------------------------------------------------------------
+
+
+def _folder(place: Path, _: pytest.MonkeyPatch) -> Blobs:
+    return FolderBlobs(place / "blobs")
+
+
+def _folder_without_links(place: Path, monkeypatch: pytest.MonkeyPatch) -> Blobs:
+    """As on a FAT file system."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+    return FolderBlobs(place / "blobs")
+
+
+def _objects(_: Path, __: pytest.MonkeyPatch) -> Blobs:
+    return ObjectBlobs(Bucket())
+
+
+BLOBS: dict[str, Callable[[Path, pytest.MonkeyPatch], Blobs]] = {
+    "folder": _folder,
+    "folder without hard links": _folder_without_links,
+    "object store": _objects,
+}
