@@ -108,7 +108,7 @@ class Capture:
 
     def capturing(self, *, hash_all: bool = False) -> Capturing:
         """What is captured, as the configuration says."""
-        configured = self._place.capturing
+        configured = self._place.capturing()
         return replace(
             configured,
             user_home=expanded(self._user_home or "~"),

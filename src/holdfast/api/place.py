@@ -10,11 +10,12 @@ import os
 import time
 from contextlib import suppress
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.config import is_default
 from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
-from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.homes.options import UNCONFIGURED, USUAL, HomeOptions
 from holdfast.homes.registry import (
     check_folder,
     config_file,
@@ -34,11 +35,11 @@ from holdfast.value import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from holdfast.config.settings import Settings
     from holdfast.homes.holdfast import HoldfastHome
     from holdfast.model.checkup import Finding
+    from holdfast.policy.prices import Prices
     from holdfast.ports import Clock, Home
 
 
@@ -74,7 +75,7 @@ def named_homes(environ: Mapping[str, str]) -> dict[str, Path]:
     named = {
         kind.name: environ.get(kind.environment)
         for kind in kinds()
-        if kind.environment and kind.name != HoldfastHome.kind
+        if kind.environment and kind.name != KIND
     }
     return {name: Path(place).expanduser() for name, place in named.items() if place}
 
@@ -118,12 +119,29 @@ class Place:
 
         return load(self.config_file, self._environ)
 
-    @property
+    def check_settings(self) -> None:
+        """Raise `ConfigError` when anything in the configuration is wrong."""
+        if not self._is_default():
+            _ = self.settings
+
+    def _is_default(self) -> bool:
+        return "settings" not in self.__dict__ and is_default(self.config_file, self._environ)
+
+    # Most homes are not configured. These three then do without loading all settings.
+
     def capturing(self) -> Capturing:
         """What checkpoints capture, and the bounds that hold while they are taken."""
-        if is_default(self.config_file, self._environ):
-            return BY_DEFAULT
-        return self.settings.checkpoints.capturing()
+        return BY_DEFAULT if self._is_default() else self.settings.checkpoints.capturing()
+
+    def options(self) -> HomeOptions:
+        """How the home is opened."""
+        return UNCONFIGURED if self._is_default() else HomeOptions.of(self.settings)
+
+    def prices(self) -> Prices:
+        """What tokens cost."""
+        from holdfast.policy.prices import Prices  # noqa: PLC0415 - no take needs it
+
+        return Prices() if self._is_default() else self.settings.prices()
 
     @property
     def config_file(self) -> Path:
@@ -149,7 +167,7 @@ class Place:
 
     def another(self, change: Callable[[HomeOptions], HomeOptions] = lambda same: same) -> Home:
         """The home opened once more, with changed options. `close` closes it too."""
-        options = change(HomeOptions.of(self.settings))
+        options = change(self.options())
         home: Home
         if self._is_new:  # nothing in the folder says yet whose home it is
             home = open_own(self.root, self.clock, options)
@@ -165,7 +183,7 @@ class Place:
 
         finding, options = Finding(check="configuration"), USUAL
         try:
-            options = HomeOptions.of(self.settings)
+            options = self.options()
         except (ConfigError, StorageError) as error:
             finding = Finding(
                 check="configuration",
@@ -250,7 +268,7 @@ def open_place(
     place = Place(root, clock=clock, command=command, environ=environ)
     if create:
         place.create()
-    _ = place.checked().settings
+    place.checked().check_settings()
     _ = place.home
     return place
 

@@ -146,7 +146,7 @@ class Invocation:
         """The same for a home that may be made yet: its settings are whole."""
         place = self.place(root)
         self.warn()
-        _ = place.settings
+        place.check_settings()
         return place
 
     def warn(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -176,6 +175,8 @@ class Settings:
             for path, value in self._values()
             if len(path) == 1 or path[0] in _UPKEEP
         ]
+        from hashlib import sha256  # noqa: PLC0415 - slow to load, and only maintenance asks
+
         return sha256(repr(said).encode()).hexdigest()[:16]
 
     def session_options(self) -> SessionOptions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.model.checkpoint import MAX_BYTES
 from holdfast.stores.archive import USUAL_CODEC, USUAL_FOLDER
 from holdfast.value import dataclass, field, replace
 
@@ -59,3 +60,5 @@ class HomeOptions:
 
 
 USUAL = HomeOptions()
+#: Those of a home that is not configured.
+UNCONFIGURED = HomeOptions(checkpoint_bytes=MAX_BYTES)
