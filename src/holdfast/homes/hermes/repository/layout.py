@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from holdfast.errors import DamageError
+from holdfast.model.json_value import JsonValue, fields_to_json
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import read_file, storage_errors, sync_dir
 from holdfast.stores.git.objects import Objects
@@ -78,7 +79,7 @@ def opened(layout: HermesLayout) -> Objects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HermesRecord:
+class HermesRecord(JsonValue):
     """A project as Hermes recorded it. `text` is the whole file, which may hold more."""
 
     workdir: str
@@ -125,11 +126,7 @@ def bring_back_record(layout: HermesLayout, project: str, record: HermesRecord) 
     path = layout.records / f"{project}.json"
     if path.exists():
         return
-    known = {
-        "workdir": record.workdir,
-        "created_at": record.created_at,
-        "last_touch": record.last_touch,
-    }
+    known = fields_to_json(record, without=("text",))
     with storage_errors(f"write {path}"):
         layout.records.mkdir(exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

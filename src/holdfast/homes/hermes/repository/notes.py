@@ -26,6 +26,7 @@ from holdfast.homes.hermes.repository.locks import changing
 from holdfast.model.checkpoint import Checkpoint
 from holdfast.model.checkpoint_inventory import Weights, root_of
 from holdfast.model.item import CHECKPOINT, Item
+from holdfast.model.json_value import JsonValue, fields_to_json
 from holdfast.stores.files import make_private_dir, read_file, storage_errors
 from holdfast.stores.files import replace as replace_file
 from holdfast.value import dataclass, field, replace
@@ -39,7 +40,7 @@ _TICK = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Mark(JsonValue):
     """A pin or a name. Hermes gives checkpoints new ids, so tree and reason are noted as well."""
 
     tree: str
@@ -118,30 +119,8 @@ def write_notes(layout: HermesLayout, project: str, notes: Notes) -> None:
 
 
 def _to_json(notes: Notes) -> dict[str, Any]:
-    record = notes.record
-    return {
-        "format": _FORMAT,
-        "record": None
-        if record is None
-        else {
-            "workdir": record.workdir,
-            "created_at": record.created_at,
-            "last_touch": record.last_touch,
-            "text": record.text,
-        },
-        "mount": notes.mount,
-        "disk": notes.disk,
-        "marks": {
-            key: {
-                "tree": mark.tree,
-                "reason": mark.reason,
-                "pinned": mark.pinned,
-                "name": mark.name,
-            }
-            for key, mark in notes.marks.items()
-        },
-        "followed": dict(notes.followed),
-    }
+    marks = {key: mark.to_json() for key, mark in notes.marks.items()}
+    return {"format": _FORMAT, **fields_to_json(notes, without=("marks",)), "marks": marks}
 
 
 def _from_json(data: Mapping[str, Any]) -> Notes:

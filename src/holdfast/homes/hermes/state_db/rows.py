@@ -60,7 +60,7 @@ def taken_back(schema: Schema) -> str | None:
     return f"(m.active = 0{summed_up})"
 
 
-def dicts(cursor: sqlite3.Cursor) -> list[Row]:
+def dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
     """Rows by the names of their columns."""
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor]

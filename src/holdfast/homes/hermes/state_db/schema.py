@@ -39,7 +39,8 @@ BELONGING = ("messages", "session_model_usage", "compression_locks", "telegram_d
 #: Tables that name sessions and outlive them: Hermes's own removal leaves them alone, too.
 OUTLIVING = ("gateway_routing", "async_delegations", "delivery_obligations")
 
-_NEEDED = {
+#: The columns that every known release has.
+NEEDED = {
     "sessions": [
         "id",
         "source",
@@ -185,7 +186,7 @@ def _unknown_version(db: sqlite3.Connection, version: int | None) -> str | None:
 
 
 def _unknown_tables(db: sqlite3.Connection, columns: dict[str, tuple[str, ...]]) -> str | None:
-    for table, needed in _NEEDED.items():
+    for table, needed in NEEDED.items():
         missing = [column for column in needed if column not in columns.get(table, ())]
         if missing:
             return f"its table {table} has no column {missing[0]}"

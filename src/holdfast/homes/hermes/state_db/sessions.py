@@ -105,13 +105,9 @@ class HermesSessionStore(ForeignSessions):
                 chosen,
             )
         )
-        whole_rows = {
-            row["holdfast_number"]: {k: v for k, v in row.items() if k != "holdfast_number"}
-            for row in raw
-        }
+        raw_rows = {row.pop("holdfast_number"): row for row in raw}
         by_number = {
-            row["number"]: values.session(row, whole_rows[row["number"]], whole=whole)
-            for row in rows
+            row["number"]: values.session(row, raw_rows[row["number"]], whole=whole) for row in rows
         }
         return [by_number[number] for number in numbers]
 

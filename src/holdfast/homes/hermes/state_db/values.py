@@ -14,6 +14,7 @@ from typing import Any
 
 from holdfast.errors import UsageError
 from holdfast.homes.hermes.state_db.rows import Row
+from holdfast.homes.hermes.state_db.schema import NEEDED
 from holdfast.model.session import (
     TAKEN_BACK,
     EndReason,
@@ -45,24 +46,7 @@ _DELEGATE_SOURCE = "subagent"
 DELEGATE_MARK = "_delegate_from"
 _COMPRESSED = "compression"
 #: Columns of a session that our fields hold exactly.
-_NAMED = frozenset(
-    [
-        "id",
-        "source",
-        "parent_session_id",
-        "title",
-        "cwd",
-        "model",
-        "started_at",
-        "ended_at",
-        "end_reason",
-        "message_count",
-        "tool_call_count",
-        "input_tokens",
-        "output_tokens",
-        "cache_read_tokens",
-    ]
-)
+_NAMED = frozenset([*NEEDED["sessions"], "cwd"])
 
 
 def session(row: Row, raw: Row, *, whole: bool = False) -> Session:
