@@ -37,7 +37,7 @@ _SectionT = TypeVar("_SectionT", SessionSettings, GuardSettings)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A value that somebody set, checked, and where it came from."""
+    """A checked value that is set in the file or the environment, and where it came from."""
 
     path: tuple[str, ...]
     value: Value
@@ -209,7 +209,7 @@ class Settings:
         )
 
     def prices(self) -> Prices:
-        """What tokens cost; empty unless somebody set prices."""
+        """What tokens cost; empty unless prices are set."""
         lines: dict[str, dict[str, Any]] = {own.name: dict(own.values) for own in self._own(PRICES)}
         return Prices(by_model={model: Price(**line) for model, line in lines.items()})
 
