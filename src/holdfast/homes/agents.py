@@ -45,7 +45,6 @@ def _kind(
         recognise=recognise,
         open=opened,
         state=lambda root: root / STATE,
-        signs=signs,
     )
 
 

@@ -27,6 +27,8 @@ from holdfast.stores.sqlite.mirror import MirrorStore
 from holdfast.value import dataclass, replace
 
 _FORMAT = 2
+#: What a note keeps of a unit, apart from its relation, which is no text.
+_FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model")
 #: Above this the index takes no more messages: sessions are listed, and not searched.
 _MOST_BYTES = 2 * 1024**3
 #: Sessions that are stored in one transaction of the index.
@@ -213,19 +215,12 @@ class _Note:
         return cls(version=each.version, unit=replace(each.unit, parts=()), stamps=stamps)
 
     def to_json(self) -> dict[str, Any]:
-        unit, counts = self.unit, self.counts
+        counts = self.counts
         return {
-            "id": unit.id,
+            **{name: getattr(self.unit, name) for name in _FACTS},
+            "relation": self.unit.relation.value if self.unit.relation else None,
             "version": self.version,
             "stamps": dict(self.stamps),
-            "active": unit.active,
-            "started": unit.started,
-            "parent": unit.parent,
-            "relation": unit.relation.value if unit.relation else None,
-            "source": unit.source,
-            "cwd": unit.cwd,
-            "title": unit.title,
-            "model": unit.model,
             "counts": None
             if counts is None
             else [
@@ -239,23 +234,13 @@ class _Note:
 
     @classmethod
     def from_json(cls, said: dict[str, Any]) -> _Note:
-        relation = said["relation"]
+        facts = {name: said[name] for name in _FACTS}
+        relation = Relation(said["relation"]) if said["relation"] else None
         return cls(
             version=said["version"],
             stamps=said["stamps"],
             counts=_counts(said["counts"]),
-            unit=Unit(
-                id=said["id"],
-                active=said["active"],
-                parts=(),
-                started=said["started"],
-                parent=said["parent"],
-                relation=Relation(relation) if relation else None,
-                source=said["source"],
-                cwd=said["cwd"],
-                title=said["title"],
-                model=said["model"],
-            ),
+            unit=Unit(parts=(), relation=relation, **facts),
         )
 
 
