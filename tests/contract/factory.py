@@ -30,7 +30,7 @@ from holdfast.model.item import ARCHIVED, CHECKPOINT, SESSION
 from holdfast.ports import Blobs
 from holdfast.stores.blobs.folder import FolderBlobs
 from tests.compat import hermes_sessions, hermes_store
-from tests.contract import sample_format
+from tests.contract import agent_homes, sample_format
 from tests.object_store import Bucket, ObjectBlobs
 from tests.stored import a_dead_holder, a_line, an_open_line
 
@@ -79,6 +79,8 @@ class Sample:
     whole: Callable[[Path], object] | None = None
     #: Where Holdfast keeps its own files in such a home.
     state: str = ".holdfast"
+    #: In a message of a session that can go.
+    word: str = WORD
 
     def open(self, root: Path) -> Home:
         return holdfast.open(root, clock=lambda: self.now)
@@ -130,7 +132,7 @@ def look_at_sessions(home: Home) -> Look:
 
 def files_and_rows(root: Path) -> Look:
     """Bytes, modes and times of all files, and the rows of every database with their rowids."""
-    databases = [*root.glob("*.db")]
+    databases = [*root.glob("*.db"), *root.glob("*.sqlite")]
     seen: Look = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)
@@ -392,6 +394,52 @@ _MARMOT = Sample(
 )
 
 
+def _agent(
+    make: Callable[[Path], object],
+    touch: Callable[[Home, str], object],
+    renew: Callable[[Path], object],
+    *,
+    revive: Callable[[Home, str], object] | None = None,
+    database: str | None = None,
+) -> Sample:
+    """A recorded home. All its sessions are old; the last one stays."""
+    return Sample(
+        make=make,
+        plan=lambda home: home.plan_prune(older_than="90d", keep_last=1),
+        look=look_at_sessions,
+        ids=session_ids,
+        now=agent_homes.NOW,
+        touch=touch,
+        revive=revive,
+        pin=lambda home, name: home.sessions.pin(name),
+        renew=renew,
+        database=database,
+        word="Noted",
+    )
+
+
+_CLAUDE = _agent(
+    agent_homes.make_claude,
+    agent_homes.touch_claude,
+    agent_homes.renew_claude,
+    revive=agent_homes.revive_claude,
+)
+_CODEX = _agent(
+    agent_homes.make_codex,
+    agent_homes.touch_codex,
+    agent_homes.renew_codex,
+    revive=agent_homes.revive_codex,
+    database="state_5.sqlite",
+)
+_GEMINI = _agent(agent_homes.make_gemini, agent_homes.touch_gemini, agent_homes.renew_gemini)
+_OPENCODE = _agent(
+    agent_homes.make_opencode,
+    agent_homes.touch_opencode,
+    agent_homes.renew_opencode,
+    database="opencode.db",
+)
+
+
 def _bundles(sample: Sample) -> Sample:
     """The archive of a home, all its old sessions in it."""
 
@@ -426,6 +474,10 @@ HOMES = {
     "own": _OWN,
     "hermes": _HERMES,
     "marmot": _MARMOT,
+    "claude-code": _CLAUDE,
+    "codex": _CODEX,
+    "gemini": _GEMINI,
+    "opencode": _OPENCODE,
     "own-archive": _bundles(_OWN),
     "hermes-archive": _bundles(_HERMES),
     "marmot-archive": _bundles(_MARMOT),

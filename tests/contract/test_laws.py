@@ -23,7 +23,7 @@ from holdfast.stores.sqlite import database
 from tests.cli.privileges import mounts_of_its_own
 from tests.cli.runner import COMMAND, environment
 from tests.contract import factory
-from tests.contract.factory import HOMES, SESSION_HOMES, WORD, Sample, Templates
+from tests.contract.factory import HOMES, SESSION_HOMES, Sample, Templates
 
 ROOT = Path(__file__).parents[2]
 WITH_PIN = [name for name, sample in HOMES.items() if sample.pin]
@@ -225,7 +225,7 @@ def test_archived_and_restored_is_identity(bench: Bench) -> None:
     assert results(report, SESSION) == dict.fromkeys(going, Result.REMOVED)
     assert not bench.ids() & set(going)
     assert {each.session.id for each in bench.home.archive.find()} == set(going)
-    assert bench.home.archive.search(WORD).hits
+    assert bench.home.archive.search(bench.sample.word).hits
     back = bench.home.plan_restore_sessions().apply()
     assert {each.result for each in back.outcomes} == {Result.BROUGHT_BACK}
     assert bench.home.archive.count() == 0
@@ -262,7 +262,7 @@ def test_a_damaged_bundle_is_named_and_stays(bench: Bench) -> None:
 @sessions
 def test_search_finds_what_is_here_and_not_what_is_in_the_trash(bench: Bench) -> None:
     def found() -> set[str]:
-        return {hit.session.id for hit in bench.home.sessions.search(WORD, limit=100)}
+        return {hit.session.id for hit in bench.home.sessions.search(bench.sample.word, limit=100)}
 
     before, going = found(), bench.going()
     assert before & set(going)
