@@ -16,6 +16,10 @@ from holdfast.value import dataclass
 
 #: The shortest beginning of an id that is accepted in its place.
 SHORTEST_PREFIX = 4
+#: The bounds that hold unless the configuration says otherwise.
+MAX_SNAPSHOTS = 20
+MAX_BYTES = 500_000_000
+MAX_FILE_BYTES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,12 +219,16 @@ class Capturing:
     """
 
     user_home: Path | None = None
-    max_file_size: int | None = 10_000_000
+    max_file_size: int | None = MAX_FILE_BYTES
     excludes: tuple[str, ...] = ()
     max_snapshots: int = 0
     max_bytes: int | None = None
     here: Path | None = None
     hash_all: bool = False
+
+
+#: What holds in a home that is not configured.
+BY_DEFAULT = Capturing(max_snapshots=MAX_SNAPSHOTS, max_bytes=MAX_BYTES)
 
 
 class RestoreState(StrEnum):
