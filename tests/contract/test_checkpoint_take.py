@@ -399,7 +399,16 @@ def test_a_known_path_behind_a_link_is_the_link(bench: Bench, tmp_path: Path) ->
 
 def test_the_modules_of_a_take_load_no_slow_module() -> None:
     """Their import alone would take longer than a take."""
-    slow = "asyncio concurrent.futures logging shutil sqlite3 subprocess tempfile threading".split()
+    slow = [
+        "asyncio",
+        "concurrent.futures",
+        "logging",
+        "shutil",
+        "sqlite3",
+        "subprocess",
+        "tempfile",
+        "threading",
+    ]
     code = (
         "import sys, holdfast.stores.checkpoints.writer\n"
         f"print(*[name for name in {slow} if name in sys.modules])"
