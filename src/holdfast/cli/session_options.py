@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from holdfast.cli.frame import Choice
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, stored_text
 from holdfast.errors import UsageError
 from holdfast.model.arguments import without_tilde
 from holdfast.model.session import Relation, SessionFilter
@@ -23,8 +23,8 @@ _Function = Callable[..., Any]
 def filter_options(function: _Function) -> _Function:
     """Flags for every field of a filter; they combine."""
     for option in (
-        click.option("--pinned/--not-pinned", default=None, help="Pinned ones, or the others."),
-        click.option("--open/--ended", "is_open", default=None, help="Without an end, or with."),
+        click.option("--pinned/--not-pinned", default=None, help="Pinned, or not pinned."),
+        click.option("--open/--ended", "is_open", default=None, help="Still open, or ended."),
         click.option("--older-than", metavar="WHEN", help="Last active before: 5h, 2d, a date."),
     ):
         function = option(function)
@@ -48,7 +48,7 @@ def ended_options(function: _Function) -> _Function:
         click.option(
             "--agent-archived/--not-agent-archived",
             default=None,
-            help="Archived in the agent itself, or not.",
+            help="Archived by the agent itself, or not.",
         ),
         click.option(
             "--root-only", is_flag=True, default=None, help="Only sessions without a parent."
@@ -67,15 +67,6 @@ def ended_options(function: _Function) -> _Function:
     ):
         function = option(function)
     return function
-
-
-def stored_text(text: str, what: str) -> str:
-    """Text that a store can hold; bytes of the command line that are no UTF-8 are not."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{what} {text!r} is no valid text (UTF-8).") from None
-    return text
 
 
 def is_given(flags: dict[str, Any]) -> bool:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.checkpoint_options import resolved
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation, here
+from holdfast.cli.invocation import Invocation, here, resolved
 from holdfast.cli.output import note, print_json
 from holdfast.cli.progress import until_signal
 from holdfast.cli.show_checkpoints import short
@@ -28,15 +27,15 @@ if TYPE_CHECKING:
 )
 @click.argument("directory", metavar="DIR", type=click.Path())
 @click.option(
-    "--settle", metavar="DURATION", help="Wait until nothing changed for so long [half a second]."
+    "--settle", metavar="DURATION", help="Wait until nothing has changed for this long [0.5s]."
 )
 @click.pass_obj
 def command(invocation: Invocation, /, directory: str, *, settle: str | None) -> int:
-    """Follow a directory, and take a checkpoint of what changed shortly after it settled.
+    """Watch a directory, and take a checkpoint shortly after each change.
 
-    Each one costs as much as what changed, not as much as the whole tree. When the system could
-    not tell everything, it looks at the whole tree by itself. One process at a time may watch a
-    directory. Ctrl-C ends it; what changed until then is taken first.
+    The cost of a checkpoint depends on what changed, not on the size of the tree. When the system
+    loses events, the command scans the whole tree. One process at a time may watch a directory.
+    Ctrl-C ends the watch, after a last checkpoint of what changed until then.
     """
     from holdfast.api.checkpoints import Checkpoints
 
