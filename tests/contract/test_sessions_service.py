@@ -85,6 +85,18 @@ def test_ids_tell_when_and_what(open_: Open) -> None:
         sessions.create(source="cron", job="../x")
 
 
+def test_messages_are_appended_one_by_one_or_as_lists(open_: Open) -> None:
+    sessions = open_()
+    session = sessions.create(source="cli").id
+    sessions.append(session, [said("a"), {"role": "user", "content": "b"}])
+    sessions.append(session, (said("c"),), said("d"), [])
+    sessions.append(session, (said(each) for each in "ef"))
+    assert [each.content for each in sessions.messages(session)] == list("abcdef")
+    for wrong in ("text", b"bytes", 5, None, [["nested"]]):
+        with pytest.raises(UsageError, match="A message must be"):
+            sessions.append(session, wrong)  # type: ignore[arg-type]
+
+
 def test_a_limit_warns_once_then_continues_in_a_new_session(open_: Open) -> None:
     heard: list[Alert] = []
     sessions = open_(heard.append, limits=SessionLimits(max_messages=10, max_bytes=0))
