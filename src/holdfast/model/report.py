@@ -127,6 +127,11 @@ class Presence:
     stamp: str = ""
 
 
+def refused(reason: str) -> Presence:
+    """Nothing of this home: nobody will ever look at it."""
+    return Presence(here=None, ours=False, obstacle=reason)
+
+
 def unseen(reason: str) -> Presence:
     """Nobody can look at it, for this reason."""
     return Presence(here=None, obstacle=reason)
