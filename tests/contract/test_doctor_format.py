@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.contract.formats import FORMATS, Sample, clock, removing, snapshot
 
 from holdfast.homes.format_home import STATE, FormatHome
 from holdfast.model.checkup import Finding, Severity
@@ -16,7 +17,6 @@ from holdfast.model.session import SessionFilter
 from holdfast.services.doctor import examine, mend
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
-from tests.contract.formats import FORMATS, Sample, clock, removing, snapshot
 
 
 @pytest.fixture(params=FORMATS)

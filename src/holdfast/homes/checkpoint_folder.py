@@ -88,7 +88,6 @@ class CheckpointFolder:
         trash = [entry for entry in log.trash if entry.removal.item.kind in CHECKPOINT_KINDS]
         found = CheckpointInventory(
             home=str(self._home),
-            scanned_at=now,
             projects={},
             checkpoints=(),
             trash=tuple(entry.as_item() for entry in trash),

@@ -177,7 +177,6 @@ class Home:
         archived = self._archived()
         inventory = Inventory(
             home=str(self.root),
-            scanned_at=now,
             items=(*found.items, *archived.files),
             trash=trash_of(log.trash),
             space=found.space,

@@ -90,6 +90,7 @@ class Tokens:
         }
 
     def plus(self, other: Tokens) -> Tokens:
+        """The sum of both."""
         return Tokens(
             input=self.input + other.input,
             output=self.output + other.output,
