@@ -8,31 +8,34 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.contract.formats import FORMATS, Sample, clock, removing, snapshot
 
 from holdfast.homes.format_home import STATE, FormatHome
 from holdfast.model.checkup import Finding, Severity
 from holdfast.model.report import Result
 from holdfast.model.session import SessionFilter
+from holdfast.policy.by_name import plan_all
 from holdfast.services.doctor import examine, mend
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
+from tests.contract.factory import files_and_rows as snapshot
+from tests.contract.sample_format import MarmotFormat, make_home
+
+NOW = 1_800_000_000.0
 
 
-@pytest.fixture(params=FORMATS)
-def sample(request: pytest.FixtureRequest) -> Sample:
-    return FORMATS[request.param]
+def clock() -> float:
+    return NOW
 
 
 @pytest.fixture
-def root(sample: Sample, tmp_path: Path) -> Path:
-    sample.make(tmp_path / "home")
+def root(tmp_path: Path) -> Path:
+    make_home(tmp_path / "home")
     return tmp_path / "home"
 
 
 @pytest.fixture
-def home(sample: Sample, root: Path) -> Iterator[FormatHome]:
-    opened = sample.opened(root)
+def home(root: Path) -> Iterator[FormatHome]:
+    opened = FormatHome(root, MarmotFormat(), clock=clock)
     opened.session_store()
     yield opened
     opened.close()
@@ -55,8 +58,8 @@ def test_a_home_that_is_well(home: FormatHome, root: Path) -> None:
     assert snapshot(root) == before
 
 
-def test_a_version_that_nobody_knows_is_said(home: FormatHome, root: Path, sample: Sample) -> None:
-    sample.age(root)
+def test_a_version_that_nobody_knows_is_said(home: FormatHome, root: Path) -> None:
+    (root / "VERSION").write_text("99\n")
     assert found(home)["format"].severity is Severity.WARNING
 
 
@@ -74,7 +77,9 @@ def test_a_damaged_index_is_removed_and_made_again(home: FormatHome, root: Path)
 
 def test_a_lost_undo_copy_is_damage(home: FormatHome) -> None:
     [first, *_] = (each.id for each in home.session_store().find(SessionFilter()))
-    report = apply(removing(home, first), home, clock=clock)
+    items = [item for item in home.scan(NOW).items if item.id == first]
+    plan = plan_all(items, str(home.root), NOW, command="test", reason="asked for", undoable=True)
+    report = apply(plan, home, clock=clock)
     assert [each.result for each in report.outcomes] == [Result.REMOVED]
     assert found(home)["trash"].severity is Severity.OK
     shutil.rmtree(home.state / "trash")
