@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.cli import suggestions
 from holdfast.cli.app import root
 from holdfast.cli.suggestions import are_opposites
-from holdfast.config import load
+from holdfast.config.reader import load
 from holdfast.config.settings import BY_TABLE, KEYS
 from holdfast.errors import ConfigError
 from tests.cli.every_command import COMMANDS, say

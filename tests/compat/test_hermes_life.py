@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.config import load
+from holdfast.config.reader import load
 from holdfast.homes.maintenance import maintain_opened
 from holdfast.model.item import SESSION
 from holdfast.model.session import SessionFilter

@@ -12,7 +12,7 @@ import pytest
 
 import holdfast
 from holdfast.api.capture import open_recorder
-from holdfast.config import load
+from holdfast.config.reader import load
 from holdfast.homes.registry import config_file, create_state, open_home
 from holdfast.model.maintenance import EventKind
 from holdfast.model.session import SessionFilter

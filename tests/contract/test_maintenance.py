@@ -19,7 +19,7 @@ import pytest
 import holdfast
 from holdfast import Message, SessionFilter
 from holdfast.api.sessions import open_sessions
-from holdfast.config import load
+from holdfast.config.reader import load
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.maintenance import maintain_opened
 from holdfast.model.maintenance import Skipped, Step

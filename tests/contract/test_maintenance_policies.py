@@ -10,7 +10,7 @@ import pytest
 
 import holdfast
 from holdfast.api.sessions import open_sessions
-from holdfast.config import load
+from holdfast.config.reader import load
 from holdfast.errors import StorageError
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import HomeOptions

@@ -12,7 +12,7 @@ import pytest
 import holdfast
 from holdfast import Message
 from holdfast.api.sessions import open_sessions
-from holdfast.config import load, warnings
+from holdfast.config.reader import load, warnings
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.maintenance import tell_unreached
 from holdfast.model.maintenance import Step

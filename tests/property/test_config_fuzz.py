@@ -9,9 +9,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.config import Settings, load, template, warnings
-from holdfast.config.reader import check
-from holdfast.config.settings import KEYS, TABLES, build
+from holdfast.config.reader import check, load, warnings
+from holdfast.config.settings import KEYS, TABLES, Settings, build
+from holdfast.config.template import template
 from holdfast.errors import ConfigError
 from holdfast.model.text import one_line
 from tests import tally

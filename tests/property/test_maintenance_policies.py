@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.config import load
+from holdfast.config.reader import load
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.maintenance import close_home
 from holdfast.homes.options import HomeOptions

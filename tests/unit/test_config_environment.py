@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config import load, warnings
 from holdfast.config.kinds import Value
+from holdfast.config.reader import load, warnings
 from holdfast.config.settings import KEYS
 from holdfast.errors import ConfigError
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config import Settings, load
-from holdfast.config.reader import check
-from holdfast.config.settings import OWN_KEYS
+from holdfast.config.reader import check, load
+from holdfast.config.settings import OWN_KEYS, Settings
 from holdfast.errors import ConfigError
 from holdfast.model.session import Tokens
 from holdfast.policy.budgets import Budgets, GuardOptions, Thresholds

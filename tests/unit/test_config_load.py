@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config import load
+from holdfast.config.reader import load
 from holdfast.errors import ConfigError
 
 DEFAULTS = load(None, {})
@@ -165,8 +165,8 @@ def test_importing_it_loads_no_parser() -> None:
     code = (
         "import sys, holdfast\n"
         "before = set(sys.modules)\n"
-        "import holdfast.config\n"
-        "holdfast.config.load(None, {})\n"
+        "from holdfast.config.reader import load\n"
+        "load(None, {})\n"
         "print(sorted({'tomllib', 'difflib', 'json'} & (set(sys.modules) - before)))"
     )
     path = os.pathsep.join(entry for entry in sys.path if entry)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config import Settings, load
-from holdfast.config.settings import BY_TABLE, KEYS, OWN_KEYS, TABLES
+from holdfast.config.reader import load
+from holdfast.config.settings import BY_TABLE, KEYS, OWN_KEYS, TABLES, Settings
 from holdfast.errors import UsageError
 from holdfast.policy.lifecycle import OnReset, SessionLimits, SessionOptions, Transcript
 from holdfast.policy.rules import DAY, Caps, CheckpointPolicy, GcRules, Limits, Policy, Rules

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import tomllib
 
-from holdfast.config import template
 from holdfast.config.kinds import Value
 from holdfast.config.reader import check
 from holdfast.config.settings import KEYS, TABLES
+from holdfast.config.template import template
 
 KEY_LINE = re.compile(r"^# (?=[a-z_]+ = )", re.MULTILINE)
 EXAMPLE_LINE = re.compile(r"^#     ", re.MULTILINE)

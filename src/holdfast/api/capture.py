@@ -13,9 +13,10 @@ from holdfast.homes.checkpoints import checkpoint_store, checkpoint_writer
 from holdfast.model.arguments import StrPath, expanded, named_place, text
 from holdfast.model.checkpoint import Capturing, Excluded, Taking
 from holdfast.policy.project_root import project_root
-from holdfast.ports import Clock
+from holdfast.value import replace
 
 if TYPE_CHECKING:  # a hook that takes a checkpoint does not load what it does not need
+    from holdfast.ports import Clock
     from holdfast.services.recorder import Recorder
     from holdfast.stores.checkpoints.store import ShadowGitStore
     from holdfast.stores.checkpoints.writer import CheckpointWriter
@@ -107,15 +108,12 @@ class Capture:
 
     def capturing(self, *, hash_all: bool = False) -> Capturing:
         """What is captured, as the configuration says."""
-        settings = self._place.settings.checkpoints
-        return Capturing(
+        configured = self._place.capturing()
+        return replace(
+            configured,
             user_home=expanded(self._user_home or "~"),
-            max_file_size=settings.max_file_bytes,
-            max_snapshots=settings.max_snapshots,
-            max_bytes=settings.max_bytes,
-            excludes=settings.exclude,
             here=self._here,
-            hash_all=hash_all or settings.hash_all,
+            hash_all=hash_all or configured.hash_all,
         )
 
     def writer(self, *, hash_all: bool = False) -> CheckpointWriter:

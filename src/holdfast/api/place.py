@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast import config
-from holdfast.config import Settings
+from holdfast.config import is_default
 from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
-from holdfast.homes.holdfast import HoldfastHome
-from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.homes.options import UNCONFIGURED, USUAL, HomeOptions
 from holdfast.homes.registry import (
     check_folder,
     config_file,
@@ -29,11 +27,20 @@ from holdfast.homes.registry import (
     state_folder,
     usual_places,
 )
+from holdfast.homes.signs import KIND, open_own
 from holdfast.model.arguments import StrPath, named_place
-from holdfast.model.checkup import Finding, Severity
-from holdfast.ports import Clock, Home
+from holdfast.model.checkpoint import BY_DEFAULT, Capturing
 from holdfast.stores.files import storage_errors, write_new
 from holdfast.value import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from holdfast.config.settings import Settings
+    from holdfast.homes.holdfast import HoldfastHome
+    from holdfast.model.checkup import Finding
+    from holdfast.policy.prices import Prices
+    from holdfast.ports import Clock, Home
 
 
 def system_clock() -> float:
@@ -68,7 +75,7 @@ def named_homes(environ: Mapping[str, str]) -> dict[str, Path]:
     named = {
         kind.name: environ.get(kind.environment)
         for kind in kinds()
-        if kind.environment and kind.name != HoldfastHome.kind
+        if kind.environment and kind.name != KIND
     }
     return {name: Path(place).expanduser() for name, place in named.items() if place}
 
@@ -107,7 +114,34 @@ class Place:
     @cached_property
     def settings(self) -> Settings:
         """What config.toml says. Raises `ConfigError` when anything in it is wrong."""
-        return config.load(self.config_file, self._environ)
+        # Every key is declared in there: a take in a home without a configuration needs none.
+        from holdfast.config.reader import load  # noqa: PLC0415
+
+        return load(self.config_file, self._environ)
+
+    def check_settings(self) -> None:
+        """Raise `ConfigError` when anything in the configuration is wrong."""
+        if not self._is_default():
+            _ = self.settings
+
+    def _is_default(self) -> bool:
+        return "settings" not in self.__dict__ and is_default(self.config_file, self._environ)
+
+    # Most homes are not configured. These three then do without loading all settings.
+
+    def capturing(self) -> Capturing:
+        """What checkpoints capture, and the bounds that hold while they are taken."""
+        return BY_DEFAULT if self._is_default() else self.settings.checkpoints.capturing()
+
+    def options(self) -> HomeOptions:
+        """How the home is opened."""
+        return UNCONFIGURED if self._is_default() else HomeOptions.of(self.settings)
+
+    def prices(self) -> Prices:
+        """What tokens cost."""
+        from holdfast.policy.prices import Prices  # noqa: PLC0415 - no take needs it
+
+        return Prices() if self._is_default() else self.settings.prices()
 
     @property
     def config_file(self) -> Path:
@@ -133,10 +167,10 @@ class Place:
 
     def another(self, change: Callable[[HomeOptions], HomeOptions] = lambda same: same) -> Home:
         """The home opened once more, with changed options. `close` closes it too."""
-        options = change(HomeOptions.of(self.settings))
+        options = change(self.options())
         home: Home
         if self._is_new:  # nothing in the folder says yet whose home it is
-            home = HoldfastHome(self.root, clock=self.clock, options=options)
+            home = open_own(self.root, self.clock, options)
         else:
             home = open_home(self.root, clock=self.clock, options=options)
         self._homes.append(home)
@@ -145,9 +179,11 @@ class Place:
     def to_examine(self) -> tuple[Home, Finding]:
         """The home for a check-up, and what is to say of its configuration: it opens although that
         is wrong, and although the folder is empty."""
+        from holdfast.model.checkup import Finding, Severity  # noqa: PLC0415
+
         finding, options = Finding(check="configuration"), USUAL
         try:
-            options = HomeOptions.of(self.settings)
+            options = self.options()
         except (ConfigError, StorageError) as error:
             finding = Finding(
                 check="configuration",
@@ -162,7 +198,7 @@ class Place:
         except NotAHomeError:
             if any(self.root.iterdir()):
                 raise
-            home = HoldfastHome(self.root, clock=self.clock)
+            home = open_own(self.root, self.clock)
         self._homes.append(home)
         return home, finding
 
@@ -170,7 +206,7 @@ class Place:
         """Make the home when there is none. One of another agent is left as it is."""
         with storage_errors(f"read {self.root}"):
             kind = kind_of(self.root) if self.root.is_dir() else None
-        if kind is not None and kind.name != HoldfastHome.kind:
+        if kind is not None and kind.name != KIND:
             return
         create_home(self.root)
         self.root = self.root.resolve()
@@ -183,11 +219,13 @@ class Place:
     def create_config(self) -> Path:
         """Write a config.toml that has every key with its default as a comment. The home is made
         when there is none. Raises `UsageError` when the file exists; it is left alone then."""
+        from holdfast.config.template import template  # noqa: PLC0415
+
         path = self.config_file
         self.create_state()
         with storage_errors(f"write {path}"):
             try:
-                write_new(path, config.template().encode())
+                write_new(path, template().encode())
             except FileExistsError:
                 raise UsageError(
                     f"{path} exists already; it was left alone.",
@@ -197,6 +235,8 @@ class Place:
 
     def own(self, change: Callable[[HomeOptions], HomeOptions] = lambda same: same) -> HoldfastHome:
         """The home opened once more, to write sessions into. Only Holdfast's own takes any."""
+        from holdfast.homes.holdfast import HoldfastHome  # noqa: PLC0415
+
         home = self.another(change)
         if not isinstance(home, HoldfastHome):
             raise UsageError(
@@ -228,7 +268,7 @@ def open_place(
     place = Place(root, clock=clock, command=command, environ=environ)
     if create:
         place.create()
-    _ = place.checked().settings
+    place.checked().check_settings()
     _ = place.home
     return place
 

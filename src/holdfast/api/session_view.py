@@ -83,7 +83,7 @@ class SessionView:
         offset: int = 0,
     ) -> SessionPage:
         """One page of the sessions in the store; an empty one when the home has no store."""
-        store, prices = self.session_store, self._place.settings.prices()
+        store, prices = self.session_store, self._place.prices()
         if store is None:
             return SessionPage(sessions=(), total=0, prices=prices)
         chosen = SessionFilter() if wanted is None else wanted

@@ -11,10 +11,10 @@ from typing import NoReturn
 from holdfast.api.place import Place
 from holdfast.errors import UsageError
 from holdfast.guard.guard import Guard, GuardRules
-from holdfast.homes.holdfast import KIND
 from holdfast.homes.maintenance import alerting
 from holdfast.homes.registry import create_home
 from holdfast.homes.session_files import HomeSessionFiles
+from holdfast.homes.signs import KIND
 from holdfast.model.arguments import StrPath, instance, named_place
 from holdfast.model.guard import Alert
 from holdfast.model.session import Json, Session

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-import sys
-import traceback
-
 import click
 
 from holdfast import __version__
-from holdfast.cli.errors import as_holdfast_error, print_error
+from holdfast.cli.errors import exit_code
 from holdfast.cli.frame import Group, Lazy, run_default
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.streams import OutputError
-from holdfast.errors import COMMAND_FLAG
-from holdfast.model.text import printable
+from holdfast.errors import UsageError
 
 COMMANDS = {
     "status": Lazy(
@@ -56,24 +50,17 @@ def root(ctx: click.Context) -> int | None:
 
 def invoke(args: list[str]) -> int:
     """Run a command line; every error becomes a message and an exit code."""
-    # A plan of 200,000 items makes no cycles; looking for some would take a quarter of the time.
-    gc.set_threshold(100_000, 50, 50)
     invocation = Invocation(args=tuple(args))
-    voice = COMMAND_FLAG.set("")  # from here on, hints name commands
-    try:
-        result = root.main(args, prog_name="holdfast", standalone_mode=False, obj=invocation)
-    except (KeyboardInterrupt, click.Abort):
-        raise KeyboardInterrupt from None
-    except OutputError:
-        raise
-    except Exception as error:  # noqa: BLE001 - the edge: a user never sees a stack trace
-        if invocation.debug or "--debug" in args:
-            sys.stderr.write(printable(traceback.format_exc()))
-        COMMAND_FLAG.set(invocation.home_flag)
-        failure = as_holdfast_error(error)
-        print_error(failure, as_json=invocation.json or "--json" in args)
-        return failure.exit_code
-    finally:
-        invocation.close()
-        COMMAND_FLAG.reset(voice)
-    return result if isinstance(result, int) else 0
+
+    def command() -> object:
+        try:
+            return root.main(args, prog_name="holdfast", standalone_mode=False, obj=invocation)
+        except click.Abort:
+            raise KeyboardInterrupt from None
+        except click.UsageError as error:
+            usage = f"See `{error.ctx.command_path} --help`." if error.ctx else None
+            raise UsageError(error.format_message(), hint=usage) from error
+        except click.ClickException as error:
+            raise UsageError(error.format_message()) from error
+
+    return exit_code(invocation, command)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.invocation import Invocation, here, quoted
+from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import note
-from holdfast.errors import UnknownCheckpointError, UsageError
+from holdfast.errors import UnknownCheckpointError
 
 if TYPE_CHECKING:
-    from holdfast.api.capture import Capture
     from holdfast.api.checkpoints import Checkpoints
     from holdfast.model.checkpoint import Checkpoint
 
@@ -37,26 +36,6 @@ def hash_option(function: _Function) -> _Function:
         is_flag=True,
         help="Read every file, even where size and times say that nothing changed.",
     )(function)
-
-
-def resolved(directory: str | None) -> Path:
-    """The working directory that was named: by default, the current one."""
-    if directory == "":
-        raise UsageError("The directory is an empty name.")
-    try:
-        return (Path.cwd() if directory is None else Path(directory)).resolve()
-    except FileNotFoundError:
-        raise UsageError("The current directory is gone.", hint="Name another one.") from None
-    except (RuntimeError, OSError) as error:
-        raise UsageError(f"{directory} leads nowhere: {error}.") from None
-
-
-def capture(invocation: Invocation) -> Capture:
-    """What takes checkpoints into the chosen home, which is made when there is none."""
-    from holdfast.api.capture import Capture
-
-    place = invocation.checked_place(invocation.home_path)
-    return Capture(place, here=here(), user_home=invocation.user_home)
 
 
 def chosen(checkpoints: Checkpoints, text: str) -> Checkpoint:

@@ -5,18 +5,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
+from holdfast.cli.plain import NARROWEST, PIPED_WIDTH, WIDEST, Line, Rows
 from holdfast.cli.streams import OutputError
-from holdfast.model.text import one_line, printable
-
-PIPED_WIDTH = 80
-_NARROWEST = 40
-_WIDEST = 120
+from holdfast.model.text import printable
 
 
 class _Console(Console):
@@ -36,17 +33,41 @@ class _Console(Console):
                 yield Segment(printable(segment.text), segment.style)
 
 
-class SafeTable(Table):
-    """A table whose plain cells are made safe before it measures them."""
+def rendered(shown: str | Line | Rows | Text) -> Text | Table:
+    """What a command shows, as rich knows it."""
+    if isinstance(shown, str):
+        return Text(printable(shown))
+    if isinstance(shown, Line):
+        made = Text.assemble(*((printable(text), style) for text, style in shown.parts))
+        made.overflow, made.no_wrap = "fold", shown.no_wrap
+        return made
+    return _table(shown) if isinstance(shown, Rows) else shown
 
-    def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
-        safe = [one_line(cell) if isinstance(cell, str) else cell for cell in cells]
-        super().add_row(*safe, **options)
+
+def _table(rows: Rows) -> Table:
+    made = Table(
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        header_style="bold",
+        show_header=rows.show_header,
+    )
+    for column in rows.columns:
+        made.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            no_wrap=column.no_wrap,
+            min_width=column.min_width,
+            overflow="ellipsis" if column.right else "fold",
+        )
+    for row in rows.rows:
+        made.add_row(*map(rendered, row))
+    return made
 
 
 def standard_output() -> Console:
     """Past 120 columns text does not get easier to read."""
     plain = _Console(highlight=False, emoji=False, markup=False, soft_wrap=False)
     wanted = plain.width if plain.is_terminal or os.environ.get("COLUMNS") else PIPED_WIDTH
-    plain.width = max(_NARROWEST, min(wanted, _WIDEST))
+    plain.width = max(NARROWEST, min(wanted, WIDEST))
     return plain

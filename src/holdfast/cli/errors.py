@@ -1,26 +1,49 @@
-"""From any exception to a message, a hint and an exit code."""
+"""From any exception to a message, a hint and an exit code. Nothing here needs click."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
-import click
-
-from holdfast.cli.streams import colour_wanted, write, write_error
-from holdfast.errors import HoldfastError, StorageError, UsageError
+from holdfast.cli.streams import OutputError, colour_wanted, write, write_error
+from holdfast.errors import COMMAND_FLAG, HoldfastError, StorageError
 from holdfast.model.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.cli.invocation import Invocation
+
+_RED, _USUAL = "\x1b[31m\x1b[1m", "\x1b[0m"
+
+
+def exit_code(invocation: Invocation, command: Callable[[], object]) -> int:
+    """Run a command; every error becomes a message and an exit code."""
+    voice = COMMAND_FLAG.set("")  # from here on, hints name commands
+    try:
+        result = command()
+    except OutputError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the edge: a user never sees a stack trace
+        if invocation.debug or "--debug" in invocation.args:
+            import traceback
+
+            sys.stderr.write(printable(traceback.format_exc()))
+        COMMAND_FLAG.set(invocation.home_flag)
+        failure = as_holdfast_error(error)
+        print_error(failure, as_json=invocation.json or "--json" in invocation.args)
+        return failure.exit_code
+    finally:
+        invocation.close()
+        COMMAND_FLAG.reset(voice)
+    return result if isinstance(result, int) else 0
 
 
 def as_holdfast_error(error: Exception) -> HoldfastError:
     """What the user is told. A bug is told as one, with the way to see more."""
     if isinstance(error, HoldfastError):
         return error
-    if isinstance(error, click.UsageError):
-        usage = f"See `{error.ctx.command_path} --help`." if error.ctx else None
-        return UsageError(error.format_message(), hint=usage)
-    if isinstance(error, click.ClickException):
-        return UsageError(error.format_message())
     if isinstance(error, OSError):
         place = f" {error.filename}" if error.filename else ""
         return StorageError(f"The system refused{place}: {error.strerror or error}")
@@ -40,10 +63,7 @@ def print_error(error: HoldfastError, *, as_json: bool) -> None:
     """The message goes to stderr; with --json a document goes to stdout as well."""
     if as_json:
         write(json.dumps(error_document(error), indent=2) + "\n")
-    try:
-        label = click.style("error:", fg="red", bold=True)
-        click.echo(f"{label} {printable(error.message)}", err=True, color=colour_wanted())
-        if error.hint:
-            click.echo(f"  {printable(error.hint)}", err=True)
-    except OSError:
-        write_error("")  # nobody listens; the exit code says it as well
+    shows_colours = colour_wanted() is None and sys.stderr.isatty()
+    label = f"{_RED}error:{_USUAL}" if shows_colours else "error:"
+    hint = f"  {printable(error.hint)}\n" if error.hint else ""
+    write_error(f"{label} {printable(error.message)}\n{hint}")

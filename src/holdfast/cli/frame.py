@@ -7,18 +7,20 @@ import a command's module only when it runs, and know its one-line help without 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from holdfast.cli.changing import is_told_to_change
+from holdfast.cli.flags import COMMON, Flag
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.streams import outlive_reader
 from holdfast.value import dataclass
 
 _LARGEST = 2**63 - 1
+_FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +60,32 @@ class Choice(click.Choice[str]):
 def common_options() -> list[click.Parameter]:
     return [
         click.Option(
-            ["--home"],
-            metavar="PATH",
-            type=_HomePath(),
+            [flag.name],
+            **_as_click(flag),
+            type=_HomePath() if flag.parameter == "home" else None,
             expose_value=False,
-            callback=_store("home"),
-            help="The home to work on [$HOLDFAST_HOME, else ~/.holdfast].",
-        ),
-        click.Option(
-            ["--json"],
-            is_flag=True,
-            expose_value=False,
-            callback=_store("json"),
-            help="Print one JSON document and nothing else.",
-        ),
-        click.Option(
-            ["--debug"],
-            is_flag=True,
-            expose_value=False,
-            callback=_store("debug"),
-            help="Show the stack trace of an error.",
-        ),
+            callback=_store(flag.parameter),
+        )
+        for flag in COMMON
     ]
+
+
+def options(flags: Sequence[Flag]) -> Callable[[_FunctionT], _FunctionT]:
+    """Click options for declared flags."""
+
+    def decorate(function: _FunctionT) -> _FunctionT:
+        for flag in reversed(flags):
+            function = click.option(flag.name, flag.parameter, **_as_click(flag))(function)
+        return function
+
+    return decorate
+
+
+def _as_click(flag: Flag) -> dict[str, Any]:
+    if flag.metavar is None:
+        return {"is_flag": True, "help": flag.help}
+    given = {} if flag.many else {"default": flag.default}
+    return {"metavar": flag.metavar, "multiple": flag.many, "help": flag.help, **given}
 
 
 def _store(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
-from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.config import variables
 from holdfast.errors import NotAHomeError, UsageError
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from holdfast.api.capture import Capture
     from holdfast.api.checkpoints import Checkpoints
     from holdfast.api.home import Home
     from holdfast.api.place import Place
-    from holdfast.config import Settings
+    from holdfast.config.settings import Settings
 
 DEFAULT_KIND = "holdfast"
 DEFAULT_HOME = ".holdfast"
@@ -26,6 +27,8 @@ DEFAULT_HOME = ".holdfast"
 
 def quoted(path: Path) -> str:
     """A path as a word of a suggested command: no space splits it, no dash makes it a flag."""
+    import shlex
+
     return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 
 
@@ -50,6 +53,8 @@ class Invocation:
 
     def moment(self, text: str) -> float:
         """The time that a flag names: a duration ago, or a date in local time."""
+        from datetime import datetime
+
         from holdfast.model.text import parse_moment
 
         local = datetime.now().astimezone().tzinfo
@@ -88,6 +93,8 @@ class Invocation:
     @property
     def command_line(self) -> str:
         """The command as the log records it: what it does, not on which home or how it prints."""
+        import shlex
+
         words = list(self.args)
         while "--home" in words:
             del words[(at := words.index("--home")) : at + 2]
@@ -139,15 +146,17 @@ class Invocation:
         """The same for a home that may be made yet: its settings are whole."""
         place = self.place(root)
         self.warn()
-        _ = place.settings
+        place.check_settings()
         return place
 
     def warn(self) -> None:
         """Name what is wrong in the environment and does no harm."""
-        from holdfast import config
+        if not variables(os.environ):
+            return
         from holdfast.cli.output import note
+        from holdfast.config.reader import warnings
 
-        for warning in config.warnings(os.environ):
+        for warning in warnings(os.environ):
             note(f"warning: {warning}")
 
     def open_home(self, path: Path | None = None) -> Home:
@@ -165,6 +174,17 @@ class Invocation:
         place = self.checked_place(self.home_path)
         place.create()
         return Home(place)
+
+    def capture(self) -> Capture:
+        """What takes checkpoints into the chosen home, which is made when there is none. It reads
+        the settings first, and writes nothing into the log."""
+        from holdfast.api.capture import Capture
+        from holdfast.api.place import Place
+
+        self.warn()
+        place = Place(self.home_path, clock=self.clock, environ=os.environ)
+        self._places.append(place)
+        return Capture(place, here=here(), user_home=self.user_home)
 
     def checkpoints(self) -> Checkpoints:
         """The checkpoints of the chosen home, as seen from the current directory."""
@@ -188,6 +208,27 @@ class Invocation:
                     hint = f"For the home of {kind.agent}, add --home {quoted(place)}."
                     return NotAHomeError(error.message, hint=hint)
         return error
+
+
+def resolved(directory: str | None) -> Path:
+    """The working directory that was named: by default, the current one."""
+    if directory == "":
+        raise UsageError("The directory is an empty name.")
+    try:
+        return (Path.cwd() if directory is None else Path(directory)).resolve()
+    except FileNotFoundError:
+        raise UsageError("The current directory is gone.", hint="Name another one.") from None
+    except (RuntimeError, OSError) as error:
+        raise UsageError(f"{directory} leads nowhere: {error}.") from None
+
+
+def stored_text(text: str, what: str) -> str:
+    """Text that a store can hold; bytes of the command line that are no UTF-8 are not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{what} {text!r} is no valid text (UTF-8).") from None
+    return text
 
 
 def here() -> Path | None:

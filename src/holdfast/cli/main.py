@@ -1,7 +1,8 @@
 """The way in: exit codes, errors, broken pipes and Ctrl-C.
 
-`holdfast --version` and `holdfast --help` are answered here, before anything slow is imported: the
-help page is kept in help.txt, which `make docs` writes and a test compares with the commands.
+Click is loaded for most commands only. `holdfast --version` and `holdfast --help` are answered
+here: the help page is kept in help.txt, which `make docs` writes and a test compares with the
+commands. `holdfast checkpoints take` has a quick lane (decision 0030).
 """
 
 from __future__ import annotations
@@ -23,15 +24,23 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells count
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 HELP_WIDTH = 80
 _VALUES_BETWEEN_LOOKS = 100_000
+#: Set by a shell that wants words to complete, not a command to run.
+_COMPLETION = "_HOLDFAST_COMPLETE"
 
 
 def main() -> None:
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    # Before it ends, Python looks for cycles among all objects, several times: a tenth of a quick
+    # command. Nothing waits for that: files and databases are closed, and output is flushed.
+    gc.freeze()
+    sys.exit(code)
 
 
 def run(args: list[str]) -> int:
     """Run one command line and return its exit code."""
     prepare()
+    # A plan of 200,000 items makes no cycles; looking for some would take a quarter of the time.
+    gc.set_threshold(_VALUES_BETWEEN_LOOKS, 50, 50)
     try:
         code = _dispatch(args) if (quick := _quick(args)) is None else quick
         with output_errors():
@@ -62,7 +71,18 @@ def _quick(args: list[str]) -> int | None:
         with open(__file__.removesuffix("main.py") + "help.txt", encoding="utf-8") as page:  # noqa: PTH123 - pathlib is slow to import
             write(page.read())
         return 0
-    return None
+    return _quick_take(args) if "take" in args else None
+
+
+def _quick_take(args: list[str]) -> int | None:
+    """The exit code of a plain `checkpoints take`; None where click has to look at the line."""
+    if _COMPLETION in os.environ:
+        return None
+    from holdfast.cli.errors import exit_code
+    from holdfast.cli.take import quick
+
+    found = quick(args)
+    return None if found is None else exit_code(*found)
 
 
 def _is_wide() -> bool:
@@ -78,7 +98,4 @@ def _is_wide() -> bool:
 def _dispatch(args: list[str]) -> int:
     from holdfast.cli.app import invoke
 
-    # A plan is many small values and hardly a cycle: looking for those again and again while it
-    # grows takes a tenth of a large run.
-    gc.set_threshold(_VALUES_BETWEEN_LOOKS)
     return invoke(args)

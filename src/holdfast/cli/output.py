@@ -1,28 +1,38 @@
-"""Where output goes: one JSON document, or text laid out for the width at hand."""
+"""Where output goes: one JSON document, or text laid out for the width at hand.
+
+A command makes lines and tables of `plain`. On a terminal rich shows them, in colours; on a pipe
+they are laid out without it.
+"""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+import sys
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from holdfast.cli import plain
+from holdfast.cli.plain import Line, Rows
 from holdfast.cli.streams import output_errors, write, write_error
 from holdfast.model.text import one_line, printable
 
-# Loaded on first use: a script that reads JSON pays for no layout.
+# Loaded for a terminal.
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.table import Table
+    from rich.console import Console
     from rich.text import Text
 
 
 @cache
 def console() -> Console:
-    """Standard output, for what is laid out."""
+    """Standard output as rich writes to it."""
     from holdfast.cli.console import standard_output
 
     return standard_output()
+
+
+def width() -> int:
+    """How many columns there are for a line."""
+    return plain.width() if plain.is_enough() else console().width
 
 
 def print_json(document: dict[str, Any]) -> None:
@@ -30,17 +40,39 @@ def print_json(document: dict[str, Any]) -> None:
     write(json.dumps(document, indent=2) + "\n")
 
 
-def say(*parts: RenderableType) -> None:
-    """Print text or a table, fitted to the width of the console."""
-    safe = [printable(part) if isinstance(part, str) else part for part in parts]
-    with output_errors():
-        console().print(*safe)
+def say(shown: str | Line | Rows | Text = "") -> None:
+    """Print text or a table, fitted to the width at hand."""
+    if not plain.is_enough() or not isinstance(shown, str | Line | Rows):
+        from holdfast.cli.console import rendered
+
+        with output_errors():
+            console().print(rendered(shown))
+        return
+    if isinstance(shown, Rows):
+        lines = list(shown.lines(plain.width()))
+    else:
+        text = shown if isinstance(shown, str) else shown.plain
+        lines = plain.wrapped(printable(text), plain.width())
+    _write_now("".join(f"{line}\n" for line in lines))
 
 
 def suggest(command: str) -> None:
     """A command to type next. Never folded: a copied line must work."""
+    shown = name(f"  {command}", "bold green")
+    if plain.is_enough():
+        _write_now(f"{shown.plain}\n")
+        return
+    from holdfast.cli.console import rendered
+
     with output_errors():
-        console().print(name(f"  {command}", "bold green"), soft_wrap=True)
+        console().print(rendered(shown), soft_wrap=True)
+
+
+def _write_now(text: str) -> None:
+    """At once, as rich does: what cannot be shown is not done either."""
+    with output_errors():
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 def note(message: str) -> None:
@@ -48,63 +80,47 @@ def note(message: str) -> None:
     write_error(one_line(message) + "\n")
 
 
-def name(text: str, style: str = "") -> Text:
-    """A name from the disk, made safe to print and folded rather than cut."""
-    from rich.text import Text
-
-    return Text(one_line(text), style=style, overflow="fold")
+def name(text: str, style: str = "") -> Line:
+    """A name from the disk, made safe to print."""
+    return Line(one_line(text), style)
 
 
-def styled(text: str = "", style: str = "", *, overflow: Literal["fold"] | None = None) -> Text:
+def styled(text: str = "", style: str = "") -> Line:
     """Words of our own in a style; a name from the disk goes through `name`."""
-    from rich.text import Text
-
-    return Text(text, style=style, overflow=overflow)
+    return Line(text, style)
 
 
-def joined(*parts: str | Text | tuple[str, str], style: str = "") -> Text:
-    """Texts and (words, style) pairs as one text."""
-    from rich.text import Text
-
-    return Text.assemble(*parts, style=style)
-
-
-def columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes: a Chinese character takes two."""
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+def table(*columns: str, right: tuple[str, ...] = ()) -> Rows:
     """A table without lines: columns named in `right` are numbers."""
-    from holdfast.cli.console import SafeTable
+    return Rows(*columns, right=right)
 
-    made = SafeTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        if column in right:
-            made.add_column(column, justify="right", no_wrap=True)
-        else:
-            made.add_column(column, overflow="fold")
+
+def joined(*parts: str | Line | tuple[str, str], style: str = "") -> Line:
+    """Texts and (words, style) pairs as one text."""
+    made = Line()
+    for part in parts:
+        line = Line(part) if isinstance(part, str) else part
+        for text, own in line.parts if isinstance(line, Line) else [line]:
+            made.append(text, f"{style} {own}".strip())
     return made
 
 
-def bar(share: float, width: int) -> Text:
+def bar(share: float, width: int) -> Line:
     """A small bar of eighths; anything that is not nothing shows at least one of them."""
-    if not console().encoding.startswith("utf"):
-        return styled(("#" * max(share > 0, round(share * width))).ljust(width), "cyan")
+    if not sys.stdout.encoding.lower().startswith("utf"):
+        return Line(("#" * max(share > 0, round(share * width))).ljust(width), "cyan")
     eighths = round(max(0.0, min(1.0, share)) * width * 8)
     if share > 0:
         eighths = max(1, eighths)
     full, rest = divmod(eighths, 8)
     filled = "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
-    shown = styled(filled.ljust(width), "cyan")
-    shown.no_wrap = True
-    return shown
+    return Line(filled.ljust(width), "cyan", no_wrap=True)
 
 
 def when(moment: float) -> str:
     """Local time, to the minute; what no calendar has is said so."""
+    from datetime import UTC, datetime  # not everything that is shown has a time
+
     try:
         return datetime.fromtimestamp(moment, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):

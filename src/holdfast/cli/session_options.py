@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from holdfast.cli.frame import Choice
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, stored_text
 from holdfast.errors import UsageError
 from holdfast.model.arguments import without_tilde
 from holdfast.model.session import Relation, SessionFilter
@@ -67,15 +67,6 @@ def ended_options(function: _Function) -> _Function:
     ):
         function = option(function)
     return function
-
-
-def stored_text(text: str, what: str) -> str:
-    """Text that a store can hold; bytes of the command line that are no UTF-8 are not."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{what} {text!r} is no valid text (UTF-8).") from None
-    return text
 
 
 def is_given(flags: dict[str, Any]) -> bool:

@@ -6,13 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.output import columns_of, console, name, say, styled, table, when
+from holdfast.cli.output import name, say, styled, table, when, width
+from holdfast.cli.plain import columns_of
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Project, ProjectState, Rollback
 from holdfast.model.item import Item
 from holdfast.model.text import format_bytes, format_count, format_duration, one_line
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from holdfast.cli.plain import Line
 
 
 SHORT_ID = 12
@@ -82,7 +83,7 @@ def show_list(checkpoints: Sequence[Checkpoint], now: float, *, places: bool) ->
     say(rows)
 
 
-def lines(checkpoint: Checkpoint) -> Text:
+def lines(checkpoint: Checkpoint) -> Line:
     """`+12 -3`; nothing where they were not counted."""
     if checkpoint.insertions is None or checkpoint.deletions is None:
         return styled("")
@@ -90,8 +91,8 @@ def lines(checkpoint: Checkpoint) -> Text:
     return counted.append(f" -{checkpoint.deletions:,}", style="red")
 
 
-def _why(checkpoint: Checkpoint, *, places: bool) -> Text:
-    text = styled(overflow="fold")
+def _why(checkpoint: Checkpoint, *, places: bool) -> Line:
+    text = styled()
     if checkpoint.pinned:
         text.append("📌 ")
     if checkpoint.name:
@@ -142,7 +143,7 @@ def show_not_captured(
     )
 
 
-def show_paths(title: str, paths: Sequence[Text], *, style: str, all_items: bool) -> None:
+def show_paths(title: str, paths: Sequence[Line], *, style: str, all_items: bool) -> None:
     """A titled list, cut after the first few; nothing when it is empty."""
     if not paths:
         return
@@ -150,7 +151,7 @@ def show_paths(title: str, paths: Sequence[Text], *, style: str, all_items: bool
     say(styled(title, style=f"bold {style}"))
     shown = paths if all_items else paths[:_FIRST]
     for path in shown:
-        say(styled("  ", overflow="fold").append_text(path))
+        say(styled("  ").append_text(path))
     if len(shown) < len(paths):
         say(styled(f"  … and {len(paths) - len(shown):,} more; --all lists them.", style="dim"))
 
@@ -211,7 +212,7 @@ def show_older(legacy: Sequence[Item], older: Mapping[str, Project], now: float)
         project = older.get(each.id)
         ago = _ago(now - each.last_active_at)
         since = f"moved {ago}" if each.id.startswith(_ARCHIVE) else f"used {ago}"
-        workdir = "" if project is None else from_the_left(project.workdir, console().width // 3)
+        workdir = "" if project is None else from_the_left(project.workdir, width() // 3)
         rows.add_row(name(each.id), format_bytes(each.bytes), since, workdir)
     say(rows)
 
@@ -241,4 +242,4 @@ def _left_for_paths(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> i
         max([len(title), *(columns_of(row[place]) for row in cells)])
         for place, title in enumerate(columns[1:])
     ]
-    return max(_NARROWEST, console().width - sum(others) - _GAP * len(columns))
+    return max(_NARROWEST, width() - sum(others) - _GAP * len(columns))

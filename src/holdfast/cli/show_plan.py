@@ -21,10 +21,10 @@ from holdfast.model.item import (
 )
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
 from holdfast.model.report import Outcome, Report, Result
-from holdfast.model.text import format_bytes, format_count, format_duration
+from holdfast.model.text import format_bytes, format_count, format_duration, one_line
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from holdfast.cli.plain import Line
 
 
 _KIND_NAMES = {
@@ -227,7 +227,7 @@ def _archived(report: Report, plan: Plan | None) -> tuple[int, int]:
     return alone, sum(item.goes_with in leaving for item in going)
 
 
-def _summary(report: Report, plan: Plan | None) -> Text:
+def _summary(report: Report, plan: Plan | None) -> Line:
     archived, files = _archived(report, plan)
     projects = [o for o in report.outcomes if o.written or o.deleted]
     parts = [
@@ -286,7 +286,7 @@ def _show_outcomes(title: str, outcomes: Sequence[Outcome]) -> None:
     rows.show_header = False
     for reason, members in list(groups.items())[: 4 * _EXAMPLES]:
         shown = members if len(members) <= _EXAMPLES else members[: _EXAMPLES - 1]
-        label = styled("\n").join(name(each.id) for each in shown)
+        label = styled("\n".join(one_line(each.id) for each in shown))
         if len(members) > len(shown):
             label.append(f"\n… and {len(members) - len(shown):,} more", style="dim")
         rows.add_row(label, name(reason))

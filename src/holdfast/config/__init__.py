@@ -1,9 +1,40 @@
-"""Typed settings, from config.toml and the environment, checked as a whole before anything runs."""
+"""Typed settings, from config.toml and the environment, checked as a whole before anything runs.
+
+`config.reader` loads them. Here is only the question whether there is anything to load: most homes
+are not configured, and a command that takes a checkpoint before every change of an agent should not
+load every key to find that out.
+"""
 
 from __future__ import annotations
 
-from holdfast.config.reader import load, warnings
-from holdfast.config.settings import Settings, checked
-from holdfast.config.template import template
+import os
+from typing import TYPE_CHECKING
 
-__all__ = ["Settings", "checked", "load", "template", "warnings"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+VARIABLE_PREFIX = "HOLDFAST_"
+#: Variables of ours that are not keys.
+NO_KEYS = ("HOLDFAST_HOME", "HOLDFAST_DEBUG", "HOLDFAST_EVENT")
+
+
+def variables(environ: Mapping[str, str]) -> list[str]:
+    """The variables that set a key, or seem meant to. An empty one counts as unset."""
+    return sorted(
+        name
+        for name, text in environ.items()
+        if text and name.startswith(VARIABLE_PREFIX) and name not in NO_KEYS
+    )
+
+
+def is_default(path: Path, environ: Mapping[str, str]) -> bool:
+    """Whether neither the file nor the environment sets anything. A file that cannot be seen may
+    set something: whoever loads the settings says what is wrong with it."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return not variables(environ)
+    except (OSError, ValueError):
+        return False
+    return False

@@ -11,10 +11,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from holdfast.config import VARIABLE_PREFIX
 from holdfast.config.kinds import Kind, Value
 from holdfast.value import dataclass, field, fields
 
-VARIABLE_PREFIX = "HOLDFAST_"
 MEGABYTE = 1_000_000
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
+from holdfast.config import NO_KEYS, VARIABLE_PREFIX, variables
 from holdfast.config.document import Problem, UnreadableError, key_lines, read_document
 from holdfast.config.guard import NEEDED
-from holdfast.config.key import VARIABLE_PREFIX, Key
+from holdfast.config.key import Key
 from holdfast.config.kinds import (
     LONGEST_NAME,
     Kind,
@@ -39,9 +40,6 @@ from holdfast.errors import ConfigError
 from holdfast.model.text import one_line
 from holdfast.policy.prices import ANY
 from holdfast.value import dataclass, field
-
-# Variables of ours that are not keys.
-_OTHERS = ("HOLDFAST_HOME", "HOLDFAST_DEBUG", "HOLDFAST_EVENT")
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -98,13 +96,8 @@ def _overrides(environ: Mapping[str, str]) -> tuple[tuple[Given, ...], tuple[Pro
 
 def warnings(environ: Mapping[str, str]) -> list[str]:
     """Variables that look like ours and are not, one line each."""
-    known = {*_OTHERS, *(key.variable for key in KEYS)}
-    strangers = sorted(
-        name
-        for name, text in environ.items()
-        if text and name.startswith(VARIABLE_PREFIX) and name not in known
-    )
-    return [_warning(name, known) for name in strangers]
+    known = {*NO_KEYS, *(key.variable for key in KEYS)}
+    return [_warning(name, known) for name in variables(environ) if name not in known]
 
 
 def _warning(name: str, known: set[str]) -> str:

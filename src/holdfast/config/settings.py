@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from holdfast.config import VARIABLE_PREFIX
 from holdfast.config.guard import PRICE_KEYS, GuardSettings
-from holdfast.config.key import VARIABLE_PREFIX, Key, key, keys_of
+from holdfast.config.key import Key, key, keys_of
 from holdfast.config.kinds import Number, Value, WrongValueError, dotted
 from holdfast.config.sessions import REMOVE, CronSettings, SessionSettings, TranscriptSettings
 from holdfast.config.storage import (
@@ -37,7 +37,7 @@ _SectionT = TypeVar("_SectionT", SessionSettings, GuardSettings)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A value that somebody set, checked, and where it came from."""
+    """A checked value that is set in the file or the environment, and where it came from."""
 
     path: tuple[str, ...]
     value: Value
@@ -184,6 +184,8 @@ class Settings:
             for path, value in self._values()
             if len(path) == 1 or path[0] in _UPKEEP
         ]
+        from hashlib import sha256  # noqa: PLC0415 - slow to load, and only maintenance asks
+
         return sha256(repr(said).encode()).hexdigest()[:16]
 
     def session_options(self) -> SessionOptions:
@@ -207,7 +209,7 @@ class Settings:
         )
 
     def prices(self) -> Prices:
-        """What tokens cost; empty unless somebody set prices."""
+        """What tokens cost; empty unless prices are set."""
         lines: dict[str, dict[str, Any]] = {own.name: dict(own.values) for own in self._own(PRICES)}
         return Prices(by_model={model: Price(**line) for model, line in lines.items()})
 

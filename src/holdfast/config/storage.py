@@ -15,6 +15,7 @@ from holdfast.config.kinds import (
     Number,
 )
 from holdfast.config.sessions import keep
+from holdfast.model.checkpoint import MAX_BYTES, MAX_FILE_BYTES, MAX_SNAPSHOTS, Capturing
 from holdfast.model.text import parse_duration
 from holdfast.policy.rules import DAY, HOUR, Caps, CheckpointPolicy, Limits, Rules
 from holdfast.value import dataclass
@@ -35,14 +36,14 @@ class CheckpointSettings:
     )
     max_snapshots: int = key(
         Number(0, 1_000_000),
-        20,
+        MAX_SNAPSHOTS,
         "The most checkpoints to keep of each project. 0 is no bound. It holds while an agent",
         "works: the oldest leave the list at once and soon after are in the log and the trash.",
         was=("max_checkpoints",),
     )
     max_total_size_mb: int = key(
         _MEGABYTES,
-        500,
+        MAX_BYTES // MEGABYTE,
         "The most that all checkpoints may take on disk, in MB of 1,000,000 bytes. 0 is no",
         "bound. It holds while an agent works, soon after; twice this is never exceeded.",
         "Archives of older layouts push no checkpoint out; a report says if they do not fit.",
@@ -50,7 +51,7 @@ class CheckpointSettings:
     )
     max_file_size_mb: int = key(
         _MEGABYTES,
-        10,
+        MAX_FILE_BYTES // MEGABYTE,
         "Files larger than this many MB are not captured. 0 is no bound.",
         was=("max_file_mb",),
     )
@@ -106,6 +107,16 @@ class CheckpointSettings:
     def max_bytes(self) -> int | None:
         """The cap on everything in the checkpoint folder; None is no cap."""
         return self.max_total_size_mb * MEGABYTE or None
+
+    def capturing(self) -> Capturing:
+        """What checkpoints capture, and the bounds that hold while they are taken."""
+        return Capturing(
+            max_file_size=self.max_file_bytes,
+            max_snapshots=self.max_snapshots,
+            max_bytes=self.max_bytes,
+            excludes=self.exclude,
+            hash_all=self.hash_all,
+        )
 
     def policy(
         self, *, trash_age: float, use_trash: bool = True, keep_orphans: bool = False

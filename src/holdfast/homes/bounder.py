@@ -9,21 +9,18 @@ starts another.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import logging
 import os
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast import config
-from holdfast.config import Settings
+from holdfast.config.reader import load
+from holdfast.config.settings import Settings
 from holdfast.errors import BusyError, HoldfastError
+from holdfast.homes.checkpoints import BOUNDING_LOCK, Bounds
 from holdfast.homes.options import HomeOptions
 from holdfast.homes.registry import config_file, open_home, state_folder
 from holdfast.model.operation import BY_ITSELF
@@ -43,15 +40,10 @@ from holdfast.stores.checkpoints.space import (
 )
 from holdfast.value import dataclass, replace
 
-_LOCK = "bounding.lock"
 #: How long a take that needs room waits for another process that is making room.
 _PATIENCE = 30.0
 #: The worker must not slow the agent down.
 _NICE = 10
-_WORKER = (
-    "import sys; asked = sys.argv[1]; sys.path[:] = sys.argv[2:]; "
-    "from holdfast.homes.bounder import worker; worker(asked)"
-)
 _log = logging.getLogger("holdfast")
 
 
@@ -79,23 +71,10 @@ class Pace:
 USUAL_PACE = Pace()
 
 
-@dataclass(frozen=True, slots=True)
-class Bounder:
-    """Keeps one store within its bounds. `home` has the log, `folder` is the store."""
+class Bounder(Bounds):
+    """Keeps one store within its bounds."""
 
-    home: Path
-    folder: Path
-    max_snapshots: int
-    max_bytes: int | None
-
-    def later(self) -> None:
-        """Start the worker, unless one runs already: it looks again before it ends."""
-        if lock.is_held(self.folder / _LOCK):
-            return
-        try:
-            _start(self)
-        except Exception as error:  # noqa: BLE001 - law 7: the take is done; the next one tries again
-            _log.warning("The checkpoint store %s stays above its bound: %s", self.folder, error)
+    __slots__ = ()
 
     @contextlib.contextmanager
     def room_made(self) -> Iterator[None]:
@@ -130,7 +109,7 @@ class Bounder:
         """Plan, apply, log. A bound that could not be reached is noted, so that the next take does
         not try again at once. A run that found the home busy says nothing about that."""
         layout = self._layout()
-        settings = config.load(config_file(self.home), {})
+        settings = load(config_file(self.home), {})
         home = open_home(self.home, clock=clock, options=self._options(settings))
         policy, began = self._policy(settings), time.monotonic()
         tried = True
@@ -185,7 +164,7 @@ class Bounder:
         # Not for children: a git that outlives a killed worker will not look again, as a worker
         # would. What git writes is guarded by the locks of the home and of the store.
         return lock.exclusive(
-            place / _LOCK,
+            place / BOUNDING_LOCK,
             holder=BY_ITSELF,
             wait=wait,
             doing="making room in",
@@ -212,6 +191,10 @@ class Bounder:
         )
 
 
+def bounder_of(bounds: Bounds) -> Bounder:
+    return Bounder(bounds.home, bounds.folder, bounds.max_snapshots, bounds.max_bytes)
+
+
 def worker(asked: str) -> None:
     """The entry point of the worker process."""
     with contextlib.suppress(OSError):
@@ -220,56 +203,3 @@ def worker(asked: str) -> None:
     bounder = Bounder(Path(home), Path(folder), max_snapshots, max_bytes)
     with contextlib.suppress(HoldfastError):  # nobody would see it; the next take tries again
         bounder.work(time.time)  # noqa: TID251 - the log wants the time of the machine
-
-
-def _start(bounder: Bounder) -> None:
-    if not _is_python():
-        work: Callable[[], None] = lambda: bounder.work(time.time)  # noqa: E731, TID251
-        threading.Thread(target=work, name="holdfast-bounds", daemon=True).start()
-        return
-    asked = [
-        os.fspath(bounder.home),
-        os.fspath(bounder.folder),
-        bounder.max_snapshots,
-        bounder.max_bytes,
-    ]
-    _Children.add(
-        subprocess.Popen(
-            # -P: a folder named holdfast in the agent's project is not this package.
-            [sys.executable, "-P", "-c", _WORKER, json.dumps(asked), *sys.path],
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    )
-
-
-def _is_python() -> bool:
-    """Whether a worker can be started. A frozen program, or one that embeds Python, would start
-    itself again instead."""
-    name = Path(sys.executable or "").name.lower()
-    return not getattr(sys, "frozen", False) and name.startswith(("python", "pypy"))
-
-
-class _Children:
-    """The workers that this process started, so that none stays a zombie for long."""
-
-    _running: list[subprocess.Popen[bytes]] = []  # noqa: RUF012 - one for the process
-    _lock = threading.Lock()
-
-    @classmethod
-    def add(cls, child: subprocess.Popen[bytes]) -> None:
-        with cls._lock:
-            if not cls._running:
-                atexit.register(cls._let_go)
-            cls._running[:] = [each for each in cls._running if each.poll() is None]
-            cls._running.append(child)
-
-    @classmethod
-    def _let_go(cls) -> None:
-        """Workers outlive this process on purpose; Python would warn that they still run."""
-        for each in cls._running:
-            if each.poll() is None:
-                each.returncode = 0

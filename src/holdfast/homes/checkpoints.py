@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.model.checkpoint import Capturing
-from holdfast.ports import Bounding
+from holdfast.stores import lock
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:
+    from holdfast.ports import Bounding
     from holdfast.stores.checkpoints.store import ShadowGitStore
     from holdfast.stores.checkpoints.writer import CheckpointWriter
 
 FOLDER = "checkpoints"
+#: Held by the one worker that brings the store back within its bounds.
+BOUNDING_LOCK = "bounding.lock"
 _USUAL = Capturing()
 
 
@@ -62,12 +65,15 @@ def _has_older_layout(folder: Path) -> bool:
 def _bounding(root: Path, how: Capturing, home: Path | None) -> Bounding | None:
     if not how.max_snapshots and how.max_bytes is None:
         return None
-    return _LateBounder(home or root, root / FOLDER, how.max_snapshots, how.max_bytes)
+    return Bounds(home or root, root / FOLDER, how.max_snapshots, how.max_bytes)
 
 
 @dataclass(frozen=True, slots=True)
-class _LateBounder:
-    """Loads the planner and all that belongs to it only when a take went above a bound."""
+class Bounds:
+    """The bounds of one store. `home` has the log, `folder` is the store.
+
+    Only a take that went above a bound loads what brings the store back within it.
+    """
 
     home: Path
     folder: Path
@@ -75,12 +81,15 @@ class _LateBounder:
     max_bytes: int | None
 
     def later(self) -> None:
-        self._loaded().later()
+        """Start the worker, unless one runs already: it looks again before it ends."""
+        if lock.is_held(self.folder / BOUNDING_LOCK):
+            return
+        from holdfast.homes.bounds_worker import start
+
+        start(self)
 
     def room_made(self) -> AbstractContextManager[None]:
-        return self._loaded().room_made()
+        """Bring the store back within its bounds now, and keep workers away until the end."""
+        from holdfast.homes.bounder import bounder_of
 
-    def _loaded(self) -> Bounding:
-        from holdfast.homes.bounder import Bounder
-
-        return Bounder(self.home, self.folder, self.max_snapshots, self.max_bytes)
+        return bounder_of(self).room_made()

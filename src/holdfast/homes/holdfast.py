@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.homes.home import Home
 from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.homes.signs import DATABASE, KIND
 from holdfast.homes.stored import StoredContents
 from holdfast.model.session import SessionFilter
 from holdfast.stores.processes import is_dead
@@ -35,17 +36,6 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.ports import Archive, Clock
     from holdfast.stores.sqlite.moves import SqliteEngine
     from holdfast.stores.sqlite.survey import Owner
-
-KIND = "holdfast"
-DEFAULT_FOLDER = ".holdfast"
-DATABASE = "sessions.db"
-#: What no other agent is known to leave in its home.
-SURE_SIGNS = (DATABASE, "operations")
-SIGNS = (*SURE_SIGNS, "config.toml", "sessions", "checkpoints")
-
-
-def recognise(root: Path) -> bool:
-    return any((root / sign).exists() for sign in SIGNS)
 
 
 class HoldfastContents(StoredContents):

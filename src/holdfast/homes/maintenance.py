@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from pathlib import Path
 
-from holdfast import config
-from holdfast.config import Settings
+from holdfast.config.reader import load
+from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.homes.options import HomeOptions
 from holdfast.homes.registry import check_folder, config_file, open_home
@@ -46,7 +46,7 @@ def maintain(
     try:
         started_at = steady()
         root = check_folder(named_place(home))
-        settings = config.load(config_file(root), {})
+        settings = load(config_file(root), {})
         opened = open_home(root, clock=steady, options=HomeOptions.of(settings))
     except Exception as error:  # noqa: BLE001 - law 7: harmless in the host
         return service.failed(str(home), started_at, steady, error)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast.config import Settings
-from holdfast.config.storage import ZSTD
-from holdfast.policy.lifecycle import SessionOptions
-from holdfast.stores.archive import USUAL_FOLDER
+from holdfast.model.checkpoint import MAX_BYTES
+from holdfast.stores.archive import USUAL_CODEC, USUAL_FOLDER
 from holdfast.value import dataclass, field, replace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.config.settings import Settings
+    from holdfast.policy.lifecycle import SessionOptions
 
 _HOUR = 3_600.0
 _DAY = 24 * _HOUR
@@ -20,7 +24,7 @@ class ArchiveOptions:
     the configuration; a relative one begins there too."""
 
     folder: str = ""
-    codec: str = ZSTD
+    codec: str = USUAL_CODEC
 
 
 def archive_folder(state: Path, options: ArchiveOptions) -> Path:
@@ -56,3 +60,5 @@ class HomeOptions:
 
 
 USUAL = HomeOptions()
+#: Those of a home that is not configured.
+UNCONFIGURED = HomeOptions(checkpoint_bytes=MAX_BYTES)

@@ -1,5 +1,7 @@
 """Which kinds of homes there are, and which one a folder is.
 
+Recognising a home loads nothing that opens one; see `signs`.
+
 Another package brings a format by an entry point of the group `holdfast.homes`: a format, or a
 callable that makes one. Those are looked for only when a folder is not clearly one of our own
 kinds, and when all homes of the machine are listed: reading the list of installed packages takes
@@ -8,41 +10,30 @@ longer than most commands.
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Collection, Mapping
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import NotAHomeError, StorageError
-from holdfast.homes import holdfast
 from holdfast.homes.hermes.signs import HERMES
-from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.kind import Kind
 from holdfast.homes.options import USUAL, HomeOptions
+from holdfast.homes.signs import OWN, SIGNS, is_surely_ours
 from holdfast.model.arguments import StrPath, named_place
-from holdfast.ports import Clock, Format, Home
 from holdfast.stores.files import make_private_dir, storage_errors
 from holdfast.value import replace
 
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from holdfast.ports import Clock, Format, Home
+
 #: Those that come with Holdfast, the usual one first.
-_BUILT_IN: tuple[Kind, ...] = (
-    Kind(
-        name=holdfast.KIND,
-        agent="Holdfast",
-        default_folder=holdfast.DEFAULT_FOLDER,
-        recognise=holdfast.recognise,
-        open=lambda root, clock, options: HoldfastHome(root, clock=clock, options=options),
-        state=lambda root: root,
-        environment="HOLDFAST_HOME",
-    ),
-    HERMES,
-)
-_OWN, *_AGENTS = _BUILT_IN
+_BUILT_IN: tuple[Kind, ...] = (OWN, HERMES)
+_, *_AGENTS = _BUILT_IN
 #: The group of entry points by which packages bring formats.
 GROUP = "holdfast.homes"
-_log = logging.getLogger("holdfast")
 
 
 def kinds() -> tuple[Kind, ...]:
@@ -53,17 +44,19 @@ def kinds() -> tuple[Kind, ...]:
 @cache
 def brought() -> tuple[Kind, ...]:
     """The kinds that installed packages bring. A broken one costs itself, and is named."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and rarely needed
+    import logging  # noqa: PLC0415 - both are slow, and rarely needed
+    from importlib.metadata import entry_points  # noqa: PLC0415
 
+    log = logging.getLogger("holdfast")
     found: dict[str, Kind] = {}
     for each in entry_points(group=GROUP):
         try:
             kind = kind_from(_format(each.load()))
         except Exception as error:  # noqa: BLE001 - it is code of somebody else
-            _log.warning("the home format %s (%s) cannot be used: %s", each.name, each.value, error)
+            log.warning("the home format %s (%s) cannot be used: %s", each.name, each.value, error)
             continue
         if kind.name in found or any(kind.name == one.name for one in _BUILT_IN):
-            _log.warning("the home format %s (%s) is there already", kind.name, each.value)
+            log.warning("the home format %s (%s) is there already", kind.name, each.value)
             continue
         found[kind.name] = kind
     return tuple(found.values())
@@ -127,10 +120,10 @@ def open_home(
     with storage_errors(f"read {root}"):
         names = {entry.name for entry in root.iterdir()}
         kind = kind_of(root)
-    if kind is None or kind.name == holdfast.KIND:
+    if kind is None or kind is OWN:
         _refuse_foreign(root, names)
     if kind is None:
-        wanted = ", ".join(f"`{sign}`" for sign in holdfast.SIGNS)
+        wanted = ", ".join(f"`{sign}`" for sign in SIGNS)
         raise NotAHomeError(
             f"{root} is not the home of an agent: it has none of {wanted}.",
             hint="Pick another folder with --home, or make it one with `holdfast config init`.",
@@ -147,10 +140,10 @@ def kind_of(root: Path) -> Kind | None:
     agent = next((kind for kind in _AGENTS if kind.recognise(root)), None)
     if agent is not None:
         return agent
-    if any((root / sign).exists() for sign in holdfast.SURE_SIGNS):
-        return _OWN
+    if is_surely_ours(root):
+        return OWN
     found = next((kind for kind in brought() if kind.recognise(root)), None)
-    return found or (_OWN if _OWN.recognise(root) else None)
+    return found or (OWN if OWN.recognise(root) else None)
 
 
 def state_folder(root: Path) -> Path:
@@ -222,7 +215,7 @@ def create_home(path: Path) -> None:
             raise NotAHomeError(f"{path} is a file; a home is a folder.")
         make_private_dir(path)
         kind = kind_of(path)
-        if kind is not None and kind.name != holdfast.KIND:
+        if kind is not None and kind is not OWN:
             raise NotAHomeError(
                 f"{path} is a home of {kind.agent}, which writes its sessions itself.",
                 hint="Nothing was touched. Sessions of your own belong into a Holdfast home.",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.homes.home_bytes import bytes_below
+from holdfast.homes.signs import SESSION_FILES
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, UNKNOWN_SOURCE, Item, Problem
 from holdfast.model.text import format_duration
 from holdfast.ports import Progress
@@ -28,7 +29,7 @@ from holdfast.value import dataclass, field, replace
 if TYPE_CHECKING:
     from holdfast.stores.sqlite.survey import Owner
 
-FOLDER = "sessions"
+FOLDER = SESSION_FILES
 _TELL_EVERY = 500
 
 # Ids that agents generate: 20260325_112518_6995d1, cron_backup_20260325_112518.

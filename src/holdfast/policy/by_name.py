@@ -1,4 +1,4 @@
-"""Plans without rules: for items that somebody named, and for sessions that were abandoned.
+"""Plans without rules: for items that a person named, and for sessions that were abandoned.
 
 A pin protects from rules and caps, not from a person who names the item. Neither does a missing
 end, if it is proved that nobody will go on with the session: a person can delete it by name, and

@@ -12,10 +12,10 @@ from holdfast.value import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Kinds, of which None is all, and which sessions.
+    """Which kinds (None: all) and which sessions.
 
-    Stored sessions are chosen by the store. Their files follow them, and so does the space that
-    they leave. Trash is of every kind, but of the source it came from.
+    The store chooses stored sessions. Their files follow them, and so does the space that they
+    leave. Trash belongs to every kind, but only to the source that it came from.
     """
 
     kinds: frozenset[str] | None = None

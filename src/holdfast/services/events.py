@@ -1,4 +1,4 @@
-"""What a user should hear of, and telling it once as long as nothing changes."""
+"""Events that a user should hear of, each sent once as long as nothing changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger("holdfast")
 def cap_events(
     home: str, at: float, uses: Iterable[CapUse], share: float, *, unreached: Iterable[Shortfall]
 ) -> list[Event]:
-    """Caps that are near; one that a run could not reach is told as that instead."""
+    """Caps that are nearly used up. A cap that a run could not reach is another event."""
     told = {shortfall.cap for shortfall in unreached}
     return [_near(home, at, use) for use in uses if use.is_near(share) and use.cap not in told]
 
@@ -124,7 +124,7 @@ def file_events(home: str, at: float, items: Iterable[Item], limits: SessionLimi
 
 
 def failure_events(home: str, at: float, steps: Iterable[StepResult]) -> list[Event]:
-    """Steps that failed. That somebody else was at work is no failure: they come to their turn."""
+    """Steps that failed. Waiting for another process is not a failure: the next run does it."""
     return [
         Event(
             kind=EventKind.MAINTENANCE_FAILED,
@@ -146,19 +146,19 @@ def failure_events(home: str, at: float, steps: Iterable[StepResult]) -> list[Ev
 def fresh(
     events: Iterable[Event], told: Mapping[str, Told], now: float, interval: float
 ) -> list[Event]:
-    """Those that say something new, or say it again after the interval."""
+    """The events that are new, or due again after the interval."""
     return [event for event in events if _is_fresh(event, told.get(event.key), now, interval)]
 
 
 def _is_fresh(event: Event, last: Told | None, now: float, interval: float) -> bool:
-    # A time in the future was never: the record is wrong, and silence would be too.
+    # A time in the future means that the record is wrong: better send the event again.
     return last is None or last.state != event.state or not 0 <= now - last.at < interval
 
 
 def remember(
     events: Iterable[Event], told: Mapping[str, Told], now: float, interval: float
 ) -> dict[str, Told]:
-    """The record after these were told; what is older than the interval says nothing any more."""
+    """The record after these events were sent, without entries older than the interval."""
     recent = {key: last for key, last in told.items() if 0 <= now - last.at < interval}
     return recent | {event.key: Told(state=event.state, at=event.at) for event in events}
 
@@ -168,7 +168,7 @@ def tell(
     notifier: Notifier | None,
     stop: Callable[[], bool] = lambda: False,
 ) -> list[Event]:
-    """One line in the log each, and the notifier, if there is one. Those that were told."""
+    """Log each event and pass it to the notifier. Returns the events that were sent."""
     told = []
     for event in events:
         if stop():
@@ -189,7 +189,7 @@ def tell_shortfalls(
     now: float,
     interval: float,
 ) -> Sequence[Event]:
-    """Tell of caps that a run by hand could not reach. Never raises: the run itself is done."""
+    """Report caps that a run by hand could not reach. Never raises: the run itself is done."""
     events = shortfall_events(home, now, shortfalls)
     if not events:
         return ()

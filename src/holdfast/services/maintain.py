@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from holdfast.config import Settings
+from holdfast.config.settings import Settings
 from holdfast.errors import BusyError, HoldfastError
 from holdfast.model.item import ARCHIVED
 from holdfast.model.maintenance import Event, MaintenanceResult, Marker, Skipped, Step, StepResult

@@ -1,4 +1,4 @@
-"""Scan a home and plan: by a policy, by the rules of gc, or for what somebody named.
+"""Scan a home and plan: by a policy, by the rules of gc, or for what a person named.
 
 `apply` carries out a plan exactly as it was shown. Each function that also returns an inventory
 returns everything that its scan saw.
@@ -192,8 +192,8 @@ def plan_archive(
     filter asks for pinned ones: a pin does not protect from a person who names the session. The
     same holds for sessions that were archived in their agent.
 
-    Raises `StorageError` if the archive folder cannot be used: better before a plan is shown than
-    after somebody agreed to it.
+    Raises `StorageError` if the archive folder cannot be used: better before the plan is shown than
+    after the user agreed to it.
     """
     if not ids and wanted is None:
         raise UsageError("Say which sessions to archive: their ids, or filters.")

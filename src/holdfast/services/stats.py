@@ -97,7 +97,7 @@ def _tip(store: SessionStore, command: str, why: str, wanted: Iterator[SessionFi
 
 
 def _old(policy: Policy, sources: Sequence[str], now: float) -> Iterator[SessionFilter]:
-    """What the age rules of a policy let go. Rules that keep, and pins, may still hold some."""
+    """The sessions past the age rules of a policy. Keep rules and pins may still hold them."""
     own = [source for source in sources if source in policy.by_source]
     others = tuple(source for source in sources if source not in policy.by_source)
     for rules, among in (
@@ -115,7 +115,7 @@ def _old(policy: Policy, sources: Sequence[str], now: float) -> Iterator[Session
 
 
 def _little(rules: GcRules, now: float) -> Iterator[SessionFilter]:
-    """What gc takes, but for the pins of the configuration."""
+    """What gc takes, without regard to the pins of the configuration."""
     titled = False if rules.keep_titled else None
     if rules.empty_after > 0:
         yield _ended(least=0, most=0, idle_since=now - rules.empty_after, titled=titled)

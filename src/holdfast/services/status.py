@@ -39,7 +39,7 @@ class CheckpointCount:
 
 
 def count_checkpoints(home: Home, inventory: Inventory) -> CheckpointCount:
-    """No checkpoint is read for this. One store that is damaged does not hide the sessions."""
+    """Count without reading a checkpoint. A damaged store must not hide the sessions."""
     try:
         # Without a checkpoint folder the modules of the store need not be loaded.
         store = home.checkpoint_store() if inventory.checkpoint_bytes else None
@@ -57,7 +57,7 @@ def count_checkpoints(home: Home, inventory: Inventory) -> CheckpointCount:
 
 
 _MOST = 10
-#: So many open sessions are held against their budgets, those that were active last.
+#: How many open sessions are compared with their budgets, starting with the last active.
 _MOST_OPEN = 1_000
 
 AGES = (
@@ -193,7 +193,7 @@ def _nearness(
     near_limit: Sequence[Session],
     now: float,
 ) -> Nearness:
-    """Sessions that have a budget are looked at one by one: what they cost, only prices know."""
+    """Sessions with a budget are checked one by one: their cost depends on the prices."""
     if store is None:
         return Nearness()
     sessions = {session.id: session for session in near_limit}

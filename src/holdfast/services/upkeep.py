@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from holdfast.config import Settings
+from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
 from holdfast.model.item import Inventory
 from holdfast.model.maintenance import Step

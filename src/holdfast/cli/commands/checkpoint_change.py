@@ -15,15 +15,13 @@ from holdfast.cli.checkpoint_options import (
     hash_option,
     id_argument,
     paths_argument,
-    resolved,
 )
 from holdfast.cli.errors import print_error
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, resolved, stored_text
 from holdfast.cli.output import name, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import confirmed
-from holdfast.cli.session_options import stored_text
 from holdfast.cli.show_checkpoints import (
     checkpoint_json,
     not_captured_json,

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.checkpoint_options import chosen, hash_option, paths_argument, resolved, second_id
+from holdfast.cli.checkpoint_options import chosen, hash_option, paths_argument, second_id
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import console, print_json, say, styled
+from holdfast.cli.invocation import Invocation, resolved
+from holdfast.cli.output import console, print_json, say, width
 from holdfast.cli.streams import output_errors
 from holdfast.model.text import printable
 
@@ -81,7 +81,7 @@ def diff(
         print_json(_document(found))
         return 0
 
-    lines = found.statistics(width=console().width) if stat else found.patch()
+    lines = found.statistics(width=width()) if stat else found.patch()
     show_diff(lines, found.changes)
     return 0
 
@@ -149,7 +149,9 @@ def _chain(*parts: Iterable[bytes]) -> Iterator[Text]:
 
 
 def _coloured(text: str, *, in_header: bool) -> Text:
-    shown = styled(text, overflow="fold")
+    from rich.text import Text
+
+    shown = Text(text, overflow="fold")
     if in_header and text.startswith(_HEADERS):
         shown.stylize("bold")
     elif in_header and (bar := _BAR.search(text)):

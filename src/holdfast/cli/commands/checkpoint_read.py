@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.checkpoint_options import (
-    capture,
     chosen,
     directory_argument,
     id_argument,
-    resolved,
     take_command,
 )
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation, quoted
+from holdfast.cli.invocation import Invocation, quoted, resolved
 from holdfast.cli.output import joined, name, print_json, say, styled, suggest, table
 from holdfast.cli.progress import progress
 from holdfast.cli.show_checkpoints import (
@@ -36,9 +34,8 @@ from holdfast.errors import DamageError, UsageError
 from holdfast.model.text import format_bytes, format_count
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from holdfast.api.values import CheckpointStatus
+    from holdfast.cli.plain import Line
     from holdfast.model.checkpoint import Captured, Checkpoint, Entry, Project
     from holdfast.model.checkup import Damage, Verification
 
@@ -265,7 +262,7 @@ def _entries(captured: Captured) -> list[tuple[str, Entry]]:
     return sorted({**captured.directories, **captured.files}.items())
 
 
-def _line(path: str, entry: Entry) -> Text:
+def _line(path: str, entry: Entry) -> Line:
     return styled(f"{entry.mode:06o}  ", style="dim").append_text(
         name(path + ("/" if entry.is_directory else ""), "default")
     )
@@ -299,7 +296,7 @@ def excluded(invocation: Invocation, /, directory: str | None, *, all_items: boo
     anyway, put `!name` into the project's .gitignore or into `exclude`.
     """
     workdir = resolved(directory)
-    found = capture(invocation).excluded(workdir)
+    found = invocation.capture().excluded(workdir)
     if invocation.json:
         print_json(
             {

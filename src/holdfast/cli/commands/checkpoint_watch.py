@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.checkpoint_options import resolved
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation, here
+from holdfast.cli.invocation import Invocation, here, resolved
 from holdfast.cli.output import note, print_json
 from holdfast.cli.progress import until_signal
 from holdfast.cli.show_checkpoints import short

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, stored_text
 from holdfast.cli.output import print_json, say
-from holdfast.cli.session_options import stored_text
 
 if TYPE_CHECKING:
     from holdfast.model.session import Session

@@ -10,7 +10,7 @@ import click
 from holdfast.api.session_view import SessionView
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import console, joined, name, note, print_json, say, styled, table
+from holdfast.cli.output import joined, name, note, print_json, say, styled, table, width
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.model.archive import Holds
 from holdfast.model.session import SessionFilter, SessionOrder
@@ -122,7 +122,7 @@ def _show(
     rows = table("id", "source", *numbers, "title", right=numbers)
     # A title may be folded; an id is there to be copied.
     longest = max(len(session.id) for session in found)
-    rows.columns[0].min_width = min(longest, console().width // 2)
+    rows.columns[0].min_width = min(longest, width() // 2)
     for session in found:
         marks = ("● " if not session.ended else "") + ("📌 " if session.pinned else "")
         rows.add_row(

@@ -21,9 +21,8 @@ from holdfast.model.session import Search, Tokens
 from holdfast.model.text import format_bytes, format_count, one_line, printable
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from holdfast.api.session_view import SearchResult
+    from holdfast.cli.plain import Line
     from holdfast.model.checkpoint import Checkpoint
     from holdfast.model.session import Hit, Json, Message, Session
 
@@ -186,7 +185,7 @@ def _show_messages(marks: _Marks, messages: Iterable[Message], *, whole: bool) -
     marks.show_until(None)
 
 
-def _body(message: Message, *, whole: bool) -> Text:
+def _body(message: Message, *, whole: bool) -> Line:
     parts = [_readable(message.content)]
     if isinstance(message.tool_calls, list):
         parts += [f"→ {json.dumps(call, ensure_ascii=False)}" for call in message.tool_calls]
@@ -195,7 +194,7 @@ def _body(message: Message, *, whole: bool) -> Text:
         hidden = len(text) - _LONGEST_SHOWN
         text = f"{text[:_LONGEST_SHOWN]}\n… {hidden:,} more characters; --whole shows them."
     shown = text.replace("\r\n", "\n").expandtabs(4)
-    return styled(printable(shown), overflow="fold")
+    return styled(printable(shown))
 
 
 def _readable(content: Json) -> str:
@@ -323,8 +322,7 @@ def _show_hits(found: Sequence[Hit]) -> None:
         say()
 
 
-def _marked(snippet: str) -> Text:
+def _marked(snippet: str) -> Line:
     """The snippet with what matched in bold, brackets kept for terminals without it."""
-    text = styled("  " + one_line(snippet), overflow="fold")
-    text.highlight_regex(re.compile(r"\[[^\[\]]*\]"), "bold magenta")
-    return text
+    found = re.split(r"(\[[^\[\]]*\])", one_line(snippet))
+    return joined("  ", *((part, "bold magenta" if part[:1] == "[" else "") for part in found))

@@ -15,7 +15,6 @@ from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import (
     bar,
-    console,
     joined,
     name,
     print_json,
@@ -24,6 +23,7 @@ from holdfast.cli.output import (
     suggest,
     table,
     when,
+    width,
 )
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import kind_name
@@ -35,7 +35,7 @@ from holdfast.model.usage import Share
 from holdfast.policy.budgets import Budget
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from holdfast.cli.plain import Line
 
 _MOST_SOURCES = 8
 _WIDE = 100
@@ -183,7 +183,7 @@ def _what(status: HomeStatus) -> list[Share]:
 def show_shares(title: str, shares: Sequence[Share], counted: str = "files") -> None:
     """One row a share, with a bar for its bytes; rows of nothing at all are left out."""
     total = sum(share.bytes for share in shares)
-    width = 30 if console().width >= _WIDE else 20
+    bar_width = 30 if width() >= _WIDE else 20
     rows = table(title, counted, "size", "", right=(counted, "size"))
     rows.columns[0].min_width = 16
     for share in shares:
@@ -192,7 +192,7 @@ def show_shares(title: str, shares: Sequence[Share], counted: str = "files") -> 
                 name(share.name),
                 f"{share.count:,}" if share.count else "",
                 format_bytes(share.bytes),
-                bar(share.bytes / total if total else 0.0, width),
+                bar(share.bytes / total if total else 0.0, bar_width),
             )
     say(rows)
     say()
@@ -314,7 +314,7 @@ def show_near(nearness: Nearness, home_flag: str) -> None:
         say()
 
 
-def _who(near: Near) -> Text:
+def _who(near: Near) -> Line:
     if near.session is not None:
         return name(near.session)
     return name("today (UTC), all" if near.source is None else f"today (UTC), {near.source}")

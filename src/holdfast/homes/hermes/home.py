@@ -3,7 +3,7 @@
 state.db             Hermes's sessions
 sessions/            its transcripts and request dumps
 checkpoints/         its checkpoints
-.holdfast/           all that is ours: configuration, operation log, trash, archive
+.holdfast/           everything of ours: configuration, operation log, trash, archive
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class HermesContents(StoredContents):
 
     @property
     def version(self) -> str | None:
-        """The release of Hermes that its database is from, as far as that can be told."""
+        """The release of Hermes that made its database, if it is known."""
         store = self.store()
         return None if store is None else store.database.schema.release
 
@@ -105,7 +105,7 @@ class HermesContents(StoredContents):
             engine.database.check_writable()
 
     def finish(self) -> None:
-        """Bring what a run left out of Hermes's search tables back into them."""
+        """Put the messages that a run left out of Hermes's search tables back."""
         if is_search_due(self.ground.state):
             engine = self.engine()
             if engine is not None:

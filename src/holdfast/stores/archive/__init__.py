@@ -2,3 +2,4 @@
 
 #: The folder of the archive in a home whose configuration names none.
 USUAL_FOLDER = "archive"
+USUAL_CODEC = "zstd"

@@ -32,7 +32,7 @@ from holdfast.value import replace
 
 _STATISTICS = re.compile(r"(\d+) (file|insertion|deletion)")
 _UNKNOWN = "(directory not known)"
-#: How many gits to ask side by side: there may be a thousand older repositories.
+#: How many git processes run at once: there may be a thousand older repositories.
 _AT_ONCE = 4
 
 _SHOWN = 5
@@ -45,7 +45,7 @@ _NEW_IDS = (
 def checkpoints(
     layout: HermesLayout, chains: Chains, projects: Iterable[str] | None = None
 ) -> Sequence[Checkpoint]:
-    """Those of some projects or of all; of each project the newest first."""
+    """The checkpoints of these projects, or of all; of each project the newest first."""
     wanted = list(chains.tips if projects is None else projects)
     records, notes = read_records(layout), all_notes(layout)
     counted = _counted(layout, wanted)
@@ -98,7 +98,7 @@ def projects(layout: HermesLayout, chains: Chains) -> list[Project]:
 
 
 def _state(record: ProjectRecord) -> ProjectState:
-    # Of a project whose record is lost nobody can say that its directory is gone.
+    # Without its record, nobody can say that the directory of a project is gone.
     unknown = record.workdir == _UNKNOWN
     return ProjectState.UNMOUNTED if unknown else state_of(record)
 
@@ -128,9 +128,9 @@ def workdir_of(record: HermesRecord | None, notes: Notes | None) -> str:
 
 
 def older(repositories: Sequence[LegacyRepository]) -> Sequence[Checkpoint]:
-    """Those of older layouts, the newest first, with files and lines as the others have them."""
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as some:
-        found = [each for part in some.map(_of_older, repositories) for each in part]
+    """The checkpoints of older layouts, the newest first, with counts of files and lines."""
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        found = [each for part in pool.map(_of_older, repositories) for each in part]
     return sorted(found, key=lambda each: -each.time)
 
 
@@ -155,7 +155,7 @@ def _counts(git: Git, refs: Sequence[str]) -> Mapping[str, tuple[int, int, int]]
     try:
         said = git.run(*arguments, stdin="\n".join([*refs, ""]).encode("ascii"))
     except GitFailedError:
-        return {}  # damage is told by `verify`, not by a list
+        return {}  # `verify` reports damage, a list does not
     return dict(_parsed(said.output.decode("utf-8", "replace")))
 
 
@@ -228,7 +228,7 @@ def _objects(layout: HermesLayout, chains: Chains) -> Iterator[Damage]:
 
 
 def _ends(chains: Chains) -> Iterator[Damage]:
-    """A chain that ends before its first checkpoint, though nobody cut it there."""
+    """Chains that end before their first checkpoint although they were not cut there."""
     for project, tip in chains.tips.items():
         chain = chains.of(project)
         if not chain:

@@ -1,7 +1,7 @@
 """Hermes's sessions on their way into the archive, and back: every row that belongs to them.
 
-The line of a session in its bundle is one that a Holdfast home can import. What only Hermes knows
-stands in its extra fields, and is all that it takes to put the rows back as they were.
+The line of a session in its bundle is one that a Holdfast home can import. Its extra fields hold
+the values that only Hermes knows, which is enough to put the rows back as they were.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _read(line: ByteLines) -> ReadSession:
 
 
 def _row(columns: object, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """All columns that a table had, with nothing in those of which nothing was kept."""
+    """All columns that a table had; those without a kept value are NULL."""
     names = columns if isinstance(columns, list) else list(kept)
     return {str(name): values.from_json(kept.get(str(name))) for name in names}
 

@@ -1,0 +1,74 @@
+"""Flags declared as data: click makes its options of them, and the quick lane reads them itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.value import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """One flag. Without a `metavar` it is a switch. What may be given `many` times is a list."""
+
+    name: str
+    parameter: str
+    help: str
+    metavar: str | None = None
+    many: bool = False
+    default: str | None = None
+
+
+COMMON = (
+    Flag(
+        name="--home",
+        parameter="home",
+        metavar="PATH",
+        help="The home to work on [$HOLDFAST_HOME, else ~/.holdfast].",
+    ),
+    Flag(name="--json", parameter="json", help="Print one JSON document and nothing else."),
+    Flag(name="--debug", parameter="debug", help="Show the stack trace of an error."),
+)
+
+
+def read(
+    args: Sequence[str], command: Sequence[str], flags: Sequence[Flag], *, most: int
+) -> tuple[Mapping[str, Any], list[str]] | None:
+    """The flags and the arguments of a plain command line, as click would give them.
+
+    None for every other line: another command, an unknown or shortened flag, a value that is
+    missing or looks like a flag, more than `most` arguments, an empty home. Click then does what is
+    right, and says what is wrong.
+    """
+    given: dict[str, Any] = {
+        flag.parameter: (() if flag.many else flag.default) if flag.metavar else False
+        for flag in (*COMMON, *flags)
+    }
+    words: list[str] = []
+    known = {flag.name: flag for flag in COMMON}
+    rest = iter(args)
+    for word in rest:
+        if not word.startswith("-"):
+            words.append(word)
+            if len(words) == len(command):
+                known |= {flag.name: flag for flag in flags}
+            continue
+        name, is_joined, value = word.partition("=")
+        flag = known.get(name)
+        if flag is None or (is_joined and flag.metavar is None):
+            return None
+        if flag.metavar is None:
+            given[flag.parameter] = True
+            continue
+        if not is_joined:
+            value = next(rest, "-")
+            if value.startswith("-"):
+                return None
+        given[flag.parameter] = (*given[flag.parameter], value) if flag.many else value
+    arguments = words[len(command) :]
+    if words[: len(command)] != list(command) or len(arguments) > most or given["home"] == "":
+        return None
+    return given, arguments

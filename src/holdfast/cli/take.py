@@ -1,0 +1,136 @@
+"""What `holdfast checkpoints take` does, without click.
+
+An agent runs it before every change, so it must start quickly. `main` comes here directly when the
+command line is a plain one; for all others click parses the same flags, and comes here too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.cli.errors import print_error
+from holdfast.cli.flags import Flag, read
+from holdfast.cli.invocation import Invocation, resolved, stored_text
+from holdfast.cli.output import note, print_json, say, suggest
+from holdfast.cli.streams import outlive_reader
+from holdfast.errors import HoldfastError
+from holdfast.model.checkpoint import TakeOutcome, Taking
+from holdfast.model.text import format_count, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+COMMAND = ("checkpoints", "take")
+FLAGS = (
+    Flag(
+        name="--reason",
+        parameter="reason",
+        metavar="TEXT",
+        default="by hand",
+        help="Why it is taken [by hand].",
+    ),
+    Flag(name="--session", parameter="session", metavar="ID", help="The session it belongs to."),
+    Flag(name="--turn", parameter="turn", metavar="TEXT", help="The turn of that session."),
+    Flag(
+        name="--path",
+        parameter="paths",
+        metavar="P",
+        many=True,
+        help="Look only at this path, and below it; the rest is as it was.",
+    ),
+    Flag(
+        name="--hash",
+        parameter="hash_all",
+        help="Read every file, even where size and times say that nothing changed.",
+    ),
+    Flag(name="--all", parameter="all_items", help="List every path that was not captured."),
+)
+#: How much of an id people need to tell it from others.
+SHORT_ID = 12
+
+
+def quick(args: Sequence[str]) -> tuple[Invocation, Callable[[], int]] | None:
+    """A plain command line as something to call; None where click has to look at it."""
+    line = read(args, COMMAND, FLAGS, most=1)
+    if line is None:
+        return None
+    given, arguments = dict(line[0]), line[1]
+    home = given.pop("home")
+    invocation = Invocation(
+        args=tuple(args),
+        home=None if home is None else Path(home),
+        json=given.pop("json"),
+        debug=given.pop("debug"),
+    )
+
+    def run() -> int:
+        outlive_reader()
+        return take(invocation, arguments[0] if arguments else None, **given)
+
+    return invocation, run
+
+
+def take(
+    invocation: Invocation,
+    directory: str | None,
+    *,
+    reason: str,
+    session: str | None,
+    turn: str | None,
+    paths: tuple[str, ...],
+    hash_all: bool,
+    all_items: bool,
+) -> int:
+    """Take a checkpoint, say what came of it, and return the exit code."""
+    workdir = resolved(directory)
+    texts = {"--reason": reason, "--session": session or "", "--turn": turn or ""}
+    reason, session_id, turn_name = (
+        stored_text(text, flag).strip() for flag, text in texts.items()
+    )
+    taking = invocation.capture().take(
+        workdir,
+        reason=reason,
+        session=session_id or None,
+        turn=turn_name or None,
+        paths=paths,
+        hash_all=hash_all,
+    )
+    _tell(invocation, workdir, taking, all_items=all_items)
+    return 0 if taking.id else HoldfastError.exit_code
+
+
+def short(checkpoint_id: str) -> str:
+    return checkpoint_id[:SHORT_ID]
+
+
+def _tell(invocation: Invocation, workdir: Path, taking: Taking, *, all_items: bool) -> None:
+    if taking.outcome is TakeOutcome.SKIPPED:
+        print_error(HoldfastError(f"No checkpoint was taken. {taking.reason}."), as_json=False)
+    if invocation.json:
+        print_json(
+            {
+                "outcome": taking.outcome.value,
+                "id": taking.id,
+                "reason": taking.reason,
+                "not_captured": [
+                    {"path": each.path, "reason": each.reason} for each in taking.not_captured
+                ],
+                "excluded": taking.excluded,
+            }
+        )
+        return
+    if taking.id is None:
+        return
+    if taking.outcome is TakeOutcome.UNCHANGED:
+        say(one_line(f"Nothing changed in {workdir} since checkpoint {short(taking.id)}."))
+    else:
+        say(one_line(f"Took checkpoint {short(taking.id)} of {workdir}. Go back to it with:"))
+        suggest(f"holdfast {invocation.home_flag}checkpoints restore {short(taking.id)}")
+    if taking.not_captured:
+        from holdfast.cli.show_checkpoints import show_not_captured
+
+        show_not_captured(taking.not_captured, all_items=all_items)
+    if taking.excluded:
+        left = format_count(taking.excluded, "file or folder", "files and folders")
+        note(f"{left} left out by default: `holdfast checkpoints excluded` lists them")

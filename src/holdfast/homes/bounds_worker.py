@@ -1,0 +1,92 @@
+"""Starts the worker process that brings a checkpoint store back within its bounds.
+
+What the worker does is in `bounder`, which loads the planner and much more. A take that starts a
+worker needs none of that.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.homes.checkpoints import Bounds
+
+_WORKER = (
+    "import sys; asked = sys.argv[1]; sys.path[:] = sys.argv[2:]; "
+    "from holdfast.homes.bounder import worker; worker(asked)"
+)
+_log = logging.getLogger("holdfast")
+
+
+def start(bounds: Bounds) -> None:
+    """Start a worker for a store."""
+    try:
+        _start(bounds)
+    except Exception as error:  # noqa: BLE001 - law 7: the take is done; the next one tries again
+        _log.warning("The checkpoint store %s stays above its bound: %s", bounds.folder, error)
+
+
+def _start(bounds: Bounds) -> None:
+    if not _is_python():
+        from holdfast.homes.bounder import bounder_of  # noqa: PLC0415 - this process is the worker
+
+        work = bounder_of(bounds).work
+        # The log wants the time of the machine.
+        args = (time.time,)  # noqa: TID251
+        threading.Thread(target=work, args=args, name="holdfast-bounds", daemon=True).start()
+        return
+    asked = [
+        os.fspath(bounds.home),
+        os.fspath(bounds.folder),
+        bounds.max_snapshots,
+        bounds.max_bytes,
+    ]
+    _Children.add(
+        subprocess.Popen(
+            # -P: a folder named holdfast in the agent's project is not this package.
+            [sys.executable, "-P", "-c", _WORKER, json.dumps(asked), *sys.path],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    )
+
+
+def _is_python() -> bool:
+    """Whether a worker can be started. A frozen program, or one that embeds Python, would start
+    itself again instead."""
+    name = Path(sys.executable or "").name.lower()
+    return not getattr(sys, "frozen", False) and name.startswith(("python", "pypy"))
+
+
+class _Children:
+    """The workers that this process started, so that none stays a zombie for long."""
+
+    _running: list[subprocess.Popen[bytes]] = []  # noqa: RUF012 - one for the process
+    _lock = threading.Lock()
+
+    @classmethod
+    def add(cls, child: subprocess.Popen[bytes]) -> None:
+        with cls._lock:
+            if not cls._running:
+                atexit.register(cls._let_go)
+            cls._running[:] = [each for each in cls._running if each.poll() is None]
+            cls._running.append(child)
+
+    @classmethod
+    def _let_go(cls) -> None:
+        """Workers outlive this process on purpose; Python would warn that they still run."""
+        for each in cls._running:
+            if each.poll() is None:
+                each.returncode = 0
