@@ -48,7 +48,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
         SessionFilter,
         SessionOrder,
     )
-    from holdfast.model.stored_session import Copied, End, Found, Holder, Lease, Returned
+    from holdfast.model.stored_session import Copied, End, Found, Holder, Returned
     from holdfast.model.usage import Share, StoreStats, Usage, UsageEntry
     from holdfast.policy.prices import Prices
 
@@ -334,8 +334,6 @@ class SessionStore(Protocol):
         """Take or renew a lease; False when there is no such session, or it has ended."""
 
     def release(self, session_id: str, holder: Holder) -> None: ...
-
-    def leases_of(self, session_id: str) -> Sequence[Lease]: ...
 
     def weigh(self, wanted: SessionFilter) -> Share:
         """How many sessions these are, and what they take on the disk. Looks at none of them."""

@@ -25,7 +25,6 @@ from holdfast.model.session import (
     SessionFilter,
     SessionOrder,
 )
-from holdfast.model.stored_session import Lease
 from holdfast.model.usage import Share, StoreStats, UsageEntry
 from holdfast.policy.prices import Prices
 from holdfast.stores.sqlite.messages import paged
@@ -198,9 +197,6 @@ class HermesSessionStore(ForeignSessions):
             return search.hits(db, [row for row in rows if row[1] in sessions], sessions)
 
     def close_words(self, text: str) -> Sequence[str]:
-        return ()
-
-    def leases_of(self, session_id: str) -> Sequence[Lease]:
         return ()
 
     def weigh(self, wanted: SessionFilter) -> Share:
