@@ -32,6 +32,7 @@ _METHODS = {
     "config check": "holdfast.open(path)",
     "config init": "holdfast.open(path, create=True)",
     "config path": "home.config_file",
+    "config show": "home.settings",
     "demo": "holdfast.open(path, create=True)",
     "doctor --repair": "home.repair()",
     "doctor": "home.doctor()",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Protocol
 
 from holdfast.model.arguments import StrPath
 from holdfast.model.plan import Action
@@ -96,36 +96,32 @@ class Space(Protocol):
         """Give it back to the file system; what that freed."""
 
 
-Moving_contra = TypeVar("Moving_contra", contravariant=True)
-
-
-class Mover(Protocol[Moving_contra]):
-    """How one kind of thing leaves its place and comes back. What it moves is a whole item
-    (`Removal`), or one part of an item.
+class Mover(Protocol):
+    """How items of one kind leave their place and come back.
 
     Answers come back in the order of the batch, and each call is safe to repeat after a kill at any
-    point inside it. One thing that fails does not cost the others: its answer says why.
+    point inside it. One item that fails does not cost the others: its answer says why.
     """
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
         """All that a run is about to move, told once before its first batch."""
 
-    def look(self, batch: Sequence[Moving_contra]) -> Sequence[Presence]: ...
+    def look(self, batch: Sequence[Removal]) -> Sequence[Presence]: ...
 
-    def copy(self, batch: Sequence[Moving_contra]) -> Sequence[Moved]:
+    def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         """Make the undo copies, durable on return. A mover whose `drop` keeps the copy in the same
         step (a rename, a moved reference) does nothing here."""
 
-    def drop(self, batch: Sequence[Moving_contra]) -> Sequence[Moved]:
-        """Take each thing from its place. Checks version and life again in the same atomic step;
+    def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        """Take each item from its place. Checks version and life again in the same atomic step;
         finishes what a killed run began."""
 
-    def put_back(self, batch: Sequence[Moving_contra]) -> Sequence[Moved]:
-        """Put each thing back from its copy, durable on return; never over anything. What is back
+    def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        """Put each item back from its copy, durable on return; never over anything. What is back
         already is completed. An answer that is `copied` asks the keeper to discard the copy."""
 
-    def discard(self, batch: Sequence[Moving_contra]) -> Sequence[Moved]:
-        """Remove the undo copies of these things, and of no others."""
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        """Remove the undo copies of these items, and of no others."""
 
 
 class Journal(Protocol):

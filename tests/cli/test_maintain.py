@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.commands import maintain as watch
-from holdfast.cli.invocation import Invocation
-from holdfast.homes.maintenance import ConfigWatch
+from holdfast.api.background import maintain_until_stopped
+from holdfast.model.maintenance import MaintenanceResult
 from tests.cli.machine import Machine, entries
 from tests.cli.runner import COMMAND, PATIENCE
 
@@ -250,14 +249,27 @@ def test_a_watch_that_sleeps_ends_at_once(used: Machine, ending: signal.Signals)
 
 
 def test_a_watch_that_sleeps_wakes_when_the_configuration_changes(tmp_path: Path) -> None:
-    """Without it the sleep would last a day, and the test as long."""
+    """Without it the sleep would last a day."""
+    runs: list[MaintenanceResult] = []
+
+    class Sleeper:
+        """It edits the configuration in its first sleep, and must not sleep much longer."""
+
+        slept = 0
+
+        def step(self, label: str, done: int, total: int | None) -> None: ...
+
+        def stop_requested(self) -> bool:
+            return len(runs) == 2
+
+        def sleep(self, seconds: float) -> None:
+            self.slept += 1
+            assert self.slept < 3, "it did not see the change"
+            (tmp_path / "config.toml").write_text(PRUNE)
+
     (tmp_path / "config.toml").write_text("")
-    watched, stop = ConfigWatch(tmp_path), watch._Stop()
-    (tmp_path / "config.toml").write_text(PRUNE)
-    invocation = Invocation(home=tmp_path)
-    watch._sleep_until(invocation.clock() + 86_400, stop, invocation, watched)
-    assert not watched.changed()
-    stop.close()
+    maintain_until_stopped(tmp_path, Sleeper(), on_run=lambda run, _due: runs.append(run))
+    assert [run.ran for run in runs] == [True, True]
 
 
 def test_only_one_watches_a_home(used: Machine) -> None:

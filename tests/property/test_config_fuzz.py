@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.config import Settings, load, template, warnings
-from holdfast.config.check import check
+from holdfast.config.reader import check
 from holdfast.config.settings import KEYS, TABLES, build
 from holdfast.errors import ConfigError
 from holdfast.model.text import one_line

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config import Settings, load
-from holdfast.config.check import check
+from holdfast.config.reader import check
 from holdfast.config.settings import OWN_KEYS
 from holdfast.errors import ConfigError
 from holdfast.model.session import Tokens

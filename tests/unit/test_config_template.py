@@ -6,8 +6,8 @@ import re
 import tomllib
 
 from holdfast.config import template
-from holdfast.config.check import check
 from holdfast.config.kinds import Value
+from holdfast.config.reader import check
 from holdfast.config.settings import KEYS, TABLES
 
 KEY_LINE = re.compile(r"^# (?=[a-z_]+ = )", re.MULTILINE)

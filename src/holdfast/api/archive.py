@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Unpack
 
 from holdfast.api.arguments import (
-    Duration,
     Ids,
     Moment,
-    Size,
+    PruneRules,
     moment,
     names,
-    own_caps,
-    own_rules,
+    own_policy,
     wanted_sessions,
 )
 from holdfast.api.place import Place
-from holdfast.api.plan import HomePlan, HomeReport, applied, unknown_sources
+from holdfast.api.plan import HomePlan, HomeReport, applied, scanned_plan
+from holdfast.api.session_view import SearchResult, SessionPage
 from holdfast.errors import UsageError
-from holdfast.model.archive import ArchivedSession, ArchiveHits
+from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.item import Problem
 from holdfast.model.operation import LogView, Operation, TrashEntry
 from holdfast.model.session import Message, Search, SessionFilter, SessionOrder
@@ -54,6 +54,16 @@ class RestorePlan:
         return HomeReport(place=place, report=report)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivePage(SessionPage):
+    """A page of archived sessions. `places` says where the sessions are whose files alone are in a
+    bundle, by id; one that it does not name is gone. `problems` are bundles that cannot be read."""
+
+    archived: Sequence[ArchivedSession]
+    places: Mapping[str, str]
+    problems: Sequence[Problem] = ()
+
+
 class ArchivedSessions:
     """The sessions that left the store for the archive: found, read, searched, brought back."""
 
@@ -76,6 +86,36 @@ class ArchivedSessions:
             prices=self._place.settings.prices(),
         )
 
+    def page(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> ArchivePage:
+        """One page of the archived sessions, with what a list says of each."""
+        found = self.find(wanted, order_by=order_by, limit=limit, offset=offset)
+        return ArchivePage(
+            sessions=[each.session for each in found],
+            total=self.count(wanted),
+            prices=self._place.settings.prices(),
+            archived=found,
+            places=self._places(found),
+            problems=self.problems(),
+        )
+
+    def _places(self, found: Sequence[ArchivedSession]) -> Mapping[str, str]:
+        ids = tuple({each.session.id for each in found if each.holds is Holds.FILES})
+        if not ids:
+            return {}
+        home, wanted = self._place.home, SessionFilter(ids=ids)
+        whole = (each for each in home.archive.find(wanted) if each.holds is Holds.SESSION)
+        places = {each.session.id: "in the archive" for each in whole}
+        store = home.session_store()
+        stored = () if store is None else store.find(wanted)
+        return places | {each.id: "in the store" for each in stored}
+
     def count(self, wanted: SessionFilter | None = None) -> int:
         return self._place.home.archive.count(wanted_sessions(wanted, None))
 
@@ -97,10 +137,10 @@ class ArchivedSessions:
         limit: int = 20,
         offset: int = 0,
         substring: bool = False,
-    ) -> ArchiveHits:
+    ) -> SearchResult:
         """Find messages by their words. Every bundle is read; `problems` of the answer names those
         that could not be."""
-        return self._place.home.archive.search(
+        return self.search_sessions(
             Search(
                 text=text,
                 wanted=wanted_sessions(wanted, None),
@@ -110,6 +150,12 @@ class ArchivedSessions:
                 substring=substring,
             )
         )
+
+    def search_sessions(self, asked: Search) -> SearchResult:
+        """The same for a search that was put together before."""
+        archive = self._place.home.archive
+        found = archive.search(asked)
+        return SearchResult(hits=found.hits, problems=(*archive.problems(), *found.problems))
 
     def problems(self) -> Sequence[Problem]:
         """Bundles that cannot be read."""
@@ -126,42 +172,20 @@ class ArchivedSessions:
         """Bring archived sessions back into the store, whole, with their files."""
         return self.plan_restore(names(ids, "ids")).apply()
 
-    def plan_prune(  # noqa: PLR0913 - all are optional, and named
+    def plan_prune(
         self,
         *,
-        older_than: Moment | None = None,
-        keep_last: int | None = None,
-        keep_within: Duration | None = None,
-        keep_hourly: int | None = None,
-        keep_daily: int | None = None,
-        keep_weekly: int | None = None,
-        keep_monthly: int | None = None,
-        keep_yearly: int | None = None,
-        max_total_size: Size | None = None,
-        max_count: int | None = None,
         wanted: SessionFilter | None = None,
         use_trash: bool = True,
+        **rules: Unpack[PruneRules],
     ) -> HomePlan:
         """What goes from the archive. The age of a session is its time there.
 
-        Where you say nothing, [archive] of config.toml holds. The knobs are those of
+        Where you say nothing, [archive] of config.toml holds. The rules are those of
         `Home.plan_prune`.
         """
-        rules = own_rules(
-            self._place.clock(),
-            older_than=older_than,
-            keep_within=keep_within,
-            keep_last=keep_last,
-            keep_hourly=keep_hourly,
-            keep_daily=keep_daily,
-            keep_weekly=keep_weekly,
-            keep_monthly=keep_monthly,
-            keep_yearly=keep_yearly,
-        )
         base = self._place.settings.archive_policy(use_trash=use_trash)
-        return self.plan_policy(
-            base.with_own(rules, own_caps(max_total_size, max_count)), wanted=wanted
-        )
+        return self.plan_policy(own_policy(base, rules, self._place.clock()), wanted=wanted)
 
     def plan_policy(self, policy: Policy, *, wanted: SessionFilter | None = None) -> HomePlan:
         """The plan for a policy of the caller's own making."""
@@ -173,13 +197,7 @@ class ArchivedSessions:
             command=place.command("archive.prune"),
             wanted=chosen,
         )
-        return HomePlan(
-            place=place,
-            home=place.home,
-            plan=plan,
-            problems=inventory.problems,
-            unknown_sources=unknown_sources(place.home, chosen, inventory),
-        )
+        return scanned_plan(place, plan, inventory, chosen)
 
     prune = applied(plan_prune)
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 from holdfast.errors import UsageError
 from holdfast.model.arguments import expanded, instance, shown
 from holdfast.model.session import Session, SessionFilter
 from holdfast.model.text import parse_duration, parse_moment, parse_size
-from holdfast.policy.rules import Caps, Rules
+from holdfast.policy.rules import Caps, Policy, Rules
 
 #: A length of time: "90d", "1d12h", or a `timedelta`. A bare number is refused: nobody can tell
 #: days from seconds.
@@ -124,12 +124,40 @@ def wanted_sessions(wanted: SessionFilter | None, source: Any) -> SessionFilter:
     return SessionFilter() if wanted is None else instance(wanted, SessionFilter, "wanted")
 
 
-def own_rules(now: float, *, older_than: object, keep_within: object, **keep: int | None) -> Rules:
-    """The keep rules of one call. `keep` has how many to keep, by the name of the rule."""
+class KeepRules(TypedDict, total=False):
+    """How many to keep: the newest, those close to the newest, and the last of each hour, day,
+    week, month and year. None is the same as leaving a rule out."""
+
+    keep_last: int | None
+    keep_within: Duration | None
+    keep_hourly: int | None
+    keep_daily: int | None
+    keep_weekly: int | None
+    keep_monthly: int | None
+    keep_yearly: int | None
+
+
+class PruneRules(KeepRules, total=False):
+    """The rules and caps of one prune, in place of those in config.toml."""
+
+    older_than: Moment | None
+    max_total_size: Size | None
+    max_count: int | None
+
+
+def own_rules(
+    given: KeepRules | PruneRules, now: float, *, known: Collection[str] = KeepRules.__annotations__
+) -> Rules:
+    """The rules of one call, which takes the `known` ones."""
+    for name in given:
+        if name not in known:  # as Python would say it of a parameter
+            raise TypeError(f"a prune got an unexpected keyword argument {name!r}")
+    values = {name: each for name, each in given.items() if each is not None}
+    older_than, keep_within = values.pop("older_than", None), values.pop("keep_within", None)
     return Rules(
         max_age=None if older_than is None else age(older_than, now, "older_than"),
         keep_within=None if keep_within is None else seconds(keep_within, "keep_within"),
-        **{name: 0 if kept is None else count(kept, name) for name, kept in keep.items()},
+        **{name: count(each, name) for name, each in values.items() if name.startswith("keep_")},
     )
 
 
@@ -139,3 +167,10 @@ def own_caps(max_total_size: object, max_count: object) -> Caps:
         max_bytes=None if max_total_size is None else size(max_total_size, "max_total_size"),
         max_count=None if max_count is None else count(max_count, "max_count"),
     )
+
+
+def own_policy(base: Policy, given: PruneRules, now: float) -> Policy:
+    """A policy with the rules and caps of one call in it."""
+    caps = own_caps(given.get("max_total_size"), given.get("max_count"))
+    rules = own_rules(given, now, known=PruneRules.__annotations__)
+    return base.with_own(rules, caps)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
-from holdfast.api.arguments import Duration, Size, own_caps, own_rules, seconds
+from holdfast.api.arguments import Duration, KeepRules, Size, own_caps, own_rules, seconds
 from holdfast.api.capture import Capture, directory
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport, applied, undo
-from holdfast.errors import UnknownCheckpointError, UsageError
+from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
 from holdfast.model.arguments import StrPath, text
 from holdfast.model.checkpoint import (
     SHORTEST_PREFIX,
@@ -24,6 +24,7 @@ from holdfast.model.checkpoint import (
     Preview,
     Project,
     Rollback,
+    Watched,
 )
 from holdfast.model.checkup import Verification
 from holdfast.policy.rules import CheckpointPolicy
@@ -31,6 +32,9 @@ from holdfast.ports import CheckpointStore, Progress
 from holdfast.services.checkpoint_status import CheckpointStatus, checkpoint_status
 from holdfast.services.plans import plan_clear_legacy, plan_drop, plan_prune_checkpoints
 from holdfast.services.rollback import rollback
+from holdfast.services.watch import Pace, watch
+from holdfast.services.watch import Step as WatchStep
+from holdfast.stores.checkpoints.watch import following
 from holdfast.value import dataclass, replace
 
 _CLOSE = 0.7
@@ -224,6 +228,33 @@ class Checkpoints(Capture):
             return Verification(checkpoints=0)
         return home.checkpoint_upkeep.verify()
 
+    def watch(
+        self,
+        path: StrPath,
+        *,
+        stopped: Callable[[], bool],
+        settle: Duration | None = None,
+        told: Callable[[WatchStep], None] = lambda _: None,
+    ) -> Watched:
+        """Follow a directory until `stopped` says so, and take a checkpoint whenever it changed and
+        then nothing more changed for `settle`.
+
+        `told` hears of every attempt. One process at a time may watch a directory: for another one
+        this raises `BusyError`. The home is made when there is none.
+        """
+        workdir, pace = directory(path), Pace()
+        if settle is not None:
+            quiet = seconds(settle, "settle")
+            pace = Pace(settle=quiet, longest=max(pace.longest, quiet))
+        writer, clock = self.writer(), self._place.clock
+        first = writer.take(workdir, reason="watch: the first look", now=clock())
+        if first.id is None:
+            raise HoldfastError(f"{workdir} cannot be watched. {first.reason}.")
+        with following(writer.layout, workdir) as follower:
+            return watch(
+                writer, workdir, follower, clock=clock, stopped=stopped, told=told, pace=pace
+            )
+
     # --- Changing ---------------------------------------------------------------------------------
 
     def pin(self, which: Which, pinned: bool = True) -> Checkpoint:
@@ -261,46 +292,32 @@ class Checkpoints(Capture):
         """
         return self.plan_restore(which, paths).apply()
 
-    def plan_prune(  # noqa: PLR0913 - all are optional, and named
+    def plan_prune(
         self,
         *,
         older_than: Duration | None = None,
-        keep_last: int | None = None,
-        keep_within: Duration | None = None,
-        keep_hourly: int | None = None,
-        keep_daily: int | None = None,
-        keep_weekly: int | None = None,
-        keep_monthly: int | None = None,
         max_snapshots: int | None = None,
         max_total_size: Size | None = None,
         keep_orphans: bool | None = None,
         legacy: bool = False,
         use_trash: bool = True,
         pack: bool = False,
+        **rules: Unpack[KeepRules],
     ) -> HomePlan:
         """What goes so that the checkpoints are within their bounds.
 
-        Where you say nothing, [checkpoints] of config.toml holds; any `keep_…` replaces all its
-        keep rules. `older_than` is how long nobody touched a project; "0s" turns that rule off.
-        `pack` packs a store over its cap before it counts, so that fewer have to go; it removes
-        nothing.
+        Where you say nothing, [checkpoints] of config.toml holds; any of `keep_last`,
+        `keep_within`, `keep_hourly`, `keep_daily`, `keep_weekly`, `keep_monthly` and `keep_yearly`
+        replaces all its keep rules. `older_than` is how long nobody touched a project; "0s" turns
+        that rule off. `pack` packs a store over its cap before it counts, so that fewer have to
+        go; it removes nothing.
         """
         base = self._place.settings.checkpoint_policy(use_trash=use_trash)
-        rules = own_rules(
-            self._place.clock(),
-            older_than=None,
-            keep_within=keep_within,
-            keep_last=keep_last,
-            keep_hourly=keep_hourly,
-            keep_daily=keep_daily,
-            keep_weekly=keep_weekly,
-            keep_monthly=keep_monthly,
-        )
-        caps = own_caps(max_total_size, max_snapshots)
+        own, caps = own_rules(rules, self._place.clock()), own_caps(max_total_size, max_snapshots)
         policy = replace(
             base,
             legacy=legacy,
-            rules=base.rules if rules.empty else rules,
+            rules=base.rules if own.empty else own,
             max_count=base.max_count if caps.max_count is None else caps.max_count,
             max_bytes=base.max_bytes if caps.max_bytes is None else caps.max_bytes,
             keep_orphans=base.keep_orphans if keep_orphans is None else keep_orphans,

@@ -27,11 +27,12 @@ from holdfast.homes.registry import (
     kinds,
     open_home,
     state_folder,
+    usual_places,
 )
 from holdfast.model.arguments import StrPath, named_place
 from holdfast.model.checkup import Finding, Severity
 from holdfast.ports import Clock, Home
-from holdfast.stores.files import storage_errors
+from holdfast.stores.files import storage_errors, write_new
 from holdfast.value import replace
 
 
@@ -56,6 +57,29 @@ def find_home(path: StrPath, environ: Mapping[str, str] | None = None) -> Path:
     return named_place(variables.get(kind.environment) or f"~/{kind.default_folder}")
 
 
+def usual_homes(user_home: Path, environ: Mapping[str, str]) -> list[Path]:
+    """Where homes of agents may be: their usual folders below the home directory, the folders that
+    environment variables name, and homes that lie inside these, such as profiles."""
+    return usual_places(user_home, named_homes(environ))
+
+
+def named_homes(environ: Mapping[str, str]) -> dict[str, Path]:
+    """The homes of other agents that environment variables name, by the name of the agent."""
+    named = {
+        kind.name: environ.get(kind.environment)
+        for kind in kinds()
+        if kind.environment and kind.name != HoldfastHome.kind
+    }
+    return {name: Path(place).expanduser() for name, place in named.items() if place}
+
+
+def has_checkpoints_to_import(path: Path) -> bool:
+    """Whether a folder is a home from which `Home.import_checkpoints` can import."""
+    with storage_errors(f"read {path}"):
+        kind = kind_of(path) if path.is_dir() else None
+    return kind is not None and kind.import_checkpoints is not None
+
+
 class Place:
     """One home as a caller opened it. Making a `Place` reads and creates nothing."""
 
@@ -74,6 +98,11 @@ class Place:
         self._homes: list[Home] = []
         self._is_new = False
         self._opened: Home | None = None
+
+    def checked(self) -> Place:
+        """This place, at the real path of its folder; raises `NotAHomeError` when there is none."""
+        self.root = check_folder(self.root)
+        return self
 
     @cached_property
     def settings(self) -> Settings:
@@ -151,6 +180,21 @@ class Place:
         """Make the folder for what is Holdfast's own, and the home when there is none."""
         return create_state(self.root).resolve()
 
+    def create_config(self) -> Path:
+        """Write a config.toml that has every key with its default as a comment. The home is made
+        when there is none. Raises `UsageError` when the file exists; it is left alone then."""
+        path = self.config_file
+        self.create_state()
+        with storage_errors(f"write {path}"):
+            try:
+                write_new(path, config.template().encode())
+            except FileExistsError:
+                raise UsageError(
+                    f"{path} exists already; it was left alone.",
+                    hint="`holdfast config check` checks it, `holdfast config show` explains it.",
+                ) from None
+        return path
+
     def own(self, change: Callable[[HomeOptions], HomeOptions] = lambda same: same) -> HoldfastHome:
         """The home opened once more, to write sessions into. Only Holdfast's own takes any."""
         home = self.another(change)
@@ -184,8 +228,7 @@ def open_place(
     place = Place(root, clock=clock, command=command, environ=environ)
     if create:
         place.create()
-    place.root = check_folder(place.root)
-    _ = place.settings
+    _ = place.checked().settings
     _ = place.home
     return place
 

@@ -162,7 +162,18 @@ def undo(place: Place, operation: str | None, *, progress: Progress | None = Non
     return HomeReport(place=place, report=report, undone=target)
 
 
-def unknown_sources(
+def scanned_plan(place: Place, plan: Plan, inventory: Inventory, wanted: SessionFilter) -> HomePlan:
+    """A plan, with what the scan behind it could not see and which sources it did not find."""
+    return HomePlan(
+        place=place,
+        home=place.home,
+        plan=plan,
+        problems=inventory.problems,
+        unknown_sources=_unknown_sources(place.home, wanted, inventory),
+    )
+
+
+def _unknown_sources(
     home: Home, wanted: SessionFilter, inventory: Inventory
 ) -> Mapping[str, str | None]:
     """Sources that were asked for and that nothing here comes from: as a rule a typing error."""

@@ -1,8 +1,10 @@
-"""Progress on a terminal for work over a second, and Ctrl-C that stops between two batches."""
+"""Progress on a terminal for work over a second, and signals that stop work between two batches."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import signal
 import sys
 import time
@@ -80,3 +82,49 @@ def progress(*, stoppable: bool = False) -> Iterator[TerminalProgress]:
     finally:
         signal.signal(signal.SIGINT, before)
         shown.close()
+
+
+class Stop:
+    """A progress that shows nothing. A signal asks it to stop, and ends its sleep.
+
+    The signal writes to a pipe, which a handler may do at any moment.
+    """
+
+    def __init__(self) -> None:
+        self._requested = False
+        self._asleep, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+
+    def step(self, label: str, done: int, total: int | None) -> None:
+        """Nobody is watching."""
+
+    def stop_requested(self) -> bool:
+        return self._requested
+
+    def request(self, _signal: int, _frame: FrameType | None) -> None:
+        if self._requested:
+            raise KeyboardInterrupt
+        self._requested = True
+        with contextlib.suppress(OSError):
+            os.write(self._wake, b".")
+
+    def sleep(self, seconds: float) -> None:
+        select.select([self._asleep], [], [], seconds)
+
+    def close(self) -> None:
+        os.close(self._asleep)
+        os.close(self._wake)
+
+
+@contextlib.contextmanager
+def until_signal() -> Iterator[Stop]:
+    """SIGINT and SIGTERM stop the work after the batch at hand; a second one ends it at once."""
+    stop = Stop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {each: signal.signal(each, stop.request) for each in signals}
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        stop.close()

@@ -123,8 +123,6 @@ class Presence:
     damage: str = ""
     #: The size of the copy. When there is neither item nor copy: what the removal freed.
     bytes: int = 0
-    #: The version of a part. Movers of whole items compare it themselves, and set `ours`.
-    stamp: str = ""
 
 
 def unseen(reason: str) -> Presence:

@@ -173,7 +173,7 @@ def _groups(
         rules: Rules | None = policy.rules_for(source)
         stays = None if kind == SESSION else orphans_stay
         if kind == LEFTOVER:
-            rules = policy.leftovers.get(source)
+            rules = policy.leftover_rules(source)
         if rules is None:
             stays = stays or "no retention is set for these leftovers"
         return Group(holds=holds, stays=stays, rules=rules or Rules())

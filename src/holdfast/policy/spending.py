@@ -295,10 +295,7 @@ def nearness(
 
 def _near_limits(limits: SessionLimits, sessions: Iterable[Session]) -> Iterator[Near]:
     for session in sessions:
-        for what, used, limit in (
-            ("messages", session.message_count, limits.max_messages),
-            ("bytes", session.bytes, limits.max_bytes),
-        ):
+        for what, used, limit in limits.measures(session):
             if limit and used >= limit * limits.warn_share:
                 yield Near(
                     session=session.id, source=session.source, what=what, used=used, limit=limit

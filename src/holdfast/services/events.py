@@ -74,17 +74,19 @@ def session_events(
     home: str, at: float, store: SessionStore | None, limits: SessionLimits
 ) -> list[Event]:
     """Open sessions that are near a limit or have passed it."""
-    if store is None:
-        return []
-    found: list[Session] = []
-    for wanted in near(limits):
-        found += store.find(wanted, limit=_MOST)
-    sessions = {session.id: session for session in found}
     return [
         session_event(home, at, alert)
-        for session in sessions.values()
+        for session in near_limit_sessions(store, limits)
         for alert in alerts(limits, replace(session, message_count=0, bytes=0), session)
     ]
+
+
+def near_limit_sessions(store: SessionStore | None, limits: SessionLimits) -> tuple[Session, ...]:
+    """Open sessions that have reached the warning share of a limit, a few of each limit."""
+    if store is None:
+        return ()
+    found = [session for wanted in near(limits) for session in store.find(wanted, limit=_MOST)]
+    return tuple({session.id: session for session in found}.values())
 
 
 def session_event(home: str, at: float, alert: Alert) -> Event:

@@ -161,13 +161,15 @@ class Sessions(SessionReader):
             self._hold_anew(created.id, now)
         return created
 
-    def append(self, session: SessionRef, *messages: MessageLike) -> Appended:
-        """Store messages in order; they are durable when this returns.
+    def append(
+        self, session: SessionRef, *messages: MessageLike | Iterable[MessageLike]
+    ) -> Appended:
+        """Store messages in order, one by one or as lists; they are durable when this returns.
 
         A session that passes a limit is ended and goes on as a new one, which takes over its
         routing key: see `continued_as`.
         """
-        session_id, made = id_of(session), [_message(each) for each in messages]
+        session_id, made = id_of(session), [*_messages(messages)]
         now = self._clock()
         # No transaction around these: the store prepares messages before it takes its lock, and
         # what a kill in between leaves undone, the next append does.
@@ -306,7 +308,7 @@ class Sessions(SessionReader):
     def _replace(
         self, session: SessionRef, messages: Iterable[MessageLike], after: int, mark: str
     ) -> Appended:
-        session_id, made = id_of(session), [_message(each) for each in messages]
+        session_id, made = id_of(session), [*_messages(messages)]
         after = arguments.whole(after, "The number of a message")
         now = self._clock()
         self._hold(session_id, now)
@@ -444,7 +446,15 @@ def _harmless(doing: str) -> Iterator[None]:
         _log.error("%s failed: %s", doing, error.message)
 
 
-def _message(value: MessageLike) -> Message:
+def _messages(given: Iterable[MessageLike | Iterable[MessageLike]]) -> Iterator[Message]:
+    for each in given:
+        if isinstance(each, Iterable) and not isinstance(each, Mapping | str | bytes):
+            yield from map(_message, each)
+        else:
+            yield _message(each)
+
+
+def _message(value: object) -> Message:
     """A message as a host has it; raises `UsageError` for a name that no message has."""
     if isinstance(value, Message):
         return value

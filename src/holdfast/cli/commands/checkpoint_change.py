@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +31,8 @@ from holdfast.cli.show_checkpoints import (
     show_foreseen,
     show_not_captured,
 )
-from holdfast.errors import DeclinedError, HoldfastError, UsageError
+from holdfast.errors import DeclinedError, HoldfastError
+from holdfast.model.checkpoint import ImportState
 from holdfast.model.text import format_count, one_line
 
 if TYPE_CHECKING:
@@ -216,47 +218,21 @@ def import_(invocation: Invocation, source: str | None, *, all_items: bool, dry_
     out, so it can be repeated. Older layouts are read, too.
     """
     from holdfast.api.home import Home
-    from holdfast.model.checkpoint import ImportState
+    from holdfast.api.place import find_home, has_checkpoints_to_import
 
-    home, workdir = _place(invocation, source)
+    named = None if source is None else resolved(source)
+    home, workdir = find_home("hermes", os.environ), named
+    if named is not None and has_checkpoints_to_import(named):
+        home, workdir = named, None
     place = invocation.checked_place(invocation.home_path)
     with progress(stoppable=True) as shown:
         done = Home(place).import_checkpoints(home, path=workdir, dry_run=dry_run, progress=shown)
     if invocation.json:
-        print_json(_document_import(home, done, dry_run=dry_run))
+        print_json(_document_import(home.resolve(), done, dry_run=dry_run))
     else:
-        _show_import(invocation, home, done, all_items=all_items, dry_run=dry_run)
+        _show_import(invocation, home.resolve(), done, all_items=all_items, dry_run=dry_run)
     skipped = any(each.state is ImportState.SKIPPED for each in done)
     return HoldfastError.exit_code if skipped else 0
-
-
-def _place(invocation: Invocation, source: str | None) -> tuple[Path, Path | None]:
-    """The home of Hermes, and the directory that is meant, if it is one."""
-    usual = invocation.named_homes.get(_HERMES, invocation.user_home / _USUAL)
-    if source is None:
-        return _checked(usual), None
-    path = resolved(source)
-    if _is_hermes(path):
-        return path, None
-    return _checked(usual), path
-
-
-def _checked(home: Path) -> Path:
-    if not _is_hermes(home):
-        raise UsageError(
-            f"There is no home of Hermes at {home}.",
-            hint="Name one: holdfast checkpoints import PATH",
-        )
-    return home.resolve()
-
-
-def _is_hermes(path: Path) -> bool:
-    from holdfast.homes.registry import kind_of
-    from holdfast.stores.files import storage_errors
-
-    with storage_errors(f"read {path}"):
-        kind = kind_of(path) if path.is_dir() else None
-    return kind is not None and kind.name == _HERMES
 
 
 def _document_import(home: Path, done: Sequence[Imported], *, dry_run: bool) -> dict[str, Any]:
@@ -269,8 +245,6 @@ def _document_import(home: Path, done: Sequence[Imported], *, dry_run: bool) -> 
 
 
 def _counts(done: Sequence[Imported]) -> dict[str, int]:
-    from holdfast.model.checkpoint import ImportState
-
     return {state.value: sum(each.state is state for each in done) for state in ImportState}
 
 
@@ -282,8 +256,6 @@ def _show_import(
     all_items: bool,
     dry_run: bool,
 ) -> None:
-    from holdfast.model.checkpoint import ImportState
-
     fresh = [each for each in done if each.state is not ImportState.KNOWN]
     if fresh:
         rows = table("of Hermes", "here", "taken", "why", "directory")

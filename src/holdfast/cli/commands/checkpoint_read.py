@@ -38,9 +38,9 @@ from holdfast.model.text import format_bytes, format_count
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from holdfast.api.values import CheckpointStatus
     from holdfast.model.checkpoint import Captured, Checkpoint, Entry, Project
     from holdfast.model.checkup import Damage, Verification
-    from holdfast.services.checkpoint_status import CheckpointStatus
 
 
 _FOLDER = "checkpoints"

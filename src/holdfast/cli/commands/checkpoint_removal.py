@@ -8,22 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.api.arguments import size
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, print_json, say, styled
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import RemovalFlags, removal_options, remove, size_cap
+from holdfast.cli.removal import (
+    COUNT,
+    RemovalFlags,
+    keep_options,
+    removal_options,
+    remove,
+)
 from holdfast.errors import UsageError
 from holdfast.model.item import CHECKPOINT, LEGACY
 from holdfast.model.plan import Plan
-from holdfast.model.text import format_bytes, format_count, parse_size
+from holdfast.model.text import format_bytes, format_count
 from holdfast.value import replace
 
 if TYPE_CHECKING:
     from holdfast.model.item import Item
 
 
-_COUNT = click.IntRange(min=1)
 _MEGABYTE = 1_000_000
 _force = click.option("--force", "-f", is_flag=True, help="The same as --yes.")
 _now = click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; not undoable.")
@@ -49,13 +55,8 @@ _now = click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; n
     help="Keep projects whose directory is gone, or remove them [as delete_orphans says].",
 )
 @click.option("--legacy", is_flag=True, help="Remove archives of an older layout, too.")
-@click.option("--keep-last", type=_COUNT, metavar="N", help="Keep the last N of each project.")
-@click.option("--keep-within", metavar="DURATION", help="Keep what is this close to the newest.")
-@click.option("--keep-hourly", type=_COUNT, metavar="N", help="Keep the last of each of N hours.")
-@click.option("--keep-daily", type=_COUNT, metavar="N", help="Keep the last of each of N days.")
-@click.option("--keep-weekly", type=_COUNT, metavar="N", help="Keep the last of each of N weeks.")
-@click.option("--keep-monthly", type=_COUNT, metavar="N", help="Keep the last of N months each.")
-@click.option("--max-snapshots", type=_COUNT, metavar="N", help="At most N of each project.")
+@keep_options("each project")
+@click.option("--max-snapshots", type=COUNT, metavar="N", help="At most N of each project.")
 @click.option("--max-total-size", metavar="SIZE", help="Bound all bytes: 500MB, 2GB.")
 @click.option(
     "--max-size-mb",
@@ -92,11 +93,11 @@ def prune(
     """
     checkpoints = invocation.checkpoints()
     days = flags.pop("retention_days")
-    size = _asked_size(flags)
+    cap = _asked_size(flags)
     with progress():
         planned = checkpoints.plan_prune(
             older_than=None if days is None else _age(days),
-            max_total_size=size,
+            max_total_size=cap,
             keep_orphans=keep_orphans,
             legacy=legacy,
             use_trash=not skip_trash,
@@ -117,13 +118,9 @@ def _asked_size(flags: dict[str, Any]) -> int | None:
     text, megabytes = flags.pop("max_total_size"), flags.pop("max_size_mb")
     if text is not None and megabytes is not None:
         raise UsageError("--max-total-size and --max-size-mb are the same bound: give one.")
-    instead = "To remove everything: holdfast checkpoints clear"
     if megabytes is not None:
-        size = int(megabytes * _MEGABYTE)
-        return size_cap("--max-size-mb", f"{megabytes:g}", size, instead=instead)
-    if text is None:
-        return None
-    return size_cap("--max-total-size", text, parse_size(text), instead=instead)
+        return size(int(megabytes * _MEGABYTE), "--max-size-mb")
+    return None if text is None else size(text, "--max-total-size")
 
 
 @click.command(

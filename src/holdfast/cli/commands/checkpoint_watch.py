@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.checkpoint_options import capture, resolved
+from holdfast.cli.checkpoint_options import resolved
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.invocation import Invocation, here
 from holdfast.cli.output import note, print_json
+from holdfast.cli.progress import until_signal
 from holdfast.cli.show_checkpoints import short
-from holdfast.errors import HoldfastError
 from holdfast.model.checkpoint import TakeOutcome
-from holdfast.model.text import format_count, parse_duration
+from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holdfast.services.watch import Pace, Step
+    from holdfast.api.values import WatchStep
 
 
 @click.command(
@@ -44,39 +38,20 @@ def command(invocation: Invocation, /, directory: str, *, settle: str | None) ->
     not tell everything, it looks at the whole tree by itself. One process at a time may watch a
     directory. Ctrl-C ends it; what changed until then is taken first.
     """
-    from holdfast.services.watch import watch
-    from holdfast.stores.checkpoints.watch import following
+    from holdfast.api.checkpoints import Checkpoints
 
     workdir = resolved(directory)
-    pace = _pace(settle)
-    store = capture(invocation).writer()
-    first = store.take(workdir, reason="watch: the first look", now=invocation.now)
-    if first.id is None:
-        raise HoldfastError(f"It cannot be watched. {first.reason}.")
+    place = invocation.checked_place(invocation.home_path)
+    checkpoints = Checkpoints(place, here=here(), user_home=invocation.user_home)
     lines = _Lines(workdir)
-    with following(store.layout, workdir) as follower, _stoppable() as stopped:
-        done = watch(
-            store,
-            workdir,
-            follower,
-            clock=invocation.clock,
-            stopped=stopped,
-            told=lines.tell,
-            pace=pace,
+    with until_signal() as stop:
+        done = checkpoints.watch(
+            workdir, settle=settle, stopped=stop.stop_requested, told=lines.tell
         )
-        lines.end(done.taken)
+    lines.end(done.taken)
     if invocation.json:
         print_json({"workdir": str(workdir), **done.to_json()})
     return 0
-
-
-def _pace(settle: str | None) -> Pace:
-    from holdfast.services.watch import Pace
-
-    if settle is None:
-        return Pace()
-    seconds = parse_duration(settle)
-    return Pace(settle=seconds, longest=max(Pace().longest, seconds))
 
 
 class _Lines:
@@ -86,14 +61,14 @@ class _Lines:
         self._workdir = workdir
         self._begun = False
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: WatchStep) -> None:
         """The first look is done: from here on everything is seen."""
         self._begun = True
         known = step.taking.id if step.taking else None
         since = f" since checkpoint {short(known)}" if known else ""
         note(f"watching {self._workdir}{since}; Ctrl-C ends it")
 
-    def tell(self, step: Step) -> None:
+    def tell(self, step: WatchStep) -> None:
         moment = datetime.fromtimestamp(step.at, UTC).astimezone().strftime("%H:%M:%S")
         if step.error is not None:
             note(f"{moment} no checkpoint: {step.error.message} It will try again.")
@@ -106,23 +81,3 @@ class _Lines:
 
     def end(self, taken: int) -> None:
         note(f"no longer watching {self._workdir}; took {format_count(taken, 'checkpoint')}")
-
-
-@contextmanager
-def _stoppable() -> Iterator[Callable[[], bool]]:
-    """SIGINT and SIGTERM end the watch after the checkpoint at hand; a second one, at once."""
-    requested = False
-
-    def request(_signal: int, _frame: FrameType | None) -> None:
-        nonlocal requested
-        if requested:
-            raise KeyboardInterrupt
-        requested = True
-
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = {each: signal.signal(each, request) for each in signals}
-    try:
-        yield lambda: requested
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

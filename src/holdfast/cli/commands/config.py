@@ -10,8 +10,6 @@ from holdfast.cli.frame import Command, Group, run_default
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, print_json, say, table
 from holdfast.cli.streams import write_path
-from holdfast.config import template
-from holdfast.errors import UsageError
 
 
 @click.group(
@@ -79,18 +77,8 @@ def init(invocation: Invocation) -> int:
 
     An existing file is left alone.
     """
-    from holdfast.stores.files import storage_errors, write_new
 
-    path = _path(invocation)
-    invocation.place(invocation.home_path).create_state()
-    with storage_errors(f"write {path}"):
-        try:
-            write_new(path, template().encode())
-        except FileExistsError:
-            raise UsageError(
-                f"{path} exists already; it was left alone.",
-                hint="`holdfast config check` checks it, `holdfast config show` explains it.",
-            ) from None
+    path = invocation.place(invocation.home_path).create_config()
     if invocation.json:
         print_json({"path": str(path), "created": True})
     else:

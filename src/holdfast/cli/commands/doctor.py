@@ -18,8 +18,8 @@ from holdfast.errors import DamageError, DeclinedError
 
 if TYPE_CHECKING:
     from holdfast.api.home import Home
+    from holdfast.api.values import Diagnosis
     from holdfast.model.checkup import Repair
-    from holdfast.services.doctor import Diagnosis
 
 
 _STYLES = {"ok": "green", "warning": "yellow", "damage": "bold red"}
@@ -63,9 +63,8 @@ def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
 def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
     """The home, though its settings may be wrong or nothing be in it yet; and what was found."""
     from holdfast.api.home import Home
-    from holdfast.homes.registry import check_folder
 
-    home = Home(invocation.place(check_folder(invocation.home_path)))
+    home = Home(invocation.place(invocation.home_path).checked())
     invocation.warn()
     with progress() as shown:
         return home, home.doctor(progress=shown)

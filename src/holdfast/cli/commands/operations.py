@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from holdfast.api.archive import Trash
     from holdfast.api.home import UndoPlan
     from holdfast.api.plan import HomeReport
+    from holdfast.api.values import Foreseen
     from holdfast.model.operation import LogView, Operation, TrashEntry
     from holdfast.model.plan import PlanItem
     from holdfast.model.report import Report
-    from holdfast.spine.undo import Foreseen
 
 
 @click.command(
@@ -66,7 +66,7 @@ def apply(
 @click.pass_obj
 def log(invocation: Invocation, *, limit: int) -> int:
     """List operations, the latest first: what they removed, and what undo can bring back."""
-    view = invocation.open_place().home.log.read()
+    view = invocation.open_home().log.read()
     if invocation.json:
         print_json(
             {

@@ -20,9 +20,8 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
+    from holdfast.api.values import ExportReport, ImportReport
     from holdfast.model.session import SessionFilter
-    from holdfast.services.exchange.session_export import ExportReport
-    from holdfast.services.exchange.session_import import ImportReport
 
 
 _FORMATS = ("jsonl", "markdown")
@@ -160,7 +159,7 @@ def import_(invocation: Invocation, file: Path, *, replace: bool) -> int:
 
 
 def _stream(file: Path) -> AbstractContextManager[BinaryIO]:
-    from holdfast.api.home import import_source
+    from holdfast.api.exchange import import_source
 
     return nullcontext(sys.stdin.buffer) if str(file) == "-" else import_source(file)
 

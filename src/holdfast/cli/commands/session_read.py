@@ -17,17 +17,15 @@ from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import console, joined, name, note, print_json, say, styled, suggest, when
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.show_checkpoints import short
-from holdfast.errors import HoldfastError
-from holdfast.model.archive import Holds
-from holdfast.model.session import Search, SessionFilter, Tokens
+from holdfast.model.session import Search, Tokens
 from holdfast.model.text import format_bytes, format_count, one_line, printable
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from holdfast.api.session_view import SearchResult
     from holdfast.model.checkpoint import Checkpoint
     from holdfast.model.session import Hit, Json, Message, Session
-    from holdfast.ports import Home
 
 
 _STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
@@ -255,53 +253,26 @@ def search(
     All words must occur. "A phrase" in quotes is found as it stands, word* finds what begins so,
     OR, NOT and parentheses combine. Text in Chinese, Japanese and Korean is found by any part.
     """
-    wanted = session_filter(invocation, flags)
-    home = invocation.open_place().home
-    store = None if archived else home.session_store()
-    query = " ".join(words)
-    found: Sequence[Hit] = ()
     asked = Search(
-        text=query,
-        wanted=wanted,
+        text=" ".join(words),
+        wanted=session_filter(invocation, flags),
         roles=roles or None,
         limit=limit,
         offset=offset,
         substring=part,
     )
-    if archived:
-        found = _search_archive(home, asked)
-    elif store is not None:
-        found = store.search(asked)
-    if invocation.json:
-        print_json({"hits": [_document_search(hit) for hit in found]})
-    else:
-        close = store.close_words(query) if store is not None and not found and not part else ()
-        where = "--archived " if archived else ""
-        _show(words, found, close, part=part, flags=(invocation.home_flag, where))
-        if not found and not archived and _has_archived(home):
-            _suggest_archive(words, invocation.home_flag, part=part)
-    return 0
-
-
-def _has_archived(home: Home) -> bool:
-    try:
-        return any(each.holds is Holds.SESSION for each in home.archive.find(SessionFilter()))
-    except HoldfastError:  # an archive that cannot be read is for doctor; here it is only a hint
-        return False
-
-
-def _suggest_archive(words: tuple[str, ...], home_flag: str, *, part: bool) -> None:
-    say("This did not look into the archive. To search there:")
-    dashes = "-- " if words[0].startswith("-") else ""
-    flags = "--archived --part " if part else "--archived "
-    suggest(f"holdfast {home_flag}sessions search {flags}{dashes}{shlex.join(words)}")
-
-
-def _search_archive(home: Home, asked: Search) -> Sequence[Hit]:
-    found = home.archive.search(asked)
-    for problem in (*home.archive.problems(), *found.problems):
+    home = invocation.open_home()
+    found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
+    for problem in found.problems:
         note(f"warning: {problem.path}: {problem.reason}")
-    return found.hits
+    if invocation.json:
+        print_json({"hits": [_document_search(hit) for hit in found.hits]})
+    elif found.hits:
+        _show_hits(found.hits)
+    else:
+        where = "--archived " if archived else ""
+        _show_nothing(words, found, f"holdfast {invocation.home_flag}sessions search {where}", part)
+    return 0
 
 
 def _document_search(hit: Hit) -> dict[str, Any]:
@@ -317,25 +288,22 @@ def _document_search(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _show(
-    words: tuple[str, ...],
-    found: Sequence[Hit],
-    close: Sequence[str],
-    *,
-    part: bool,
-    flags: tuple[str, str],
-) -> None:
-    if not found:
-        say(joined("Nothing was found for ", name(" ".join(words), "bold"), "."))
-        if close:
-            say(name(f"Words like it that do occur: {', '.join(close)}."))
-        if not part:
-            say("To look for a part of a word:")
-            dashes = "-- " if words[0].startswith("-") else ""
-            part_of = dashes + shlex.quote(words[0])
-            home_flag, where = flags
-            suggest(f"holdfast {home_flag}sessions search {where}--part {part_of}")
-        return
+def _show_nothing(words: tuple[str, ...], found: SearchResult, command: str, part: bool) -> None:
+    """What to try instead. `command` is what was typed, up to the words."""
+    dashes = "-- " if words[0].startswith("-") else ""
+    say(joined("Nothing was found for ", name(" ".join(words), "bold"), "."))
+    if found.close_words:
+        say(name(f"Similar words that do occur: {', '.join(found.close_words)}."))
+    if not part:
+        say("To look for a part of a word:")
+        suggest(f"{command}--part {dashes}{shlex.quote(words[0])}")
+    if found.archive_unread:
+        say("The archive was not searched. To search there:")
+        parts = "--part " if part else ""
+        suggest(f"{command}--archived {parts}{dashes}{shlex.join(words)}")
+
+
+def _show_hits(found: Sequence[Hit]) -> None:
     for hit in found:
         moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""
         said = f"  {hit.message.role}  {moment}"

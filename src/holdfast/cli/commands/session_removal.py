@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.api.arguments import size
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import RemovalFlags, removal_options, remove, size_cap
+from holdfast.cli.removal import (
+    COUNT,
+    RemovalFlags,
+    keep_options,
+    removal_options,
+    remove,
+)
 from holdfast.cli.session_options import ended_options, session_filter
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
-from holdfast.model.text import format_duration, parse_size
+from holdfast.model.text import format_duration
 from holdfast.policy.lifecycle import NOT_ENDED
 
 if TYPE_CHECKING:
@@ -35,7 +42,6 @@ _KNOBS = (
     "keep_yearly",
     "max_count",
 )
-_COUNT = click.IntRange(min=1)
 _TIME = click.FloatRange(min=0, max=1_000_000)
 
 
@@ -53,15 +59,9 @@ _TIME = click.FloatRange(min=0, max=1_000_000)
 @click.option(
     "--kind", "kinds", multiple=True, type=Choice(list(_KINDS)), help="Only of this kind."
 )
-@click.option("--keep-last", type=_COUNT, metavar="N", help="Keep the last N of each group.")
-@click.option("--keep-within", metavar="DURATION", help="Keep what is this close to the newest.")
-@click.option("--keep-hourly", type=_COUNT, metavar="N", help="Keep the last of each of N hours.")
-@click.option("--keep-daily", type=_COUNT, metavar="N", help="Keep the last of each of N days.")
-@click.option("--keep-weekly", type=_COUNT, metavar="N", help="Keep the last of each of N weeks.")
-@click.option("--keep-monthly", type=_COUNT, metavar="N", help="Keep the last of N months each.")
-@click.option("--keep-yearly", type=_COUNT, metavar="N", help="Keep the last of N years each.")
+@keep_options("each group")
 @click.option("--max-total-size", metavar="SIZE", help="Bound the bytes that stay: 500MB, 2GB.")
-@click.option("--max-count", type=_COUNT, metavar="N", help="Bound the number that stays.")
+@click.option("--max-count", type=COUNT, metavar="N", help="Bound the number that stays.")
 @click.option("--include-files", is_flag=True, help="Files go with their sessions: the default.")
 @click.option("--files-only", is_flag=True, help="Remove files; the sessions stay as history.")
 @click.option("--no-files", is_flag=True, help="Remove sessions; their files stay.")
@@ -108,10 +108,11 @@ def prune(
     home = invocation.open_home()
     base = home.settings.archive_policy() if archived else home.settings.policy()
     _check_window(invocation, base.everywhere.rules.max_age, flags)
+    cap = flags["max_total_size"]
     knobs = {
         "wanted": wanted,
         "use_trash": not skip_trash,
-        "max_total_size": _size(flags["max_total_size"]),
+        "max_total_size": None if cap is None else size(cap, "--max-total-size"),
         **{name: flags[name] for name in _KNOBS},
     }
     with progress() as shown:
@@ -143,13 +144,6 @@ def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str
             "time in between.",
             hint=None if older else "The retention holds unless you say --older-than.",
         )
-
-
-def _size(text: str | None) -> int | None:
-    if text is None:
-        return None
-    instead = "To remove everything that ended: --older-than 0s"
-    return size_cap("--max-total-size", text, parse_size(text), instead=instead)
 
 
 @click.command(

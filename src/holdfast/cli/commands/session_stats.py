@@ -7,6 +7,7 @@ from functools import reduce
 
 import click
 
+from holdfast.api.values import HomeStats
 from holdfast.cli.commands.status import show_files, show_shares
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
@@ -16,7 +17,6 @@ from holdfast.cli.show_plan import kind_name
 from holdfast.model.session import Session, Tokens
 from holdfast.model.text import format_bytes, format_cost, format_count
 from holdfast.model.usage import Cost, CostShare, CostTotals, Share, StoreStats
-from holdfast.services.stats import HomeStats
 
 _DAYS = 14
 _FEW_DAYS = 7

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.api.values import HomeStatus
 from holdfast.cli.errors import error_document, print_error
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, quoted
@@ -31,7 +33,6 @@ from holdfast.model.item import SessionFile
 from holdfast.model.text import format_bytes, format_cost, format_count, format_duration
 from holdfast.model.usage import Share
 from holdfast.policy.budgets import Budget
-from holdfast.services.status import HomeStatus
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -96,11 +97,11 @@ def _look(
     invocation: Invocation,
 ) -> tuple[list[HomeStatus], list[tuple[Path, HoldfastError]], list[Path]]:
     """The homes to show, those that cannot be, and the places that were looked at."""
-    from holdfast.homes.registry import usual_places
+    from holdfast.api.place import usual_homes
 
     if invocation.chosen_home is not None:
         return [_status(invocation, invocation.chosen_home)], [], [invocation.chosen_home]
-    places = usual_places(invocation.user_home, invocation.named_homes)
+    places = usual_homes(invocation.user_home, os.environ)
     found, failed = [], []
     for place in places:
         try:

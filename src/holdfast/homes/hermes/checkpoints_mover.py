@@ -246,7 +246,7 @@ class HermesCheckpointMover(OneStepMover):
 class BothCheckpoints:
     """Checkpoints of Hermes and of Holdfast in one plan: each goes to its mover."""
 
-    def __init__(self, theirs: Mover[Removal], ours: Mover[Removal]) -> None:
+    def __init__(self, theirs: Mover, ours: Mover) -> None:
         self._theirs = theirs
         self._ours = ours
 

@@ -25,7 +25,7 @@ from holdfast.model.arguments import check_foreign_id
 from holdfast.model.item import CHECKPOINT_KINDS, PROJECT, Item, Problem
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Archive, Clock
-from holdfast.stores.sqlite.survey import Owner
+from holdfast.stores.sqlite.survey import Owner, space
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.hermes.checkpoints import HermesCheckpoints
@@ -85,7 +85,7 @@ class HermesContents(StoredContents):
 
     def space(self) -> Sequence[Item]:
         store = self.store()
-        return () if store is None else (survey.space(store.database, signs.DATABASE),)
+        return () if store is None else (space(store.database, signs.DATABASE),)
 
     def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
         store = self.store()

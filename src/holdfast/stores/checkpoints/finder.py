@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from holdfast.errors import DamageError, GitFailedError, UnknownCheckpointError
 from holdfast.model.checkpoint import SHORTEST_PREFIX, Checkpoint, Project
@@ -82,14 +82,6 @@ def get(layout: Layout, prefix: str) -> Checkpoint:
     """The one checkpoint whose id begins so."""
     check_prefix(prefix)
     matches = _matching(layout, prefix)
-    if len({one.checkpoint for one in matches}) > 1:
-        shown = ", ".join(one.checkpoint[:12] for one in matches[:_SHOWN_MATCHES])
-        more = len(matches) - _SHOWN_MATCHES
-        shown += f" and {more} more" if more > 0 else ""
-        raise UnknownCheckpointError(
-            f"{len(matches)} checkpoints have ids that begin with {prefix!r}: {shown}.",
-            hint="Give more digits of the one you mean.",
-        )
     for _, found in _read(layout, matches[0].path):
         return found
     _matching(layout, matches[0].checkpoint)  # dropped between the two looks, it is not damaged
@@ -101,12 +93,26 @@ def get(layout: Layout, prefix: str) -> Checkpoint:
 
 def _matching(layout: Layout, prefix: str) -> Sequence[Ref]:
     matches = [one for one in refs(layout) if one.checkpoint.startswith(prefix)]
-    if not matches:
-        raise UnknownCheckpointError(
-            f"No checkpoint has an id that begins with {prefix!r}.",
-            hint="`holdfast checkpoints list` shows the ids.",
-        )
+    check_one(prefix, {one.checkpoint for one in matches})
     return matches
+
+
+def check_one(
+    prefix: str, ids: Collection[str], hint: str = "`holdfast checkpoints list` shows the ids."
+) -> None:
+    """Raise `UnknownCheckpointError` unless exactly one id begins with `prefix`."""
+    if not ids:
+        raise UnknownCheckpointError(
+            f"No checkpoint has an id that begins with {prefix!r}.", hint=hint
+        )
+    if len(ids) > 1:
+        shown = ", ".join(each[:12] for each in sorted(ids)[:_SHOWN_MATCHES])
+        more = len(ids) - _SHOWN_MATCHES
+        shown += f" and {more} more" if more > 0 else ""
+        raise UnknownCheckpointError(
+            f"{len(ids)} checkpoints have ids that begin with {prefix!r}: {shown}.",
+            hint="Give more digits of the one you mean.",
+        )
 
 
 def check_prefix(prefix: object) -> None:

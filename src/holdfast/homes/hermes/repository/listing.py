@@ -21,6 +21,7 @@ from holdfast.homes.hermes.repository.layout import (
 from holdfast.homes.hermes.repository.notes import Notes, all_notes
 from holdfast.model.checkpoint import Checkpoint, Project, ProjectState
 from holdfast.model.checkup import Damage, Verification
+from holdfast.stores.checkpoints.finder import check_one
 from holdfast.stores.checkpoints.older_layout import LegacyRepository, repositories
 from holdfast.stores.checkpoints.projects import ProjectRecord, state_of
 from holdfast.stores.checkpoints.sizes import measure
@@ -35,6 +36,10 @@ _UNKNOWN = "(directory not known)"
 _AT_ONCE = 4
 
 _SHOWN = 5
+_NEW_IDS = (
+    "`holdfast checkpoints list` shows the ids. When Hermes drops old checkpoints, the others get"
+    " new ids."
+)
 
 
 def checkpoints(
@@ -163,24 +168,10 @@ def _parsed(text: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
 
 
 def meant(prefix: str, found: Sequence[Checkpoint], here: Path | None) -> Checkpoint:
-    """Of those whose id begins so, the one. Raises `UnknownCheckpointError` when it is none or
-    several, and when it is of several directories, in none of which the user is: worktrees of
-    which Hermes took the same in the same second have one checkpoint between them."""
-    ids = sorted({each.id for each in found})
-    if not ids:
-        raise UnknownCheckpointError(
-            f"No checkpoint has an id that begins with {prefix!r}.",
-            hint="`holdfast checkpoints list` shows the ids. When Hermes drops old ones, those that"
-            " stay get new ids.",
-        )
-    if len(ids) > 1:
-        more = len(ids) - _SHOWN
-        raise UnknownCheckpointError(
-            f"{len(ids)} checkpoints have ids that begin with {prefix!r}:"
-            f" {', '.join(each[:12] for each in ids[:_SHOWN])}"
-            f"{f' and {more} more' if more > 0 else ''}.",
-            hint="Give more digits of the one you mean.",
-        )
+    """The one checkpoint whose id begins with `prefix`. Raises `UnknownCheckpointError` when there
+    is none or more than one. Worktrees that Hermes captured in the same second share a checkpoint:
+    then it is that of the directory that the user is in, and an error if the user is in none."""
+    check_one(prefix, {each.id for each in found}, _NEW_IDS)
     return found[0] if len(found) == 1 else _in_place(found, here)
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.text import format_duration
 from holdfast.policy.lifecycle import NOT_ENDED, SessionLife
 from holdfast.stores import processes
+from holdfast.stores.files import open_regular
 from holdfast.value import dataclass
 
 ACTIVE = Path("runtime", "active_sessions.json")
@@ -196,20 +196,14 @@ def _named_in(entry: Any) -> Iterator[str]:
 def _document(path: Path, doubts: list[str]) -> Any:
     """What a small JSON file says; None when there is none. Whatever is wrong is a doubt."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(open_regular(path), "rb") as raw:
+            text = raw.read(_LARGEST + 1)
+        if len(text) > _LARGEST:
+            doubts.append(f"{path} is larger than {_LARGEST:,} bytes")
+            return None
+        return json.loads(text) if text.strip() else None
     except FileNotFoundError:
         return None
-    except OSError as error:
-        doubts.append(f"{path} cannot be read: {error.strerror}")
-        return None
-    try:
-        with os.fdopen(fd, "rb") as raw:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-                doubts.append(f"{path} is no small file")
-                return None
-            text = raw.read(_LARGEST)
-        return json.loads(text) if text.strip() else None
     except (OSError, ValueError, RecursionError) as error:
         doubts.append(f"{path} cannot be read: {error}")
         return None

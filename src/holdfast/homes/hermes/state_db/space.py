@@ -22,6 +22,7 @@ from pathlib import Path
 from holdfast.errors import BusyError, StorageError
 from holdfast.homes.hermes.state_db.database import HermesDatabase, others_have_open
 from holdfast.stores.files import make_private_dir, replace, storage_errors
+from holdfast.stores.sqlite.database import pragma
 from holdfast.stores.sqlite.survey import used_bytes
 
 #: The search tables are made anew when more than this share of the messages goes, and what stays
@@ -118,12 +119,14 @@ def give_back(database: HermesDatabase) -> None:
     """Bring the file down to what it holds, if that keeps nobody waiting.
 
     Raises `BusyError` when somebody would have to wait, and says so."""
-    pages, free = (_pragma(database, name) for name in ("page_count", "freelist_count"))
+    wanted = ("page_count", "freelist_count", "page_size", "auto_vacuum")
+    with database.read() as db:
+        pages, free, size, gives_back_itself = (pragma(db, name) for name in wanted)
     used = pages - free
-    if _pragma(database, "auto_vacuum"):
+    if gives_back_itself:
         database.script("PRAGMA incremental_vacuum")
     elif free and (used <= _FEW_PAGES or _is_free(database, pages, free)):
-        _check_room(database, used * _pragma(database, "page_size"))
+        _check_room(database, used * size)
         database.vacuum()
     database.truncate_log()
 
@@ -147,8 +150,3 @@ def _check_room(database: HermesDatabase, needed: int) -> None:
             f"There is no room to write {database.path} anew; its free pages are used again.",
             hint="Free some space, then run `holdfast maintain --force`.",
         )
-
-
-def _pragma(database: HermesDatabase, name: str) -> int:
-    with database.read() as db:
-        return int(db.execute(f"PRAGMA {name}").fetchone()[0])

@@ -12,7 +12,7 @@ from holdfast.homes.hermes.state_db.life import Signs
 from holdfast.homes.hermes.state_db.rows import Row, dicts, message_bytes, sessions_table, where
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.values import delegated_by
-from holdfast.model.item import SESSION, SPACE, Item
+from holdfast.model.item import SESSION, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.usage import Share, StoreStats
 from holdfast.stores.sqlite import survey
@@ -63,21 +63,6 @@ def weigh(database: HermesDatabase, wanted: SessionFilter) -> Share:
         share = _share(db, weights)
     size = sum(weights.get(name, 0) + _ROW_WEIGHT for name in ids) * share
     return Share(name="", count=len(ids), bytes=round(size))
-
-
-def space(database: HermesDatabase, name: str) -> Item:
-    """What the file could give back: pages nobody uses, and its write-ahead log."""
-    with database.read() as db:
-        [page], [free] = (
-            db.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "freelist_count")
-        )
-    return Item(
-        kind=SPACE,
-        id=name,
-        bytes=page * free + database.log_bytes(),
-        last_active_at=0.0,
-        version="",
-    )
 
 
 def owners(database: HermesDatabase, wanted: Sequence[str]) -> Mapping[str, Owner]:

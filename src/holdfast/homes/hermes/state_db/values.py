@@ -23,6 +23,7 @@ from holdfast.model.session import (
     Session,
     Tokens,
 )
+from holdfast.value import replace
 
 LONGEST_TITLE = 100
 #: Controls, what has no width, and what turns the direction of text. Tab, line feed and carriage
@@ -114,23 +115,9 @@ def message(raw: Row) -> Message:
         for column, value in raw.items()
         if column != "session_id" and value is not None and not _same(again.get(column), value)
     }
-    return Message(
-        role=named.role,
-        content=named.content,
-        timestamp=named.timestamp,
-        tool_name=named.tool_name,
-        tool_calls=named.tool_calls,
-        tool_call_id=named.tool_call_id,
-        reasoning=named.reasoning,
-        tokens=named.tokens,
-        number=named.number,
-        extra={EXTRA: rest} | ({TAKEN_BACK: True} if _is_taken_back(raw) else {}),
-    )
-
-
-def _is_taken_back(raw: Row) -> bool:
-    """What Hermes summed up is not active either, and was said all the same."""
-    return raw.get("active") == 0 and not raw.get("compacted")
+    # A message that Hermes summed up is not active either, and was said all the same.
+    taken_back = raw.get("active") == 0 and not raw.get("compacted")
+    return replace(named, extra={EXTRA: rest} | ({TAKEN_BACK: True} if taken_back else {}))
 
 
 def message_row(read: Message) -> dict[str, Any]:

@@ -1,0 +1,150 @@
+"""Sessions and checkpoints that are carried into a home or out of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from holdfast.api.arguments import Ids, file_path, names, wanted_sessions
+from holdfast.api.session_view import SessionView
+from holdfast.errors import UsageError
+from holdfast.model.arguments import StrPath
+from holdfast.model.session import SessionFilter
+from holdfast.ports import Progress
+from holdfast.services.exchange.markdown import export_markdown
+from holdfast.services.exchange.redactor import Redactor
+from holdfast.services.exchange.session_export import ExportReport, export_sessions
+from holdfast.services.exchange.session_import import ImportReport, import_sessions
+from holdfast.services.exchange.session_line import session_line
+from holdfast.stores.files import PRIVATE_FILE, open_regular, storage_errors
+from holdfast.stores.sqlite.session_import import SqliteImport
+from holdfast.value import dataclass
+from holdfast.value import replace as copied
+
+_FORMS = {"jsonl": session_line, "markdown": export_markdown}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionImport:
+    """What an import stored. Sessions that it replaced are in the archive, at `kept_in`;
+    `operation` put them there."""
+
+    report: ImportReport
+    kept_in: str | None = None
+    operation: str | None = None
+
+
+class SessionExchange(SessionView):
+    """Exports and imports the sessions of a home."""
+
+    def export(
+        self,
+        output: StrPath | BinaryIO,
+        ids: Ids | None = None,
+        *,
+        wanted: SessionFilter | None = None,
+        form: str = "jsonl",
+        redact: bool = False,
+        progress: Progress | None = None,
+    ) -> ExportReport:
+        """Write sessions out: those with these ids, those that a filter picks, or all.
+
+        `output` is a path, which gets a whole export or none, or a binary file. `form` is "jsonl",
+        which can be imported again, or "markdown". `redact` replaces secrets by a note.
+        """
+        if form not in _FORMS:
+            raise UsageError(f'form must be "jsonl" or "markdown", not {form!r}.')
+        self.need_store()
+        chosen = wanted_sessions(wanted, None)
+        if ids is not None:
+            named = tuple(self.resolve(each) for each in names(ids, "ids"))
+            chosen = copied(chosen, ids=named)
+        with _sink(output) as sink:
+            report = export_sessions(
+                self.need_store(),
+                chosen,
+                sink.file,
+                form=_FORMS[form],
+                redactor=Redactor() if redact else None,
+                progress=progress,
+            )
+            sink.whole = not report.stopped
+        return report
+
+    def import_(
+        self,
+        source: StrPath | BinaryIO,
+        *,
+        replace: bool = False,
+        progress: Progress | None = None,
+    ) -> SessionImport:
+        """Store the sessions of a JSONL file, one a line, as `export` writes them.
+
+        Each is stored whole or not at all. An id that exists is skipped, or with `replace` the old
+        session goes into the archive first.
+        """
+        place = self._place
+        with import_source(source) as stream, contextlib.ExitStack() as stack:
+            home = place.own()
+            store = home.create_session_store()
+            kept = stack.enter_context(home.replacing(place.command("import"))) if replace else None
+            report = import_sessions(
+                SqliteImport(store, None if kept is None else kept.keep),
+                stream,
+                replace=replace,
+                now=place.clock(),
+                progress=progress,
+            )
+        if kept is None or kept.operation is None:
+            return SessionImport(report=report)
+        return SessionImport(report=report, kept_in=kept.folder, operation=kept.operation)
+
+
+@dataclass(slots=True)
+class _Sink:
+    """Where an export goes, and whether it came to its end."""
+
+    file: BinaryIO
+    whole: bool = False
+
+
+@contextlib.contextmanager
+def _sink(output: StrPath | BinaryIO) -> Iterator[_Sink]:
+    """A private file that gets its name when it is whole; or the file that the caller opened."""
+    if not isinstance(output, str | os.PathLike):
+        yield _Sink(output)
+        return
+    path = file_path(output, "output")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is no file.")
+    target = path.resolve()  # a link stays one
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    with storage_errors(f"write {path}"):
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                sink = _Sink(file)
+                yield sink
+                file.flush()
+                os.fsync(file.fileno())
+            if sink.whole:  # half an export does not take the place of a whole one
+                temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def import_source(source: StrPath | BinaryIO) -> Iterator[BinaryIO]:
+    """What an import reads: a file that the caller opened, or a path."""
+    if not isinstance(source, str | os.PathLike):
+        yield source
+        return
+    path = file_path(source, "source")
+    with storage_errors(f"read {path}"):
+        # A shell hands over a pipe for `<(zcat …)`: somebody writes to it already.
+        ours = str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
+        stream = path.open("rb") if ours else os.fdopen(open_regular(path), "rb")
+    with stream:
+        yield stream

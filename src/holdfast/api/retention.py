@@ -1,0 +1,188 @@
+"""Sessions that leave the store: pruned, collected, deleted, archived; and sessions that end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any, Unpack
+
+from holdfast.api.arguments import (
+    Ids,
+    PruneRules,
+    amount,
+    count,
+    names,
+    own_policy,
+    wanted_sessions,
+)
+from holdfast.api.place import with_codec
+from holdfast.api.plan import HomePlan, applied, scanned_plan
+from holdfast.api.session_view import SessionView
+from holdfast.errors import UsageError
+from holdfast.model.arguments import instance
+from holdfast.model.session import Session, SessionFilter
+from holdfast.policy.rules import DAY, HOUR, Files, Policy
+from holdfast.policy.selection import Selection
+from holdfast.ports import Progress
+from holdfast.services.endings import end_by_hand
+from holdfast.services.plans import plan_archive, plan_delete, plan_home_gc, plan_prune
+from holdfast.value import replace
+
+
+class SessionRetention(SessionView):
+    """Which sessions of a home stay. Every method that removes has one that only plans."""
+
+    def plan_prune(
+        self,
+        *,
+        source: str | Iterable[str] | None = None,
+        wanted: SessionFilter | None = None,
+        kinds: Collection[str] | None = None,
+        files: str = Files.WITH,
+        use_trash: bool = True,
+        progress: Progress | None = None,
+        **rules: Unpack[PruneRules],
+    ) -> HomePlan:
+        """What the policy does not keep, of the wanted sessions and their files.
+
+        Without a rule the policy of config.toml holds. `older_than`, `keep_last`, `keep_within`,
+        `keep_hourly`, `keep_daily`, `keep_weekly`, `keep_monthly` and `keep_yearly` replace its
+        rules for this plan, `max_total_size` and `max_count` its caps. `files` is "with" their
+        sessions, "only" the files, or "none" of them. A session that has not ended, that a process
+        holds, or that is pinned always stays.
+        """
+        base = self._place.settings.policy(use_trash=use_trash)
+        return self.plan_policy(
+            own_policy(base, rules, self._place.clock()),
+            wanted=wanted_sessions(wanted, source),
+            kinds=kinds,
+            files=files,
+            progress=progress,
+        )
+
+    def plan_policy(
+        self,
+        policy: Policy,
+        *,
+        wanted: SessionFilter | None = None,
+        kinds: Collection[str] | None = None,
+        files: str = Files.WITH,
+        progress: Progress | None = None,
+    ) -> HomePlan:
+        """The plan for a policy of the caller's own making."""
+        chosen = wanted_sessions(wanted, None)
+        policy = replace(
+            instance(policy, Policy, "A policy"), agent_archived=chosen.agent_archived is True
+        )
+        plan, inventory = plan_prune(
+            self._place.home,
+            policy,
+            now=self._place.clock(),
+            command=self._place.command("prune"),
+            selection=Selection(kinds=frozenset(kinds) if kinds else None, sessions=chosen),
+            files=_files(files),
+            progress=progress,
+        )
+        return scanned_plan(self._place, plan, inventory, chosen)
+
+    def plan_gc(
+        self,
+        *,
+        empty_hours: float | None = None,
+        trivial_days: float | None = None,
+        trivial_max: int | None = None,
+        keep_titled: bool | None = None,
+        source: str | Iterable[str] | None = None,
+        wanted: SessionFilter | None = None,
+        use_trash: bool = True,
+        progress: Progress | None = None,
+    ) -> HomePlan:
+        """Sessions in which nothing was said, or hardly anything. 0 turns a rule off; where you say
+        nothing, config.toml holds."""
+        chosen = wanted_sessions(wanted, source)
+        rules: dict[str, Any] = {}
+        if empty_hours is not None:
+            rules["empty_after"] = amount(empty_hours, "empty_hours") * HOUR
+        if trivial_days is not None:
+            rules["trivial_after"] = amount(trivial_days, "trivial_days") * DAY
+        if trivial_max is not None:
+            rules["trivial_max"] = count(trivial_max, "trivial_max", least=0)
+        if keep_titled is not None:
+            rules["keep_titled"] = keep_titled
+        plan, inventory = plan_home_gc(
+            self._place.home,
+            replace(self._place.settings.gc_rules(), **rules),
+            self._place.settings.policy(use_trash=use_trash),
+            now=self._place.clock(),
+            command=self._place.command("gc"),
+            wanted=chosen,
+            progress=progress,
+        )
+        return scanned_plan(self._place, plan, inventory, chosen)
+
+    def plan_delete(self, ids: Ids, *, use_trash: bool = True) -> HomePlan:
+        """These sessions with their files, by id or by the start of one if no other begins so.
+
+        A session that a process holds stays, and so does one without an end unless its process is
+        provably gone; the plan says which and why. A pin does not protect what is named. Without
+        the trash, everything that the store, the archive and the trash have of them goes.
+        """
+        plan = plan_delete(
+            self._place.home,
+            names(ids, "ids"),
+            now=self._place.clock(),
+            command=self._place.command("delete"),
+            undoable=use_trash,
+            trivial_max=self._place.settings.sessions.trivial_max,
+        )
+        return HomePlan(place=self._place, home=self._place.home, plan=plan)
+
+    def plan_archive(
+        self,
+        ids: Ids | None = None,
+        *,
+        wanted: SessionFilter | None = None,
+        codec: str | None = None,
+        progress: Progress | None = None,
+    ) -> HomePlan:
+        """Move ended sessions with their files into the archive: by id, or those a filter picks.
+
+        Pinned ones stay unless they are named. `codec` is "zstd" or "gzip", for this plan only.
+        """
+        if (ids is None) == (wanted is None):
+            raise UsageError("Say which sessions to archive: `ids`, or `wanted`.")
+        home = self._place.home if codec is None else self._place.another(with_codec(_codec(codec)))
+        self.need_store()
+        plan, inventory = plan_archive(
+            home,
+            home.archive,
+            ids=[] if ids is None else [self.resolve(each) for each in names(ids, "ids")],
+            wanted=None if wanted is None else wanted_sessions(wanted, None),
+            policy=self._place.settings.policy(),
+            now=self._place.clock(),
+            command=self._place.command("archive_sessions"),
+            progress=progress,
+        )
+        return HomePlan(place=self._place, home=home, plan=plan, problems=inventory.problems)
+
+    prune = applied(plan_prune)
+    gc = applied(plan_gc)
+    delete = applied(plan_delete)
+    archive_sessions = applied(plan_archive)
+
+    def end_session(self, session: str | Session, reason: str = "ended") -> Session:
+        """Give a session its end when its agent never will. One that a process holds is left."""
+        home, at = self._place.home, self._place.clock()
+        return end_by_hand(home, self.resolve(session), reason, at=at)
+
+
+def _files(wanted: str) -> Files:
+    try:
+        return Files(wanted)
+    except ValueError:
+        raise UsageError(f'files must be "with", "only" or "none", not {wanted!r}.') from None
+
+
+def _codec(codec: str) -> str:
+    if codec not in ("zstd", "gzip"):
+        raise UsageError(f'codec must be "zstd" or "gzip", not {codec!r}.')
+    return codec

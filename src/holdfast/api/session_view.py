@@ -1,0 +1,126 @@
+"""The sessions of a home as lists and pages show them. Reading creates and holds nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.model.archive import Holds
+from holdfast.model.arguments import text
+from holdfast.model.session import Search, Session, SessionFilter, SessionOrder
+from holdfast.value import dataclass
+
+if TYPE_CHECKING:  # a list of sessions loads as little as it can
+    from collections.abc import Sequence
+
+    from holdfast.api.place import Place
+    from holdfast.model.item import Problem
+    from holdfast.model.session import Hit
+    from holdfast.model.usage import Cost
+    from holdfast.policy.prices import Prices
+    from holdfast.ports import SessionStore
+    from holdfast.services.restore import Whereabouts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPage:
+    """Sessions in the order that was asked for. `total` counts all that match, on every page."""
+
+    sessions: Sequence[Session]
+    total: int
+    prices: Prices
+
+    def cost(self, session: Session) -> Cost:
+        """What a session cost by its own figures and the configured prices."""
+        from holdfast.policy.prices import session_cost  # noqa: PLC0415 - few lists show a cost
+
+        return session_cost(self.prices, session)
+
+    def full_cost(self, session: Session) -> float | None:
+        """The cost in full; None when a part of it is unknown."""
+        return self.prices.cost_of_session(session)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """What a search found. When it found nothing, `close_words` are similar words that do occur,
+    and `archive_unread` says that the archive has sessions, which were not searched. `problems`
+    are bundles of the archive that cannot be read."""
+
+    hits: Sequence[Hit]
+    close_words: Sequence[str] = ()
+    archive_unread: bool = False
+    problems: Sequence[Problem] = ()
+
+
+class SessionView:
+    """Lists, searches and names the sessions in the store of a home."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    @property
+    def session_store(self) -> SessionStore | None:
+        """The store to read from, for tools; None when the home has none. Creates nothing."""
+        return self._place.home.session_store()
+
+    def need_store(self) -> SessionStore:
+        """The store to read from; raises `UsageError` when the home has none."""
+        store = self.session_store
+        if store is None:
+            raise UsageError(
+                f"{self._place.root} has no session store yet.",
+                hint="An agent that embeds Holdfast makes one, or `holdfast sessions import`.",
+            )
+        return store
+
+    def list_sessions(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> SessionPage:
+        """One page of the sessions in the store; an empty one when the home has no store."""
+        store, prices = self.session_store, self._place.settings.prices()
+        if store is None:
+            return SessionPage(sessions=(), total=0, prices=prices)
+        chosen = SessionFilter() if wanted is None else wanted
+        found = store.find(chosen, order_by=order_by, limit=limit, offset=offset, prices=prices)
+        return SessionPage(sessions=found, total=store.count(chosen), prices=prices)
+
+    def search_sessions(self, asked: Search) -> SearchResult:
+        """Find messages by their words, the best matches first."""
+        store = self.session_store
+        hits = () if store is None else store.search(asked)
+        if hits:
+            return SearchResult(hits=hits)
+        close = () if store is None or asked.substring else store.close_words(asked.text)
+        return SearchResult(hits=(), close_words=close, archive_unread=self._has_archived())
+
+    def resolve(self, prefix: str | Session) -> str:
+        """The whole id of a session in the store, from the start of it.
+
+        Raises `UnknownSessionError`. For a session in the archive or in the trash the error says
+        so, and how it comes back.
+        """
+        from holdfast.services.restore import resolved  # noqa: PLC0415 - no list needs it
+
+        name = text(prefix.id if isinstance(prefix, Session) else prefix, "A session id")
+        return resolved(self._place.home, self.need_store(), name)
+
+    def whereabouts(self, prefix: str) -> Whereabouts | None:
+        """Where a session is that is no longer in the store: in the archive, or in the trash."""
+        from holdfast.services.restore import whereabouts  # noqa: PLC0415 - as above
+
+        if not (wanted := text(prefix, "A session id")):
+            raise UsageError("A session id must not be empty.")
+        return whereabouts(self._place.home, wanted)
+
+    def _has_archived(self) -> bool:
+        try:
+            archived = self._place.home.archive.find(SessionFilter())
+            return any(each.holds is Holds.SESSION for each in archived)
+        except HoldfastError:  # `doctor` reports an archive that cannot be read; this is a hint
+            return False

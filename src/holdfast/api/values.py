@@ -1,0 +1,23 @@
+"""What methods of the API answer with, for the annotations of whoever calls them."""
+
+from holdfast.services.checkpoint_status import CheckpointStatus
+from holdfast.services.doctor import Diagnosis
+from holdfast.services.exchange.session_export import ExportReport
+from holdfast.services.exchange.session_import import ImportReport
+from holdfast.services.stats import HomeStats
+from holdfast.services.status import HomeStatus
+from holdfast.services.upkeep import StepPlan
+from holdfast.services.watch import Step as WatchStep
+from holdfast.spine.undo import Foreseen
+
+__all__ = [
+    "CheckpointStatus",
+    "Diagnosis",
+    "ExportReport",
+    "Foreseen",
+    "HomeStats",
+    "HomeStatus",
+    "ImportReport",
+    "StepPlan",
+    "WatchStep",
+]
