@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import sys
 from contextlib import suppress
 from functools import cache
@@ -208,7 +207,7 @@ def _has_time_spaces() -> bool:
 def _host() -> str:
     """Machine and pid namespace: process ids of two containers cannot be compared. Empty when that
     is unknown."""
-    parts = [socket.gethostname()]
+    parts = [os.uname().nodename]
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         with suppress(OSError, UnicodeDecodeError):
             named = Path(path).read_text("ascii").strip()
