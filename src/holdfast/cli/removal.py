@@ -176,7 +176,7 @@ def _save(invocation: Invocation, planned: HomePlan, path: Path) -> None:
     planned.save(path)
     if not invocation.json:
         say()
-        say("Saved. Carry it out with:")
+        say("Saved the plan. To apply it:")
         suggest(f"holdfast {invocation.home_flag}apply {quoted(path)}")
 
 

@@ -23,8 +23,8 @@ _Function = Callable[..., Any]
 def filter_options(function: _Function) -> _Function:
     """Flags for every field of a filter; they combine."""
     for option in (
-        click.option("--pinned/--not-pinned", default=None, help="Pinned ones, or the others."),
-        click.option("--open/--ended", "is_open", default=None, help="Without an end, or with."),
+        click.option("--pinned/--not-pinned", default=None, help="Pinned, or not pinned."),
+        click.option("--open/--ended", "is_open", default=None, help="Still open, or ended."),
         click.option("--older-than", metavar="WHEN", help="Last active before: 5h, 2d, a date."),
     ):
         function = option(function)
@@ -48,7 +48,7 @@ def ended_options(function: _Function) -> _Function:
         click.option(
             "--agent-archived/--not-agent-archived",
             default=None,
-            help="Archived in the agent itself, or not.",
+            help="Archived by the agent itself, or not.",
         ),
         click.option(
             "--root-only", is_flag=True, default=None, help="Only sessions without a parent."

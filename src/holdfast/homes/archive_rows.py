@@ -178,9 +178,9 @@ class Returner:
     def __init__(
         self, archive: SessionArchive, rows: Callable[[], Rows | None], files: SessionFolder
     ) -> None:
-        self._archive = archive
-        self._rows = rows
-        self._files = files
+        self.archive = archive
+        self.rows = rows
+        self.files = files
 
     def bring_back(self, file: str) -> Ended:
         """The session of one bundle, whole or not at all. The bundle is for the caller to drop."""
@@ -199,30 +199,30 @@ class Returner:
 
     def is_back(self, beside: Beside, file: str) -> bool:
         """Whether the store has the very session that this bundle holds."""
-        rows = self._rows()
+        rows = self.rows()
         there = None if rows is None else rows.read([beside.session.id]).get(beside.session.id)
         if rows is None or there is None:
             return False
         return self._is_same(rows, there, beside.session, file)
 
     def _bring_back(self, file: str) -> Ended:
-        beside = self._archive.verify(file)
+        beside = self.archive.verify(file)
         # Before the rows: a session comes back whole, or stays in the archive whole.
-        taken = self._files.in_the_way(beside)
+        taken = self.files.in_the_way(beside)
         if taken:
             return Result.FAILED, _in_the_way(taken)
         result, note = self._put_back_rows(beside, file)
         if result is not Result.BROUGHT_BACK:
             return result, note
-        with self._archive.opened(file) as (raw, codec):
-            taken = self._files.put_back(beside, raw, codec)
+        with self.archive.opened(file) as (raw, codec):
+            taken = self.files.put_back(beside, raw, codec)
         # Somebody who came in between may have taken a name.
         return (Result.FAILED, _in_the_way(taken)) if taken else (Result.BROUGHT_BACK, note)
 
     def _put_back_rows(self, beside: Beside, file: str) -> Ended:
         if beside.holds is Holds.FILES:
             return Result.BROUGHT_BACK, ""  # the store has the rest
-        rows = self._rows()
+        rows = self.rows()
         if rows is None:
             return Result.FAILED, NO_SESSION_STORE
         there = rows.read([beside.session.id]).get(beside.session.id)
@@ -230,7 +230,7 @@ class Returner:
             # The same: a killed run came this far.
             same = self._is_same(rows, there, beside.session, file)
             return (Result.BROUGHT_BACK, "") if same else (Result.FAILED, TAKEN)
-        with self._archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
+        with self.archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
             return Result.BROUGHT_BACK, rows.put_back(beside, line)
 
     def _is_same(self, rows: Rows, there: Session, archived: Session, file: str) -> bool:
@@ -238,7 +238,7 @@ class Returner:
         Times and counts do not tell: an import may have brought the same ones with other words."""
         if not has_same_facts(there, archived):
             return False
-        with self._archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
+        with self.archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
             messages = chain.from_iterable(
                 read_messages(each.text(), archived.started_at) for each in raw_lines(line)
             )

@@ -45,7 +45,7 @@ class Weights:
     def is_held(self, node: int) -> bool:
         return self._counts[node] > 0
 
-    def beside(self, other: Weights) -> Weights:
+    def union(self, other: Weights) -> Weights:
         """The union of two graphs that share nothing."""
         shift = len(self._sizes)
         return Weights(
@@ -149,7 +149,6 @@ class CheckpointInventory:
     """
 
     home: str
-    scanned_at: float
     projects: Mapping[str, Project]
     checkpoints: tuple[Item, ...]
     rotated: tuple[Item, ...] = ()

@@ -101,7 +101,6 @@ class Inventory:
     """
 
     home: str
-    scanned_at: float
     items: tuple[Item, ...]
     trash: tuple[Item, ...] = ()
     space: tuple[Item, ...] = ()

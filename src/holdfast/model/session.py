@@ -93,6 +93,7 @@ class Tokens:
         return {"in": self.input, "out": self.output, "cached": self.cached}
 
     def plus(self, other: Tokens) -> Tokens:
+        """The sum of both."""
         return Tokens(
             input=self.input + other.input,
             output=self.output + other.output,

@@ -191,7 +191,7 @@ class HermesCheckpointFolder:
         measured = measure(self._layout.shape, chains.trees.objects, list(chains.refs()))
         projects = listing.projects(self._layout, chains)
         named = marks(self._layout, chains)
-        weights = own.weights.beside(measured.weights)
+        weights = own.weights.union(measured.weights)
         space = Item(
             kind=SPACE,
             id=CHECKPOINT_SPACE,

@@ -46,7 +46,7 @@ class HermesContents(StoredContents):
         self._engine: HermesEngine | None = None
 
     @property
-    def version(self) -> str | None:  # type: ignore[override]
+    def version(self) -> str | None:
         """The release of Hermes that its database is from, as far as that can be told."""
         store = self.store()
         return None if store is None else store.database.schema.release

@@ -1,4 +1,4 @@
-"""Find checkpoints and projects: all of them, those of a project, the one that an id names."""
+"""Find checkpoints and projects: all of them, those of a project, or one by its id."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def refs(layout: Layout) -> list[Ref]:
 
 
 def checkpoints(layout: Layout, project: str | None = None) -> Sequence[Checkpoint]:
-    """Checkpoints, the newest first. What is damaged is left to `verify`."""
+    """Checkpoints, the newest first, without damaged ones, which `verify` reports."""
     if not layout.exists():
         return ()
     pattern = REFS if project is None else f"{REFS}{project}/"
@@ -54,14 +54,12 @@ def _read(layout: Layout, *patterns: str) -> Iterator[tuple[str, Checkpoint]]:
             records[project] = read_record(layout, project)
         record = records[project]
         with contextlib.suppress(DamageError):
-            if record is None:
-                yield ref, parse(commit, tree, message)
-            else:
-                yield ref, parse(commit, tree, message, names=record.names, pins=record.pins)
+            names, pins = ({}, frozenset()) if record is None else (record.names, record.pins)
+            yield ref, parse(commit, tree, message, names=names, pins=pins)
 
 
 def _at_once(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, str]]:
-    """Ref, commit, tree and message of each; git fails as a whole when it cannot read one."""
+    """Reference, commit, tree and message of each. git fails if it cannot read one of them."""
     said = layout.git().run("for-each-ref", f"--format={_FIELDS}", *patterns)
     fields = said.output.decode("utf-8", "replace").split("\0")
     for place in range(0, len(fields) - 1, 4):
@@ -70,7 +68,7 @@ def _at_once(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, st
 
 
 def _one_by_one(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, str]]:
-    """The same, without those that are damaged."""
+    """The same, without damaged ones."""
     trees = Trees(opened(layout))
     for ref, commit in each_ref(layout.git(), *patterns):
         with contextlib.suppress(DamageError):
@@ -79,12 +77,12 @@ def _one_by_one(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str,
 
 
 def get(layout: Layout, prefix: str) -> Checkpoint:
-    """The one checkpoint whose id begins so."""
+    """The one checkpoint whose id begins with `prefix`."""
     check_prefix(prefix)
     matches = _matching(layout, prefix)
     for _, found in _read(layout, matches[0].path):
         return found
-    _matching(layout, matches[0].checkpoint)  # dropped between the two looks, it is not damaged
+    _matching(layout, matches[0].checkpoint)  # raises if it was dropped since the first look
     raise DamageError(
         f"The checkpoint {matches[0].checkpoint} is damaged: its commit cannot be read.",
         hint="Run `holdfast checkpoints verify`.",
@@ -116,7 +114,7 @@ def check_one(
 
 
 def check_prefix(prefix: object) -> None:
-    """Refuse what is no id before it ever meets git."""
+    """Refuse anything but the start of an id, before git sees it."""
     if not isinstance(prefix, str) or not _ID.fullmatch(prefix):
         raise UnknownCheckpointError(
             f"{prefix!r} is not the id of a checkpoint: {SHORTEST_PREFIX} to {_ID_DIGITS} digits,"
@@ -126,7 +124,7 @@ def check_prefix(prefix: object) -> None:
 
 
 def projects(layout: Layout) -> Sequence[Project]:
-    """Projects that have checkpoints, the one used last first."""
+    """Projects that have checkpoints, the last used first."""
     by_project: dict[str, list[Ref]] = {}
     for ref in refs(layout):
         by_project.setdefault(ref.project, []).append(ref)
@@ -152,7 +150,7 @@ def _record(
     project: str,
     held: Sequence[Ref],
 ) -> ProjectRecord | None:
-    """The project's record, or what its checkpoints say when that is lost."""
+    """The project's record, or one made from its checkpoints if that is lost."""
     touched = held[0].order / _MILLISECONDS
     record = records.get(project)
     if record is not None:
