@@ -30,6 +30,7 @@ from holdfast.spine.undo import undo
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.model.faults import SIZE, Fault, suffering
+from tests.stored import leases_of
 
 START = 1_800_000_000.0
 
@@ -266,7 +267,7 @@ def test_an_end_that_failed_and_is_tried_again_gives_the_lease_back(
     assert not sessions.get(session.id).ended
     sessions.end(session.id)
     store = SqliteSessionStore(tmp_path / "home/sessions.db")
-    assert [each.released for each in store.leases_of(session.id)] == [True]
+    assert [each.released for each in leases_of(store, session.id)] == [True]
     store.close()
 
 
@@ -408,7 +409,7 @@ def is_held(sessions: Sessions, session_id: str) -> bool:
     mine = processes.this_process()
     store = sessions._store
     assert isinstance(store, SqliteSessionStore)
-    leases = store.leases_of(session_id)
+    leases = leases_of(store, session_id)
     return any(lease.holder == mine and not lease.released for lease in leases)
 
 

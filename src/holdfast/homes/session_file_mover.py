@@ -216,7 +216,7 @@ class SessionFileMover(OneStepMover):
         # A saved plan is a file that anybody may have written: only such names are ours.
         if folder != FOLDER or parsed is None or parsed.kind != removal.item.kind:
             return refuse(_FOREIGN_NAME)
-        copy = self._trash.name(removal)
+        copy = removal.copy_name
         try:
             return step(_Places(removal, parsed, sessions, name, trash, copy))
         except OSError as error:

@@ -260,11 +260,7 @@ def in_use(path: Path) -> str | None:
     leaves = [path] if not is_folder(path) else list(below(path))
     for leaf in leaves:
         if stat.S_ISREG(leaf.lstat().st_mode):
-            parent = os.open(leaf.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                why = open_elsewhere(leaf.name, parent)
-            finally:
-                os.close(parent)
+            why = open_elsewhere(leaf)
             if why is not None:
                 return f"{leaf.name} is {why}" if why.startswith("open") else f"{leaf.name} {why}"
     return None

@@ -141,10 +141,10 @@ def open_regular(
     raise OSError(errno.EINVAL, _NOT_REGULAR, os.fspath(path))
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """Everything in a regular file."""
+def read_file(path: str | os.PathLike[str], most: int = -1) -> bytes:
+    """Everything in a regular file, or the first `most` bytes."""
     with os.fdopen(open_regular(path), "rb") as file:
-        return file.read()
+        return file.read(most)
 
 
 def check_regular(path: Path) -> None:
