@@ -94,6 +94,7 @@ format: dev  ## Format the code and apply safe lint fixes
 docs: dev  ## Write the reference pages that come from code
 	$(BIN)/python -m tools.cli_reference
 	$(BIN)/python -m tools.config_reference
+	$(BIN)/python -m tools.api_reference
 
 # Pins already in requirements/ stay unless LOCK_ARGS says --upgrade or --upgrade-package NAME.
 # Releases younger than two weeks wait: most bad ones are found and withdrawn by then.

@@ -53,7 +53,6 @@ def a_space_item(name: str = "sessions.db", /, **fields: Any) -> Item:
 def an_inventory(*items: Item, trash: Iterable[Item] = (), space: Iterable[Item] = ()) -> Inventory:
     return Inventory(
         home="/home/of/agent",
-        scanned_at=NOW,
         items=items,
         trash=tuple(trash),
         space=tuple(space),

@@ -58,9 +58,9 @@ _FLAGS = (
     (r"see `holdfast demo` for a sample", "make one with `holdfast demo`"),
 )
 
-#: What code raises that works with bytes somebody else wrote: a number that no system call takes,
-#: text that is none, a size that no memory holds. It says something about those bytes and nothing
-#: about this machine, so the item that they belong to is damaged and the others go on.
+#: What parsing damaged or foreign bytes may raise: a number that no system call takes, text that is
+#: not valid, a size that no memory holds. The cause is in those bytes, not in this machine. So the
+#: item that they belong to is damaged, and the others go on.
 UNREADABLE = (
     ArithmeticError,
     AttributeError,
@@ -280,6 +280,6 @@ class BudgetExceededError(HoldfastError):
 
 
 class UnknownCostError(UsageError):
-    """A budget of cost cannot be kept: something was used whose cost nobody knows."""
+    """A cost budget cannot be enforced: the cost of something that was used is unknown."""
 
     kind = "unknown_cost"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Protocol
 
 from holdfast.model.arguments import StrPath
 from holdfast.model.plan import Action
@@ -48,7 +48,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
         SessionFilter,
         SessionOrder,
     )
-    from holdfast.model.stored_session import Copied, End, Found, Holder, Lease, Returned
+    from holdfast.model.stored_session import Copied, End, Found, Holder, Returned
     from holdfast.model.usage import Share, StoreStats, Usage, UsageEntry
     from holdfast.policy.prices import Prices
 
@@ -71,9 +71,9 @@ class Doer(Protocol):
     """
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """All that a run is about to do, told once before its first batch.
+        """Called once before the first batch of a run, with everything that the run will do.
 
-        No item changes here. A doer may drop what is cheaper to build again than to keep in step.
+        No item changes here. A doer may drop what is cheaper to rebuild than to keep up to date.
         """
 
     def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
@@ -90,42 +90,38 @@ class Space(Protocol):
     """What a store does not use."""
 
     def measure(self) -> None:
-        """Before the first item of a run goes: how large the store is."""
+        """Note the size of the store. Called before the first item of a run leaves."""
 
     def give_back(self, removal: Removal) -> Outcome:
-        """Give it back to the file system; what that freed."""
+        """Give unused space back to the file system. The outcome says how much that was."""
 
 
-Moving_contra = TypeVar("Moving_contra", contravariant=True)
-
-
-class Mover(Protocol[Moving_contra]):
-    """How one kind of thing leaves its place and comes back. What it moves is a whole item
-    (`Removal`), or one part of an item.
+class Mover(Protocol):
+    """How items of one kind leave their place and come back.
 
     Answers come back in the order of the batch, and each call is safe to repeat after a kill at any
-    point inside it. One thing that fails does not cost the others: its answer says why.
+    point inside it. One item that fails does not cost the others: its answer says why.
     """
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """All that a run is about to move, told once before its first batch."""
+        """Called once before the first batch of a run, with everything that it will move."""
 
-    def look(self, batch: Sequence[Moving_contra]) -> Sequence[Presence]: ...
+    def look(self, batch: Sequence[Removal]) -> Sequence[Presence]: ...
 
-    def copy(self, batch: Sequence[Moving_contra]) -> Sequence[Moved]:
+    def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         """Make the undo copies, durable on return. A mover whose `drop` keeps the copy in the same
         step (a rename, a moved reference) does nothing here."""
 
-    def drop(self, batch: Sequence[Moving_contra]) -> Sequence[Moved]:
-        """Take each thing from its place. Checks version and life again in the same atomic step;
+    def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        """Take each item from its place. Checks version and life again in the same atomic step;
         finishes what a killed run began."""
 
-    def put_back(self, batch: Sequence[Moving_contra]) -> Sequence[Moved]:
-        """Put each thing back from its copy, durable on return; never over anything. What is back
+    def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        """Put each item back from its copy, durable on return; never over anything. What is back
         already is completed. An answer that is `copied` asks the keeper to discard the copy."""
 
-    def discard(self, batch: Sequence[Moving_contra]) -> Sequence[Moved]:
-        """Remove the undo copies of these things, and of no others."""
+    def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
+        """Remove the undo copies of these items, and of no others."""
 
 
 class Journal(Protocol):
@@ -166,8 +162,8 @@ class LogWriter(Protocol):
     def unfinished(self) -> Sequence[Unfinished]: ...
 
     def forget(self, *, before: float) -> int:
-        """Drop the oldest operations that ended before a time and of which nothing can be undone
-        any more; says how many. An operation that a later one speaks of stays with that."""
+        """Drop the oldest operations that ended before this time and cannot be undone any more.
+        Returns how many. An operation that a later one refers to stays as long as that one."""
 
     def begin(
         self, *, action: OperationAction, command: str, at: float, undoes: str | None = None
@@ -203,15 +199,15 @@ class Home(Protocol):
 
     @property
     def version(self) -> str | None:
-        """The release of another agent that its state is from, as far as that can be told."""
+        """The release of the agent that wrote this state, if it can be determined."""
 
     @property
     def root(self) -> Path: ...
 
     @property
     def state(self) -> Path:
-        """Where Holdfast keeps what is its own here: configuration, log, trash, archive. In its own
-        home that is the root, in that of another agent one folder which that agent ignores."""
+        """Where Holdfast keeps its own files: configuration, log, trash, archive. In its own home
+        this is the root, in the home of another agent a folder that the agent ignores."""
 
     @property
     def log(self) -> OperationLog: ...
@@ -223,7 +219,7 @@ class Home(Protocol):
         *,
         wanted: SessionFilter | None = None,
     ) -> Inventory:
-        """Everything, or of the stored sessions and their files only those that are wanted."""
+        """Look at everything. With `wanted`, only at these stored sessions and their files."""
 
     @property
     def archive(self) -> Archive:
@@ -242,7 +238,7 @@ class Home(Protocol):
 
     @property
     def own_checkpoint_upkeep(self) -> CheckpointUpkeep:
-        """The same for those alone that Holdfast takes here: another agent keeps its own."""
+        """The same for the checkpoints that Holdfast itself takes here, without the agent's own."""
 
     def session_store(self) -> SessionStore | None:
         """The sessions of this home; None when it has no store. Creates nothing."""
@@ -269,12 +265,12 @@ class SessionStore(Protocol):
     def replace(
         self, session_id: str, messages: Sequence[Message], *, after: int, mark: str, now: float
     ) -> Addition:
-        """Let messages take the place of all that follow number `after`. What is not among them
-        stays in the store with what it used, and `mark` among its extra fields. A given message
-        that is stored, unchanged and by its number, is not stored again."""
+        """Replace all messages after number `after`. Replaced messages stay in the store with
+        their usage, and get the extra field `mark`. A message that is stored already, unchanged and
+        under its number, is not stored again."""
 
     def update(self, session_id: str, change: SessionChange) -> Session:
-        """What was used so far stays in the ledger under the model that used it."""
+        """Usage so far stays in the ledger under the model that it was for."""
 
     def end(self, session_id: str, reason: str, *, at: float) -> Session: ...
 
@@ -301,7 +297,7 @@ class SessionStore(Protocol):
         offset: int = 0,
         prices: Prices | None = None,
     ) -> Sequence[Session]:
-        """Sorted by cost, `prices` say what came without one."""
+        """When sorted by cost, `prices` give the cost of tokens without a reported cost."""
 
     def count(self, wanted: SessionFilter) -> int: ...
 
@@ -309,10 +305,10 @@ class SessionStore(Protocol):
 
     @property
     def deletes_every_delegate(self) -> bool:
-        """Whether a session that is deleted takes all its delegates along, or only small ones."""
+        """Whether deleting a session deletes all its delegates, or only small ones."""
 
     def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
-        """Those that worked for these sessions, and those that worked for them, and so on."""
+        """The delegates of these sessions, their delegates, and so on."""
 
     def messages(
         self,
@@ -323,7 +319,7 @@ class SessionStore(Protocol):
         limit: int | None = None,
         newest_first: bool = False,
     ) -> Iterator[Message]:
-        """All that are stored between two numbers, also those that others replaced."""
+        """All stored messages between two numbers, including replaced ones."""
 
     def search(self, asked: Search) -> Sequence[Hit]: ...
 
@@ -335,15 +331,13 @@ class SessionStore(Protocol):
 
     def release(self, session_id: str, holder: Holder) -> None: ...
 
-    def leases_of(self, session_id: str) -> Sequence[Lease]: ...
-
     def weigh(self, wanted: SessionFilter) -> Share:
-        """How many sessions these are, and what they take on the disk. Looks at none of them."""
+        """How many sessions these are, and their size on the disk. Reads none of them."""
 
     def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats: ...
 
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
-        """The ledger line by line; with `on`, that of the UTC day of this time."""
+        """The lines of the ledger; with `on`, only those of the UTC day of this time."""
 
     def close(self) -> None: ...
 
@@ -352,7 +346,7 @@ class SessionCopies(Protocol):
     """Undo copies of the sessions of one operation, several to a file."""
 
     def holding(self, numbers: Sequence[int]) -> Mapping[Path, list[int]]:
-        """The files in whose range some of these removals lie, and which."""
+        """The files that hold these removals by their ranges, each with its removals."""
 
     def contents(self, path: Path) -> Sequence[Copied]:
         """Raises `DamageError` when it cannot be read."""
@@ -361,12 +355,12 @@ class SessionCopies(Protocol):
         """Raises `DamageError` unless it is byte for byte what was written."""
 
     def without(self, path: Path, ids: Collection[str]) -> Path | None:
-        """Take sessions out of a file; None when nothing was left in it."""
+        """Remove sessions from a file. Returns the new file, or None if nothing is left."""
 
     def size(self, path: Path) -> int: ...
 
     def bytes(self) -> int:
-        """What all of them take on the disk."""
+        """The size of all copies on the disk."""
 
     def clear_unfinished(self) -> None: ...
 
@@ -374,8 +368,8 @@ class SessionCopies(Protocol):
 
 
 class SessionEngine(Protocol):
-    """How sessions leave a store and come back. Calls inside `transaction` happen all or not at
-    all; whatever a store has to say comes out as a `HoldfastError`."""
+    """How sessions leave a store and come back. The calls inside `transaction` take effect together
+    or not at all. Errors of a store are raised as `HoldfastError`."""
 
     @property
     def place(self) -> Path:
@@ -384,13 +378,13 @@ class SessionEngine(Protocol):
     def transaction(self) -> AbstractContextManager[None]: ...
 
     def reading(self) -> AbstractContextManager[None]:
-        """One moment of the store for several calls."""
+        """Several calls see one state of the store."""
 
     def prepare(self, items: Sequence[PlanItem]) -> int:
-        """Make ready for a run that removes these; the most messages for one transaction."""
+        """Prepare for a run that removes these. Returns the message limit of a transaction."""
 
     def look(self, ids: Sequence[str]) -> Mapping[str, Found]:
-        """Those of these sessions that are there, with their life."""
+        """The sessions that exist among these, with their signs of life."""
 
     def copies(self, folder: Path) -> SessionCopies:
         """The undo copies in a folder, in the format of this store."""
@@ -404,25 +398,25 @@ class SessionEngine(Protocol):
         """Put sessions back from their copies."""
 
     def is_copied(self, found: Found, copied: Copied) -> bool:
-        """Whether a session is the one that was copied, and not another that took its id."""
+        """Whether a session is the one that was copied, and not a newer one with its id."""
 
     def ends(self, ids: Sequence[str]) -> Mapping[str, End]:
-        """Those of these sessions that are there, with their ends."""
+        """The sessions that exist among these, with their ends."""
 
     def set_end(self, chosen: Sequence[End], at: float | None, reason: str | None) -> None:
-        """Give sessions an end, or take it from them; nothing else of them changes."""
+        """Give sessions an end, or remove their end. Nothing else changes."""
 
     def rest(self) -> None:
-        """Between two transactions: let others have a turn."""
+        """Called between two transactions, so that other writers get a turn."""
 
     def give_back(self) -> None:
-        """Give what the store does not use back to the file system."""
+        """Give unused space back to the file system."""
 
     def footprint(self) -> int:
-        """What the store takes on the disk, as the file system says."""
+        """The size of the store on the disk, as the file system reports it."""
 
     def truncate_log(self) -> None:
-        """Give back at once what the store keeps for the sake of its transactions, if it can."""
+        """Truncate the write-ahead log now, if that is possible."""
 
 
 #: None when the home has no store.
@@ -435,25 +429,25 @@ class GuardBook(Protocol):
     def transaction(self) -> AbstractContextManager[object]: ...
 
     def standing(self, session_id: str, *, today: float | None) -> Standing:
-        """How a session stands; with a time, also what was used on its day, and by whom. Raises
-        `UnknownSessionError`."""
+        """The state of a session. With a time, also the usage of that day, by source and model.
+        Raises `UnknownSessionError`."""
 
     def keep(self, session_id: str, work: Work) -> None: ...
 
     def reserve(self, session_id: str, holder: Holder, estimate: Estimate, *, now: float) -> int:
-        """Write down a call in flight; the number under which it is given up."""
+        """Record a call in flight. Returns the number of the reservation."""
 
     def give_up(self, reservations: Sequence[int]) -> None:
-        """Calls that are over, or whose process is."""
+        """Drop the reservations of calls that are over, or whose process has ended."""
 
     def book(self, session: Session, work: Work, usage: Usage, *, model: str, now: float) -> Work:
-        """Count what no message carries: in the session's totals, whether or not it has ended,
-        and in the ledger. Returns what is then to be kept, in the same transaction."""
+        """Book usage that is part of no message, in the ledger and in the totals of the session,
+        even if it has ended. Returns the work to `keep` in the same transaction."""
 
     def end(self, session_id: str, reason: str, *, at: float) -> Session: ...
 
     def warned_on(self, today: float) -> Sequence[str]:
-        """Which warnings of the day's budgets were told on that day."""
+        """The warnings about daily budgets that were sent on that day."""
 
     def warn_on(self, today: float, told: Sequence[str]) -> None: ...
 
@@ -519,7 +513,7 @@ class Archive(Protocol):
     """Sessions that left the store, to be seen, read and searched. Creates nothing."""
 
     def check(self) -> None:
-        """Raise `StorageError` when nothing can be archived: its folder is not to be had."""
+        """Raise `StorageError` if the archive folder is not available."""
 
     def find(
         self,
@@ -536,8 +530,8 @@ class Archive(Protocol):
     def problems(self) -> Sequence[Problem]: ...
 
     def leftovers(self) -> Sequence[Path]:
-        """What earlier versions left beside the bundles; the doer of bundles takes it in when it is
-        told to prepare."""
+        """Files of earlier versions next to the bundles. The doer of bundles adopts them in
+        `prepare`."""
 
     def left_behind(self) -> Problem | None:
         """Bundles in the usual folder, when the configuration names another one."""
@@ -558,7 +552,7 @@ class Archive(Protocol):
 
 
 class Processes(Protocol):
-    """Who this process is, and who is provably gone."""
+    """Identifies this process, and says which processes have provably ended."""
 
     def this_process(self) -> Holder: ...
 
@@ -584,23 +578,23 @@ class SessionFiles(Protocol):
         """Move an ended session and its files to the trash."""
 
     def end_abandoned(self) -> Sequence[str]:
-        """Give the sessions of this home that were abandoned an end, and say which these were."""
+        """End the abandoned sessions of this home. Returns their ids."""
 
 
 class MaintenanceGate(Protocol):
-    """Lets one process at a time look after a home, and knows when that was last done."""
+    """Lets one process at a time run maintenance, and knows when maintenance last ran."""
 
     def entered(self, holder: str) -> AbstractContextManager[None]:
-        """Be that process; raises `BusyError` at once when another one is."""
+        """Hold the lock of maintenance. Raises `BusyError` at once if another process has it."""
 
     def read(self) -> Marker:
-        """When it was last done; what cannot be read says never. Creates nothing."""
+        """The marker of the last run; an unreadable marker means never. Creates nothing."""
 
     def write(self, marker: Marker) -> None: ...
 
 
 class Notifier(Protocol):
-    """Somebody who wants to hear of events. Never raises, whatever becomes of it."""
+    """Receives events. Never raises."""
 
     def tell(self, event: Event, stop: Callable[[], bool] = ...) -> None: ...
 
@@ -618,8 +612,8 @@ class CheckpointTaker(Protocol):
         turn: str | None = None,
         paths: Sequence[str] | None = None,
     ) -> Taking:
-        """Capture the working tree if it changed. With `paths` only these are looked at: they and
-        everything below them; the rest is what the last checkpoint says."""
+        """Capture the working tree if it changed. With `paths`, only these paths and everything
+        below them are scanned; the rest is taken from the last checkpoint."""
 
 
 class CheckpointStore(CheckpointTaker, Protocol):
@@ -638,11 +632,11 @@ class CheckpointStore(CheckpointTaker, Protocol):
         """The one checkpoint whose id begins so; raises `UnknownCheckpointError` otherwise."""
 
     def reading(self) -> AbstractContextManager[None]:
-        """Meanwhile nothing goes that an answer named: for calls that belong together."""
+        """For calls that belong together: nothing that an answer named is removed meanwhile."""
 
     def ready(self, checkpoint: Checkpoint) -> Checkpoint:
-        """The same one as it can be compared and restored. One that another agent keeps is brought
-        into a store of ours for that: its time and reason stay, its id is another one then."""
+        """The checkpoint in a form that can be compared and restored. One of another agent is
+        imported into our store for that; it keeps its time and reason and gets a new id."""
 
     def patch(self, old: str, new: str, paths: Sequence[str] = ()) -> Iterator[bytes]:
         """The difference between two trees, as `git apply` understands it, line by line."""
@@ -692,22 +686,22 @@ class CheckpointStore(CheckpointTaker, Protocol):
     ) -> Rollback:
         """Bring the working tree from the safety checkpoint to the target, or only the given paths
         and what is below them. Repeated, it finishes; with the two exchanged, it is undone. With
-        `shown` it does no more than that preview said: what changed since is left and named."""
+        `shown` it does only what that preview said: what changed since is left alone and named."""
 
     def restore_state(
         self, target: str, safety: str, *, paths: Sequence[str] | None = None
     ) -> RestoreState:
-        """How far this restore came, while it is the latest of its project."""
+        """The progress of this restore, if it is the latest of its project."""
 
 
 class Bounding(Protocol):
     """Brings a checkpoint store back within its bounds while an agent works. Never raises."""
 
     def later(self) -> None:
-        """Have it done soon. Costs the caller next to nothing."""
+        """Schedule it. Returns at once."""
 
     def room_made(self) -> AbstractContextManager[None]:
-        """Do it now; until the context ends, nobody else does."""
+        """Do it now. No other process does it until the context ends."""
 
 
 class CheckpointUpkeep(Protocol):
@@ -716,13 +710,13 @@ class CheckpointUpkeep(Protocol):
     def scan(self, now: float) -> CheckpointInventory: ...
 
     def note(self, now: float) -> None:
-        """Write down what can be seen now and a later run wants to know; before a change."""
+        """Record facts that a later run needs. Called before a change."""
 
     def pack(self) -> int:
-        """Bring the store into its smallest form without dropping anything; the bytes freed."""
+        """Repack the store without dropping anything. Returns the bytes freed."""
 
     def tidy(self) -> bool:
-        """The cheap part of that, if it is time to."""
+        """The cheap part of `pack`, if it is due."""
 
     def verify(self) -> Verification: ...
 
@@ -747,7 +741,7 @@ class PartMover(Protocol):
         """Bring the originals back from their copies, never over anything."""
 
     def discard(self, batch: Sequence[Slot]) -> int:
-        """Remove the copies of these slots and of no others; the bytes that this freed."""
+        """Remove the copies of these slots and of no others. Returns the bytes freed."""
 
 
 class Format(Protocol):
@@ -772,7 +766,7 @@ class Format(Protocol):
         """What no session owns."""
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        """What was said, in order."""
+        """The messages of a session, in order."""
 
     def signs(self, root: Path, now: float) -> Signs:
         """Who is alive now. Passive: it takes no lock and opens nothing for writing."""

@@ -23,7 +23,7 @@ from tools import cli_reference
 #: `{…}` stands for something in the world that the test made. Two words mean two runs.
 SENSIBLE: dict[str, tuple[str, ...]] = {
     "status": ("",),
-    "sessions list": ("", "--archived", "--limit 1"),
+    "sessions list": ("", "--archived", "--limit 1", "--root-only --not-source cron"),
     "sessions show": ("{session}", "{session} --last 1"),
     "sessions search": ("word", "word --archived"),
     "sessions stats": ("",),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.commands.demo import shortened
-from holdfast.homes.sample import build
+from holdfast.cli.demo_home import build
 from tests.cli.machine import Machine, removals
 
 STEPS = (

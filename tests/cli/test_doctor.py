@@ -83,7 +83,7 @@ def test_a_sound_home(kept: Machine) -> None:
     assert document["ok"] is True
     assert [each["check"] for each in document["findings"]] == CHECKS
     assert problems(document) == {}
-    assert "Everything is as it should be." in kept.ok("doctor").out
+    assert "No problems were found." in kept.ok("doctor").out
     assert entries(kept.home) == before
 
 
@@ -297,7 +297,7 @@ def test_anything_but_yes_changes_nothing(kept: Machine, answer: str) -> None:
     execute(kept, "UPDATE sessions SET bytes = 1")
     before = entries(kept.home)
     with kept.terminal("doctor", "--repair") as terminal:
-        terminal.wait_for("Mend this: totals? A backup is made first. [y/N]")
+        terminal.wait_for("Repair this: totals? A backup is made first. [y/N]")
         terminal.type(answer)
         result = terminal.end()
     assert result.code == 3

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.runner import Result, environment, run
 from tests.contract import sample_format
-from tests.contract.formats import snapshot
+from tests.contract.factory import files_and_rows as snapshot
 
 Command = Callable[..., Result]
 CHATS = ("aa01", "bb02", "cc03")

@@ -13,9 +13,10 @@ from pathlib import Path
 import click
 import pytest
 
+import holdfast
 from holdfast.cli.app import COMMANDS, root
 from holdfast.config.settings import KEYS
-from tools import cli_reference, config_reference
+from tools import api_reference, cli_reference, config_reference
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -34,6 +35,19 @@ _COMMAND = re.compile(r"(?<![\w./~-])holdfast((?: +[^\s|)`#&;<>]+)*)")
 
 def test_the_page_is_what_would_be_written() -> None:
     assert cli_reference.PAGE.read_text(encoding="utf-8") == cli_reference.render(), "make docs"
+
+
+def test_the_page_of_the_api_is_what_would_be_written() -> None:
+    assert api_reference.PAGE.read_text(encoding="utf-8") == api_reference.render(), "make docs"
+
+
+def test_everything_public_is_explained() -> None:
+    """Names that say all by themselves may stand alone; those that take arguments may not."""
+    page = api_reference.render()
+    for name in holdfast.__all__:
+        assert name.startswith("_") or f"## `{name}`" in page
+    bare = re.findall(r"\*\*`(\w+)\(.+\).*`\*\*\n\n(?=\*\*|#)", page)
+    assert bare == []
 
 
 @pytest.mark.parametrize("columns", ["40", "200"])
@@ -153,13 +167,14 @@ def test_a_stale_table_of_keys_is_noticed(
     assert "make docs" in capsys.readouterr().err
 
 
-_TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+_FOLDERS = "cli|compat|contract|crash|model|property|unit"
+_TEST = re.compile(rf"`(?:tests/)?((?:{_FOLDERS})/\w+\.py)(?:::(\w+))?`")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_tests_that_the_docs_name_exist(page: Path) -> None:
     for file, name in _TEST.findall(page.read_text(encoding="utf-8")):
-        code = (ROOT / file).read_text(encoding="utf-8")
+        code = (ROOT / "tests" / file).read_text(encoding="utf-8")
         assert f"def {name}" in code, f"{file}::{name}"
 
 
@@ -177,6 +192,18 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert other.exists(), target
         if anchor:
             assert anchor in _anchors(other), target
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, ahead = set[Path](), [ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        if page.suffix == ".md" and page not in reached:
+            reached.add(page)
+            links = _LINK.findall(page.read_text(encoding="utf-8"))
+            names = (link.partition("#")[0] for link in links if "://" not in link)
+            ahead += [(page.parent / name).resolve() for name in names if name]
+    assert {*ROOT.glob("docs/**/*.md")} - reached == set()
 
 
 def _anchors(page: Path) -> set[str]:

@@ -71,6 +71,17 @@ def test_the_document_of_a_list(stored_once: Machine) -> None:
         ("--min-cost 0.001", [DISK]),
         ("--max-cost 0", [EMPTY, CJK]),  # what a cron job cost is not known
         ("--source cli --open --not-pinned", [EMPTY]),
+        ("--not-source cron", [EMPTY, CJK, DISK]),
+        ("--not-source cron --not-source cli", [DISK]),
+        ("--root-only", [EMPTY, CRON, DISK]),
+        ("--relation branch", [CJK]),
+        ("--relation delegate", []),
+        ("--relation delegate --relation branch", [CJK]),
+        ("--title-is 中文標題", [CJK]),
+        ("--title-is 中文", []),
+        ("--started-after 35d", [EMPTY, CJK, CRON]),
+        ("--started-before 35d", [DISK]),
+        ("--started-after 35d --started-before 2h", [EMPTY, CJK, CRON]),
         ("--cwd /work --ended --min-messages 4 --title disk", [DISK]),
         ("--source cron --open", []),
         ("--sort started", EVERY),
@@ -114,6 +125,9 @@ def test_a_list_for_people(stored_once: Machine) -> None:
     ("flags", "named"),
     [
         ("--newer-than 2d --older-than 3d", "leave no time in between"),
+        ("--started-after 2d --started-before 3d", "leave no time in between"),
+        ("--started-after tomorrow", "tomorrow"),
+        ("--relation cousin", "--relation"),
         ("--older-than yesterday", "yesterday"),
         ("--limit 0", "--limit"),
         ("--offset -1", "--offset"),
@@ -128,7 +142,7 @@ def test_a_filter_that_makes_no_sense(stored_once: Machine, flags: str, named: s
     assert named in result.words
 
 
-@pytest.mark.parametrize("flag", ["--title", "--model", "--cwd"])
+@pytest.mark.parametrize("flag", ["--title", "--title-is", "--model", "--cwd"])
 def test_a_filter_that_is_no_text(stored_once: Machine, flag: str) -> None:
     result = stored_once.run("sessions", "list", flag, b"\xff")
     assert result.code == 2

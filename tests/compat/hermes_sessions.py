@@ -153,6 +153,25 @@ def check(root: Path) -> None:
             assert missing == (0,), name
 
 
+def whole(root: Path) -> None:
+    """Raise unless Hermes could open the database as a killed run left it: its tables whole, and
+    search in step with the sessions that stay."""
+    with database(root) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+        for table in _SEARCH:
+            db.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('integrity-check', 0)")
+        lost = db.execute(
+            """
+            SELECT count(*) FROM messages
+            WHERE session_id IN (SELECT value FROM json_each(?))
+              AND id NOT IN (SELECT id FROM messages_fts_docsize)
+            """,
+            (json.dumps(sorted(LIVING)),),
+        ).fetchone()
+        assert lost == (0,), "Hermes cannot find what stays"
+
+
 # --- Real releases --------------------------------------------------------------------------------
 
 

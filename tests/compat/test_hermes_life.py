@@ -21,7 +21,6 @@ from holdfast.policy.rules import DAY
 from tests.compat.hermes_sessions import (
     ABANDONED,
     NOW,
-    applied,
     check,
     database,
     deleted,
@@ -244,14 +243,3 @@ def test_the_end_of_a_session_is_its_last_activity(root: Path) -> None:
     recent = store.find(SessionFilter(active_after=NOW - 3 * DAY, ids=(FIRST,)))
     assert [each.id for each in recent] == [FIRST]
     assert not store.find(SessionFilter(active_before=NOW - 3 * DAY, ids=(FIRST,)))
-
-
-def test_a_session_that_comes_to_life_between_plan_and_removal_is_left_alone(root: Path) -> None:
-    made = prune_plan(root)
-    me = psutil.Process()
-    register(root, FIRST, me.pid, me.create_time())
-    report = applied(root, made)
-    assert FIRST in session_ids(root)
-    reasons = {each.id: each.reason for each in report.outcomes}
-    assert reasons[FIRST] == "in use: Hermes holds it open"
-    assert (root / "sessions" / f"session_{FIRST}.json").exists()

@@ -182,14 +182,6 @@ def test_prune_takes_old_sessions_with_all_their_files_and_nothing_else(root: Pa
     check(root)
 
 
-def test_undo_of_a_prune_is_an_identity(root: Path) -> None:
-    before = seen(root)
-    pruned(root)
-    assert session_ids(root) == LIVING
-    assert undone(root).failed == 0
-    assert seen(root) == before
-
-
 def test_children_and_parents_find_each_other_in_whatever_order_they_come_back(
     root: Path,
 ) -> None:

@@ -32,12 +32,15 @@ from holdfast.stores.blobs.folder import FolderBlobs
 from tests.compat import hermes_sessions, hermes_store
 from tests.contract import sample_format
 from tests.object_store import Bucket, ObjectBlobs
-from tests.stored import a_line, an_open_line
+from tests.stored import a_dead_holder, a_line, an_open_line
 
 DAY = 86_400.0
 NOW = 1_800_000_000.0
 #: In a message of at least one session that can go.
 WORD = "zebra"
+
+#: What the log says of an operation that made a sample what it is.
+SETTING_UP = "setting up"
 
 Look = dict[str, object]
 
@@ -70,6 +73,10 @@ class Sample:
     database: str | None = None
     #: Whether rows get new numbers when a session comes back from the archive.
     renumbers: bool = False
+    #: Whether sessions are ended here when their process is gone.
+    ends: bool = False
+    #: Raises unless the agent itself could open the home, before a killed run was settled.
+    whole: Callable[[Path], object] | None = None
     #: Where Holdfast keeps its own files in such a home.
     state: str = ".holdfast"
 
@@ -86,7 +93,7 @@ class Templates:
     def copy(self, name: str, root: Path) -> Sample:
         sample, template = HOMES[name], self._place / name / "home"
         if not template.exists():
-            template.parent.mkdir()
+            template.parent.mkdir(parents=True)
             sample.make(template)
         shutil.copytree(template, root, symlinks=True)
         return sample
@@ -117,9 +124,12 @@ def session_ids(home: Home) -> set[str]:
 
 
 def look_at_sessions(home: Home) -> Look:
-    """Bytes, modes and times of all files, and the rows of every database with their rowids."""
     home.close()
-    root = home.path
+    return files_and_rows(home.path)
+
+
+def files_and_rows(root: Path) -> Look:
+    """Bytes, modes and times of all files, and the rows of every database with their rowids."""
     databases = [*root.glob("*.db")]
     seen: Look = {}
     for path in sorted(root.rglob("*")):
@@ -168,6 +178,28 @@ def rows_of(database: Path) -> dict[str, list[Any]]:
         }
 
 
+def words(sample: Sample, home: Home) -> Look:
+    """What `look` sees, without what may be new when something returned: the times of files that
+    sessions share, and the numbers of rows where the store gives new ones."""
+    seen: Look = {
+        name: (what[0], what[2]) if isinstance(what, tuple) and sample.kind == SESSION else what
+        for name, what in sample.look(home).items()
+    }
+    if sample.renumbers:
+        seen = {name: what for name, what in seen.items() if ".db:" not in name}
+        for each in home.sessions.find():
+            said = home.sessions.messages(each)
+            seen[each.id] = (each, [replace(message, number=None) for message in said])
+    return seen
+
+
+def trash(sample: Sample, home: Home) -> list[Path]:
+    """The files of undo copies. Those of checkpoints are references in their repository."""
+    state = home.path / sample.state
+    places = (state / "trash", state / "archive" / ".trash")
+    return [path for place in places for path in place.rglob("*") if not path.is_dir()]
+
+
 def checkpoint_ids(home: Home) -> set[str]:
     return {each.id for each in home.checkpoints.list()}
 
@@ -196,19 +228,23 @@ _FIRST, _SECOND, _YOUNG = (
     "20260102_000000_bbbbbb",
     "20270114_000000_cccccc",
 )
+_LEFT = "20260104_000000_eeeeee"
 
 
 def _make_own(root: Path) -> None:
-    """Two sessions that can go, the second a branch of the first; a young and an open one."""
+    """Two sessions that can go, the second a branch of the first; a young one, an open one, and one
+    whose process is gone."""
     past = NOW - 200 * DAY
     lines = [
         a_line(_FIRST, at=past, title="A title", cost=0.5, tokens=7),
         a_line(_SECOND, at=past, parent_id=_FIRST, relation="branch"),
         a_line("20270114_000000_cccccc", at=NOW - DAY, parent_id=_FIRST, relation="branch"),
         an_open_line("20260103_000000_dddddd", at=past),
+        an_open_line(_LEFT, at=past),
     ]
     with holdfast.open(root, create=True, clock=lambda: NOW) as home:
         home.import_(io.BytesIO(b"".join(json.dumps(each).encode() + b"\n" for each in lines)))
+        home.need_store().hold(_LEFT, a_dead_holder(), now=past)
     (root / "sessions").mkdir()
     for number, name in enumerate((f"{_FIRST}.jsonl", f"session_{_SECOND}.json", "sessions.json")):
         path = root / "sessions" / name
@@ -244,6 +280,7 @@ _OWN = Sample(
     reads_newer=False,
     database="sessions.db",
     renumbers=True,
+    ends=True,
     state=".",
 )
 
@@ -306,6 +343,8 @@ _HERMES = Sample(
     revive=_revive_hermes,
     renew=_renew_hermes,
     database="state.db",
+    ends=True,
+    whole=hermes_sessions.whole,
 )
 
 
@@ -333,8 +372,8 @@ def _make_marmot(root: Path) -> None:
     os.utime(root / "chats" / "cc03.jsonl", (NOW - 30 * DAY, NOW - 30 * DAY))
 
 
-def _touch_marmot(home: Home, name: str) -> None:
-    path = home.path / "chats" / f"{name}.jsonl"
+def touch_marmot(root: Path, name: str) -> None:
+    path = root / "chats" / f"{name}.jsonl"
     status = path.stat()
     with path.open("a") as file:
         file.write('{"role": "user", "text": "more", "at": 1}\n')
@@ -346,7 +385,7 @@ _MARMOT = Sample(
     plan=lambda home: home.plan_prune(older_than="90d"),
     look=look_at_sessions,
     ids=session_ids,
-    touch=_touch_marmot,
+    touch=lambda home, name: touch_marmot(home.path, name),
     revive=lambda home, name: (home.path / "pids" / name).write_text(str(os.getpid())),
     renew=lambda root: (root / "VERSION").write_text("99\n"),
     database="marmot.db",
@@ -358,7 +397,7 @@ def _bundles(sample: Sample) -> Sample:
 
     def make(root: Path) -> None:
         sample.make(root)
-        with sample.open(root) as home:
+        with holdfast.open(root, clock=lambda: sample.now, command=SETTING_UP) as home:
             old = [each.id for each in sample.plan(home).removals if each.kind == SESSION]
             home.archive_sessions(old)
 
@@ -369,6 +408,9 @@ def _bundles(sample: Sample) -> Sample:
         look=look_at_bundles,
         ids=bundle_ids,
         kind=ARCHIVED,
+        renumbers=False,
+        ends=False,
+        whole=None,
         touch=None,
         revive=None,
         pin=None,

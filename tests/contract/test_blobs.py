@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Callable
@@ -14,31 +13,12 @@ import pytest
 from holdfast.errors import DamageError
 from holdfast.ports import Blobs
 from holdfast.stores.blobs.folder import FolderBlobs
-from tests.object_store import Bucket, ObjectBlobs
+from tests.contract.factory import BLOBS
 
 
-def folder(tmp_path: Path, _: pytest.MonkeyPatch) -> Blobs:
-    return FolderBlobs(tmp_path / "blobs")
-
-
-def folder_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Blobs:
-    """As on a FAT file system."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
-
-    monkeypatch.setattr(os, "link", refuse)
-    return FolderBlobs(tmp_path / "blobs")
-
-
-def object_store(_: Path, __: pytest.MonkeyPatch) -> Blobs:
-    return ObjectBlobs(Bucket())
-
-
-@pytest.fixture(params=[folder, folder_without_links, object_store])
+@pytest.fixture(params=BLOBS)
 def blobs(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Blobs:
-    make: Callable[[Path, pytest.MonkeyPatch], Blobs] = request.param
-    made = make(tmp_path, monkeypatch)
+    made = BLOBS[request.param](tmp_path, monkeypatch)
     made.make()
     return made
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.homes.checkpoints import checkpoint_store
-from holdfast.model.checkpoint import Capturing
+from holdfast.model.checkpoint import Capturing, Checkpoint
 from holdfast.stores.checkpoints import creation, ignore_rules
 from holdfast.stores.checkpoints import take as take_module
-from holdfast.stores.checkpoints.checkpoint_commit import Details
 from holdfast.stores.checkpoints.store import ShadowGitStore
 from tests.contract.restore_bench import NOW, restore, take
 from tests.trees import everything
@@ -82,7 +81,9 @@ def test_pictures_survive_a_restore_of_a_checkpoint_of_an_earlier_version(
     with monkeypatch.context() as earlier:
         rules = ignore_rules.excludes_text
         earlier.setattr(creation, "excludes_text", lambda m: ignore_rules.earlier_text(rules(m)))
-        earlier.setattr(take_module, "Details", lambda **some: Details(**{**some, "rules": None}))
+        earlier.setattr(
+            take_module, "Checkpoint", lambda **some: Checkpoint(**{**some, "rules": None})
+        )
         target = take(checkpoint_store(root), project)
     store = checkpoint_store(root)
     assert store.get(target).rules is None

@@ -395,3 +395,25 @@ def test_a_known_path_behind_a_link_is_the_link(bench: Bench, tmp_path: Path) ->
     files = bench.captured().files
     assert set(files) == {"a", "link"}
     assert files["link"].is_link
+
+
+def test_the_modules_of_a_take_load_no_slow_module() -> None:
+    """Their import alone would take longer than a take."""
+    slow = [
+        "asyncio",
+        "concurrent.futures",
+        "logging",
+        "shutil",
+        "sqlite3",
+        "subprocess",
+        "tempfile",
+        "threading",
+    ]
+    code = (
+        "import sys, holdfast.stores.checkpoints.writer\n"
+        f"print(*[name for name in {slow} if name in sys.modules])"
+    )
+    said = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.split() == []

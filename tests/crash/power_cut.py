@@ -70,7 +70,8 @@ class Disk:
     def _flushed(self, fd: int) -> None:
         status = os.fstat(fd)
         if status.st_ino not in self._open:
-            self._open[status.st_ino] = os.dup(fd)
+            # Without the right to read it: to Holdfast, a file that somebody can read is in use.
+            self._open[status.st_ino] = os.open(f"/proc/self/fd/{fd}", os.O_PATH)
         if stat.S_ISDIR(status.st_mode):
             self._folders[status.st_ino] = _names(fd)
             self._modes[status.st_ino] = stat.S_IMODE(status.st_mode)

@@ -14,16 +14,31 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from holdfast.spine.undo import undo
-from holdfast.stores import journal
-from tests.archiving import Everything, Files, bring, clock, opened, store_of
-from tests.crash import archive_harness, harness, session_harness
-from tests.crash.harness import Tally, die_at
+from holdfast import Home
+from holdfast.errors import CannotUndoError
+from holdfast.model.item import ARCHIVED
+from tests.contract import factory
+from tests.contract.factory import SETTING_UP, Look, Sample
+from tests.crash import home_harness
+from tests.crash.child import FEWEST_KILLS
+from tests.crash.harness import Tally, calls_of, die_at
+from tests.crash.home_harness import Bench, restore, settle_only
 from tests.crash.power_cut import Disk
+
+#: Homes of the factory, with scenarios of `home_harness`.
+SCENARIOS = {
+    f"{name}-{scenario}": (name, scenario)
+    for name, scenario in (
+        ("own", "prune"),
+        ("own", "prune-now"),
+        ("own", "undo"),
+        ("own", "archive"),
+        ("own", "restore"),
+        ("own-archive", "prune"),
+    )
+}
 
 
 def trusted(path: str) -> bool:
@@ -61,117 +76,51 @@ def run_cut(
     return True
 
 
-def files_are_whole(root: Path, original: dict[str, harness.Seen]) -> None:
-    """In its place or in the trash, and back in its place when everything was undone. A name that
-    was given up may be there again: that is no loss."""
-    harness.check_nothing_lost(root, original)
-    harness.settle_only(root)
-    harness.undo_everything(root)
-    assert harness.look(root / "sessions") == original, "undo did not give everything back"
+def everything_returns(sample: Sample, home: Home, original: Look) -> None:
+    """A name that was given up may be there again: that is no loss, so copies may be left."""
+    for operation in home.log.list():
+        try:
+            if operation.command != SETTING_UP:
+                home.undo(operation)
+        except CannotUndoError:
+            continue
+    if sample.kind != ARCHIVED and home.archive.count():
+        restore(sample, home)
+    assert factory.words(sample, home) == original, "not everything came back"
 
 
-def gone_with_a_receipt(root: Path, original: dict[str, harness.Seen]) -> None:
-    present = harness.look(root / "sessions")
-    gone = original.keys() - present.keys()
-    assert {name: original[name] for name in present} == present
-    assert gone <= announced(root), f"gone without a record: {gone - announced(root)}"
-    harness.settle_only(root)
+def what_is_here_is_whole(sample: Sample, home: Home, original: Look) -> None:
+    seen = factory.words(sample, home)
+    staying = [each.id for each in sample.plan(home).kept if each.kind == sample.kind]
+    assert {*staying} <= seen.keys()
+    for name, what in seen.items():
+        assert _without_lineage(what) == _without_lineage(original[name]), name
 
 
-def announced(root: Path) -> set[str]:
-    return {
-        removal.item.id.removeprefix("sessions/")
-        for path in sorted((root / "operations").glob("*.jsonl"))
-        if (record := journal.read(path, {})) is not None
-        for removal in record.intended.values()
-    }
+def _without_lineage(what: object) -> object:
+    """A session whose parent has gone for good has no parent."""
+    assert isinstance(what, tuple)
+    session, said = what
+    return (getattr(session, "id", session), said)
 
 
-def sessions_are_whole(root: Path, original: session_harness.Seen) -> None:
-    now = session_harness.look(root)
-    in_trash = session_harness.in_trash(root)
-    assert now.sessions.keys() | in_trash == original.sessions.keys(), "lost"
-    harness.settle_only(root)
-    session_harness.undo_everything(root)
-    assert session_harness.look(root) == original, "undo did not give everything back"
-
-
-def archive_is_whole(root: Path, original: tuple[Everything, Files]) -> None:
-    """In the store, the archive or its trash, and back in the store from either."""
-    for _ in range(2):
-        stored, in_archive, in_trash = archive_harness.places(root)
-        assert stored | in_archive | in_trash == original[0].keys(), "lost"
-        archive_harness.settle_only(root)
-    home = opened(root)
-    for operation in reversed(home.log.read().operations):
-        if operation.in_trash:
-            undo(home, operation.id, clock=clock)
-    bring(home)
-    store_of(home).close()
-    assert archive_harness.look(root) == original, "not everything came back"
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """`make` fills a home, `look` sees what of it must not be lost."""
-
-    make: Callable[[Path], None]
-    look: Callable[[Path], Any]
-    done: Callable[[Path], None]
-    verify: Callable[[Path, Any], None]
-    before: tuple[Callable[[Path], None], ...] = ()
-
-
-def _look_at_files(root: Path) -> dict[str, harness.Seen]:
-    return harness.look(root / "sessions")
-
-
-def _files(
-    done: Callable[[Path], None],
-    *before: Callable[[Path], None],
-    verify: Callable[[Path, Any], None] = files_are_whole,
-) -> Scenario:
-    return Scenario(harness.make_home, _look_at_files, done, verify, before)
-
-
-def _sessions(done: Callable[[Path], None], *before: Callable[[Path], None]) -> Scenario:
-    look, make = session_harness.look, session_harness.make
-    return Scenario(make, look, done, sessions_are_whole, before)
-
-
-def _archive(done: Callable[[Path], None], *before: Callable[[Path], None]) -> Scenario:
-    look, make = archive_harness.look, archive_harness.make
-    return Scenario(make, look, done, archive_is_whole, before)
-
-
-SCENARIOS = {
-    "files-prune": _files(harness.prune),
-    "files-prune-now": _files(harness.prune_now, verify=gone_with_a_receipt),
-    "files-undo": _files(harness.undo_the_latest, harness.prune),
-    "sessions-prune": _sessions(session_harness.prune),
-    "sessions-undo": _sessions(session_harness.undo_the_latest, session_harness.prune),
-    "archive": _archive(archive_harness.archive_some),
-    "archive-restore": _archive(archive_harness.restore_all, archive_harness.archive_some),
-    "archive-drop": _archive(archive_harness.drop_bundles, archive_harness.archive_some),
-}
-
-
-def main(name: str, every: str) -> None:
-    scenario, tally = SCENARIOS[name], Tally()
+def main(scenario: str, every: str) -> None:
+    name, doing = SCENARIOS[scenario]
+    work = home_harness.SCENARIOS[doing]
+    verify = what_is_here_is_whole if doing == "prune-now" else everything_returns
+    tally = Tally()
     with tempfile.TemporaryDirectory(prefix="holdfast-power-") as made:
-        scratch = Path(made)
-        pattern, root, left = scratch / "pattern", scratch / "home", scratch / "left"
-        pattern.mkdir()
-        scenario.make(pattern)
-        original = scenario.look(pattern)
-        for step in scenario.before:
-            step(pattern)
+        scratch = Path(made).resolve()
+        bench, left = Bench(name, work, scratch), scratch / "left"
+        bench.fresh()
+        assert calls_of(bench.run(work.killed), bench.root) > FEWEST_KILLS
         for cut_at in itertools.count(1, int(every)):
-            for place in (root, left):
-                shutil.rmtree(place, ignore_errors=True)
-            shutil.copytree(pattern, root, symlinks=True)
-            through = run_cut(scenario.done, root, cut_at, left)
-            scenario.verify(left, original)
+            shutil.rmtree(left, ignore_errors=True)
+            bench.fresh()
+            through = run_cut(bench.run(work.killed), bench.root, cut_at, left)
+            with bench.sample.open(left) as home:
+                settle_only(bench.sample, home)
+                verify(bench.sample, home, bench.original)
             tally.kills += 1
             tally.states += 1
             if through:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.crash.append_harness import SCENARIOS
-from tests.crash.test_kill_everywhere import FEWEST_KILLS, harness
+from tests.crash.child import FEWEST_KILLS, harness
 
 MODULE = "append_harness"
 #: For every run of the tests; a prime, so that runs of the same calls are met at each of them.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.archive_harness import SCENARIOS
-from tests.crash.test_kill_everywhere import FEWEST_KILLS, ROOT, harness
+from tests.crash.child import FEWEST_KILLS, ROOT, harness
 
 #: Of the calls of settling: killed twice at each of all calls, it would take half an hour.
 SOME = "11"
@@ -45,9 +45,9 @@ print(json.dumps([report.removed, reasons, lost, left, everything(home) == befor
 """
 
 
-@pytest.mark.parametrize("scenario", ["archive", "restore", "files"])
-def test_killed_at_some_calls(scenario: str) -> None:
-    tally = harness(scenario, "once", FEW, module="archive_harness")
+def test_killed_at_some_calls() -> None:
+    """While it puts the files of a reset session away. `test_home_kill` has the other ways."""
+    tally = harness("files", "once", FEW, module="archive_harness")
     assert tally["kills"] >= FEWEST_KILLS / 2
     assert tally["states"] == tally["kills"] + 1
 

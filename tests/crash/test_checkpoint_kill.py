@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.crash.checkpoint_harness import SCENARIOS, SLOW
-from tests.crash.quick import quick
-from tests.crash.test_kill_everywhere import FEWEST_KILLS, harness
+from tests.crash.child import FEWEST_KILLS, harness, quick
 
 #: A scenario that takes checkpoints has hundreds of calls, and most of them are not the restore's.
 SOME = "9"

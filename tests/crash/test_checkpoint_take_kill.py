@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.crash.checkpoint_take_harness import SCENARIOS
-from tests.crash.test_kill_everywhere import FEWEST_KILLS, harness
+from tests.crash.child import FEWEST_KILLS, harness
 
 MODULE = "checkpoint_take_harness"
 #: For every run of the tests; a prime, so that runs of the same calls are met at each of them.

@@ -12,7 +12,7 @@ import pytest
 from holdfast.errors import HoldfastError
 from tests import tally
 from tests.crash import checkpoint_take_harness as taking
-from tests.crash.quick import quick
+from tests.crash.child import quick
 
 
 def mortal_git(place: Path, dies_at: int, *, after: bool) -> Path:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.crash.child import FEWEST_KILLS, harness
 from tests.crash.hermes_harness import SCENARIOS
-from tests.crash.test_kill_everywhere import FEWEST_KILLS, harness
 
 #: Each kill costs a second: the copy of a home, git, and the look at what it left.
 SOME = "29"

@@ -9,8 +9,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.config.check import check
-from holdfast.config.reader import load, warnings
+from holdfast.config.reader import check, load, warnings
 from holdfast.config.settings import KEYS, TABLES, Settings, build
 from holdfast.config.template import template
 from holdfast.errors import ConfigError

@@ -132,7 +132,7 @@ def each_byte_has_one_cap(home: Home) -> None:
     """The caps of sessions, archive and checkpoints count every byte once between them."""
     inventory = home.scan(NOW)
     [sessions] = cap_uses(CAPPED, inventory)
-    [archive] = cap_uses(CAPPED, archive_inventory(home, NOW))
+    [archive] = cap_uses(CAPPED, archive_inventory(home))
     space = sum(item.bytes for item in inventory.space)
     counted = sessions.used + archive.used + inventory.checkpoint_bytes + space
     assert counted == inventory.total_bytes

@@ -47,7 +47,7 @@ def test_they_change_nothing_about_other_items(
 
 @given(strategies.policies(), LEFTOVERS)
 def test_without_a_retention_they_stay(policy: Policy, leftovers: list[Item]) -> None:
-    inventory = with_leftovers(Inventory(home="/h", scanned_at=NOW, items=()), leftovers)
+    inventory = with_leftovers(Inventory(home="/h", items=()), leftovers)
     assert not [item for item in planned(policy, inventory) if item.action != "keep"]
 
 
@@ -56,7 +56,7 @@ def test_their_own_rules_decide_as_those_of_a_source_do(
     rules: Rules, leftovers: list[Item], use_trash: bool
 ) -> None:
     mine = [replace(item, source="caches") for item in leftovers]
-    inventory = Inventory(home="/h", scanned_at=NOW, items=tuple(mine))
+    inventory = Inventory(home="/h", items=tuple(mine))
     found = planned(Policy(leftovers={"caches": rules}, use_trash=use_trash), inventory)
     others = replace(inventory, items=tuple(replace(item, kind="transcript") for item in mine))
     by_source = {"caches": Limits(rules=rules)}
@@ -68,7 +68,7 @@ def test_their_own_rules_decide_as_those_of_a_source_do(
 def test_a_run_that_spares_files_spares_them(leftovers: list[Item]) -> None:
     assume(leftovers)
     policy = Policy(leftovers=dict.fromkeys(SOURCES, Rules(max_age=0.0)))
-    inventory = with_leftovers(Inventory(home="/h", scanned_at=NOW, items=()), leftovers)
+    inventory = with_leftovers(Inventory(home="/h", items=()), leftovers)
     assert not [each for each in planned(policy, inventory, files=Files.NONE) if each.undoable]
 
 
@@ -81,7 +81,7 @@ def test_the_rules_of_a_run_do_not_replace_their_retention() -> None:
         last_active_at=NOW - 20 * DAY,
         version="v1",
     )
-    inventory = Inventory(home="/h", scanned_at=NOW, items=(old,))
+    inventory = Inventory(home="/h", items=(old,))
     policy = Policy(leftovers={"debug_logs": Rules(max_age=30 * DAY)})
     [item] = planned(policy.with_own(Rules(max_age=DAY)), inventory)
     assert item.reason == "active within 30 d"

@@ -79,7 +79,6 @@ def store(
     )
     return CheckpointInventory(
         home="/home/of/agent",
-        scanned_at=NOW,
         projects=projects,
         checkpoints=checkpoints,
         space=(space,),

@@ -6,9 +6,9 @@ import tomllib
 
 import pytest
 
-from holdfast.config.check import check
 from holdfast.config.key import Key
 from holdfast.config.kinds import Value
+from holdfast.config.reader import check
 from holdfast.config.settings import KEYS
 
 WHERE = "~/.holdfast/config.toml"

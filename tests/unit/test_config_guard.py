@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.check import check
-from holdfast.config.reader import load
+from holdfast.config.reader import check, load
 from holdfast.config.settings import OWN_KEYS, Settings
 from holdfast.errors import ConfigError
 from holdfast.model.session import Tokens

@@ -44,6 +44,7 @@ def test_keys_that_a_source_may_set() -> None:
     assert [*OWN_KEYS["sessions"]] == [
         "retention_days",
         "files_retention_days",
+        "leftovers_retention_days",
         *(f"keep_{rule}" for rule in keep),
         "max_total_size_mb",
         "max_count",
@@ -77,6 +78,7 @@ def test_default_entries() -> None:
         ("log_days", 365, "default"),
         ("sessions.retention_days", 90, "default"),
         ("sessions.files_retention_days", 0, "default"),
+        ("sessions.leftovers_retention_days", 0, "default"),
         ("sessions.idle_hours", 24, "default"),
         ("sessions.keep_last", 0, "default"),
         ("sessions.keep_hourly", 0, "default"),
@@ -251,6 +253,24 @@ def test_a_source_inherits_from_the_environment_too(tmp_path: Path) -> None:
     path.write_text("sessions.source.cron.max_count = 1", encoding="utf-8")
     policy = load(path, {"HOLDFAST_SESSIONS_RETENTION_DAYS": "3"}).policy()
     assert policy.by_source["cron"].rules == Rules(max_age=3 * DAY)
+
+
+def test_leftovers_have_a_retention_of_their_own(tmp_path: Path) -> None:
+    assert not load(None, {}).policy().leftovers
+    policy = settings(
+        tmp_path,
+        """
+        [sessions]
+        leftovers_retention_days = 30
+        [sessions.source.todos]
+        leftovers_retention_days = 0
+        [sessions.source.logs]
+        leftovers_retention_days = 3
+        """,
+    ).policy()
+    assert policy.leftover_rules("anything") == Rules(max_age=30 * DAY)
+    assert policy.leftover_rules("todos") is None
+    assert policy.leftover_rules("logs") == Rules(max_age=3 * DAY)
 
 
 def test_an_empty_policy_is_no_error_here() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import tomllib
 
-from holdfast.config.check import check
 from holdfast.config.kinds import Value
+from holdfast.config.reader import check
 from holdfast.config.settings import KEYS, TABLES
 from holdfast.config.template import template
 

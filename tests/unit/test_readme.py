@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.homes.sample import build
+from holdfast.cli.demo_home import build
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

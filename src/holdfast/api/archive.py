@@ -78,6 +78,7 @@ class ArchivedSessions:
         limit: int | None = None,
         offset: int = 0,
     ) -> Sequence[ArchivedSession]:
+        """The archived sessions that a filter picks, by default the last active first."""
         return self._place.home.archive.find(
             wanted_sessions(wanted, None),
             order_by=order_by,
@@ -117,6 +118,7 @@ class ArchivedSessions:
         return places | {each.id: "in the store" for each in stored}
 
     def count(self, wanted: SessionFilter | None = None) -> int:
+        """How many archived sessions a filter picks."""
         return self._place.home.archive.count(wanted_sessions(wanted, None))
 
     def get(self, session_id: str) -> ArchivedSession:
@@ -125,6 +127,7 @@ class ArchivedSessions:
         return archive.get(archive.resolve(_one(session_id)))
 
     def messages(self, session_id: str) -> Iterator[Message]:
+        """What was said in an archived session, in order."""
         archive = self._place.home.archive
         return archive.messages(archive.resolve(_one(session_id)))
 
@@ -248,6 +251,7 @@ class Log:
         return [*self.read().operations[::-1][:limit]]
 
     def get(self, operation: str) -> Operation:
+        """One operation, by its number."""
         for each in self.read().operations:
             if each.id == operation:
                 return each

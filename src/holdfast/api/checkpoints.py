@@ -380,6 +380,7 @@ class Checkpoints(Capture):
         return self._place.home.checkpoint_store(self.capturing(hash_all=hash_all))
 
     def need_store(self, *, hash_all: bool = False) -> CheckpointStore:
+        """The same; raises `UsageError` when the home has no checkpoints yet."""
         store = self.store(hash_all=hash_all)
         if store is None:
             raise UsageError(

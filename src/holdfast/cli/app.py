@@ -11,17 +11,21 @@ from holdfast.cli.invocation import Invocation
 from holdfast.errors import UsageError
 
 COMMANDS = {
-    "status": Lazy("holdfast.cli.commands.status", "What is here, what it costs, what would go."),
+    "status": Lazy(
+        "holdfast.cli.commands.status", "Show what is here, what it costs, what would go."
+    ),
     "sessions": Lazy("holdfast.cli.commands.sessions", "See, find and bound sessions."),
     "checkpoints": Lazy("holdfast.cli.commands.checkpoints", "Go back to how a project was."),
-    "maintain": Lazy("holdfast.cli.commands.maintain", "Look after a home, once or for ever."),
-    "apply": Lazy("holdfast.cli.commands.operations", "Carry out a saved plan."),
+    "maintain": Lazy(
+        "holdfast.cli.commands.maintain", "Run maintenance, once or whenever it is due."
+    ),
+    "apply": Lazy("holdfast.cli.commands.operations", "Apply a saved plan."),
     "log": Lazy("holdfast.cli.commands.operations", "List what was done to a home."),
     "undo": Lazy("holdfast.cli.commands.operations", "Bring back what an operation removed."),
-    "trash": Lazy("holdfast.cli.commands.operations", "See or empty what undo can bring back."),
+    "trash": Lazy("holdfast.cli.commands.operations", "List or empty what undo can bring back."),
     "config": Lazy("holdfast.cli.commands.config", "See, check or create the configuration."),
-    "doctor": Lazy("holdfast.cli.commands.doctor", "Check a home, and mend what can be mended."),
-    "demo": Lazy("holdfast.cli.commands.demo", "Show it all on a sample home."),
+    "doctor": Lazy("holdfast.cli.commands.doctor", "Check a home, and repair it."),
+    "demo": Lazy("holdfast.cli.commands.demo", "Show what Holdfast does, on a sample home."),
     "completion": Lazy("holdfast.cli.commands.completion", "Print a shell completion script."),
 }
 

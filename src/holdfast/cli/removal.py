@@ -16,7 +16,7 @@ from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import note, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import amount, for_good, is_archiving, show_plan, show_report
-from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
+from holdfast.errors import DamageError, DeclinedError, HoldfastError
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report, Result
 from holdfast.model.text import one_line
@@ -24,6 +24,9 @@ from holdfast.value import dataclass
 
 if TYPE_CHECKING:
     from holdfast.api.plan import HomePlan
+
+
+COUNT = click.IntRange(min=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +65,26 @@ def removal_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-def size_cap(option: str, text: str, size: int, *, instead: str) -> int:
-    """A cap on bytes that a person gave; 0 is refused.
+def keep_options(each: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The flags of the keep rules, which count in each group or project."""
 
-    In config.toml 0 turns a cap off. Taken at its word here, it would remove everything, for good.
-    """
-    if size > 0:
-        return size
-    raise UsageError(
-        f"{option} {text} would leave no room for anything.",
-        hint=f"In config.toml 0 means no cap; here, leave the option out. {instead}",
-    )
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for period in ("year", "month", "week", "day", "hour"):
+            flag = "daily" if period == "day" else f"{period}ly"
+            text = f"Keep the last of each of N {period}s."
+            function = click.option(f"--keep-{flag}", type=COUNT, metavar="N", help=text)(function)
+        for option in (
+            click.option(
+                "--keep-within", metavar="DURATION", help="Keep what is this close to the newest."
+            ),
+            click.option(
+                "--keep-last", type=COUNT, metavar="N", help=f"Keep the last N of {each}."
+            ),
+        ):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 def remove(invocation: Invocation, planned: HomePlan, how: RemovalFlags) -> int:
@@ -164,7 +176,7 @@ def _save(invocation: Invocation, planned: HomePlan, path: Path) -> None:
     planned.save(path)
     if not invocation.json:
         say()
-        say("Saved. Carry it out with:")
+        say("Saved the plan. To apply it:")
         suggest(f"holdfast {invocation.home_flag}apply {quoted(path)}")
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from holdfast.cli.frame import Choice
 from holdfast.cli.invocation import Invocation, stored_text
 from holdfast.errors import UsageError
 from holdfast.model.arguments import without_tilde
-from holdfast.model.session import SessionFilter
+from holdfast.model.session import Relation, SessionFilter
 
 _COUNT = click.IntRange(min=0)
 _COST = click.FloatRange(min=0)
@@ -22,8 +23,8 @@ _Function = Callable[..., Any]
 def filter_options(function: _Function) -> _Function:
     """Flags for every field of a filter; they combine."""
     for option in (
-        click.option("--pinned/--not-pinned", default=None, help="Pinned ones, or the others."),
-        click.option("--open/--ended", "is_open", default=None, help="Without an end, or with."),
+        click.option("--pinned/--not-pinned", default=None, help="Pinned, or not pinned."),
+        click.option("--open/--ended", "is_open", default=None, help="Still open, or ended."),
         click.option("--older-than", metavar="WHEN", help="Last active before: 5h, 2d, a date."),
     ):
         function = option(function)
@@ -42,13 +43,26 @@ def ended_options(function: _Function) -> _Function:
         click.option("--end-reason", multiple=True, metavar="WORD", help="Ended for this reason."),
         click.option("--cwd", metavar="DIR", help="Worked in this folder or below it."),
         click.option("--model", metavar="TEXT", help="Model contains this."),
+        click.option("--title-is", metavar="TEXT", help="Title is exactly this."),
         click.option("--title", metavar="TEXT", help="Title contains this."),
         click.option(
             "--agent-archived/--not-agent-archived",
             default=None,
-            help="Archived in the agent itself, or not.",
+            help="Archived by the agent itself, or not.",
         ),
+        click.option(
+            "--root-only", is_flag=True, default=None, help="Only sessions without a parent."
+        ),
+        click.option(
+            "--relation",
+            multiple=True,
+            type=Choice([relation.value for relation in Relation]),
+            help="Came from its parent in this way.",
+        ),
+        click.option("--started-before", metavar="WHEN", help="Started before: 5h, 2d, a date."),
+        click.option("--started-after", metavar="WHEN", help="Started after: 5h, 2d, a date."),
         click.option("--newer-than", metavar="WHEN", help="Last active after: 5h, 2d, a date."),
+        click.option("--not-source", multiple=True, metavar="NAME", help="Not from this source."),
         click.option("--source", multiple=True, metavar="NAME", help="From this source."),
     ):
         function = option(function)
@@ -62,25 +76,24 @@ def is_given(flags: dict[str, Any]) -> bool:
 
 def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilter:
     """What the flags ask for; a window in which nothing can lie is an error."""
-    before, after = (
-        None if flags.get(name) is None else invocation.moment(flags[name])
-        for name in ("older_than", "newer_than")
-    )
-    if before is not None and after is not None and before <= after:
-        raise UsageError(
-            f"--newer-than {flags['newer_than']} and --older-than {flags['older_than']} leave no "
-            "time in between."
-        )
-    for name in ("title", "model", "cwd"):
+    active_before, active_after = _window(invocation, flags, "older_than", "newer_than")
+    started_before, started_after = _window(invocation, flags, "started_before", "started_after")
+    for name in ("title", "title_is", "model", "cwd"):
         if flags[name] is not None:
-            stored_text(flags[name], f"--{name}")
+            stored_text(flags[name], _flag(name))
     _check_bounds(flags)
     is_open = flags.get("is_open")
     return SessionFilter(
         sources=flags["source"] or None,
-        active_before=before,
-        active_after=after,
+        not_sources=flags["not_source"] or None,
+        active_before=active_before,
+        active_after=active_after,
+        started_before=started_before,
+        started_after=started_after,
+        relations=flags["relation"] or None,
+        roots=flags.get("root_only"),
         title=flags["title"],
+        title_is=flags["title_is"],
         model=flags["model"],
         cwd=None if flags["cwd"] is None else without_tilde(flags["cwd"]),
         end_reasons=flags["end_reason"] or None,
@@ -94,6 +107,26 @@ def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilt
         min_cost=flags["min_cost"],
         max_cost=flags["max_cost"],
     )
+
+
+def _window(
+    invocation: Invocation, flags: dict[str, Any], before: str, after: str
+) -> tuple[float | None, float | None]:
+    """The two moments that two flags name; raises `UsageError` when no time lies in between."""
+    latest, earliest = (
+        None if flags.get(name) is None else invocation.moment(flags[name])
+        for name in (before, after)
+    )
+    if latest is not None and earliest is not None and latest <= earliest:
+        raise UsageError(
+            f"{_flag(after)} {flags[after]} and {_flag(before)} {flags[before]} leave no time in "
+            "between."
+        )
+    return latest, earliest
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def _check_bounds(flags: dict[str, Any]) -> None:

@@ -1,17 +1,45 @@
-"""Settings from the file and the environment, or every problem with both."""
+"""Settings from the file and the environment, checked as a whole: all values, or every problem."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePath
+from typing import TypeAlias
 
 from holdfast.config import NO_KEYS, VARIABLE_PREFIX, variables
-from holdfast.config.check import check
-from holdfast.config.document import Problem, UnreadableError, read_document
-from holdfast.config.kinds import WrongValueError, cut, nearest
-from holdfast.config.settings import KEYS, Given, Settings, build
+from holdfast.config.document import Problem, UnreadableError, key_lines, read_document
+from holdfast.config.guard import NEEDED
+from holdfast.config.key import Key
+from holdfast.config.kinds import (
+    LONGEST_NAME,
+    Kind,
+    Value,
+    WrongValueError,
+    cut,
+    found,
+    nearest,
+)
+from holdfast.config.sessions import TRANSCRIPT
+from holdfast.config.settings import (
+    BY_TABLE,
+    GUARD,
+    KEYS,
+    OWN_KEYS,
+    PRICES,
+    SESSIONS,
+    SOURCE,
+    TABLES,
+    TOP,
+    TRANSCRIPTS,
+    Given,
+    Settings,
+    build,
+)
 from holdfast.errors import ConfigError
 from holdfast.model.text import one_line
+from holdfast.policy.prices import ANY
+from holdfast.value import dataclass, field
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -85,3 +113,140 @@ def _without_table(bare: str) -> str | None:
     """The key that was named without its table; of several, the first."""
     named = (key.variable for key in KEYS if key.name.upper() == bare)
     return next((variable.removeprefix(VARIABLE_PREFIX) for variable in named), None)
+
+
+_SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+_Path: TypeAlias = tuple[str, ...]
+#: Each place in the document with its value, or with what is wrong there.
+_Findings: TypeAlias = Iterator[tuple[_Path, Value | WrongValueError]]
+
+
+def check(
+    document: Mapping[str, object], text: str, where: str
+) -> tuple[tuple[Given, ...], tuple[Problem, ...]]:
+    """What `document`, parsed from `text`, sets, and what is wrong with it, in order of lines.
+
+    `where` names the file in problems; its last part names it in origins.
+    """
+    lines = key_lines(text)
+    name = PurePath(where).name
+    values: list[Given] = []
+    problems: list[Problem] = []
+    for path, value in _check((), document, _shape()):
+        line = lines.of(path)
+        if isinstance(value, WrongValueError):
+            problems += (
+                Problem(where=where, what=reason, path=path, line=line) for reason in value.reasons
+            )
+        else:
+            origin = name if line is None else f"{name}:{line}"
+            values.append(Given(path=path, value=value, origin=origin))
+    problems.sort(key=lambda problem: (problem.line is None, problem.line or 0))
+    return tuple(values), tuple(problems)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """What may stand in a table: `keys`, other `tables`, and under any name that `check_name`
+    accepts `each`, a value or a table. `needed` are the keys of a price that must be there."""
+
+    keys: Mapping[str, Key] = field(default_factory=dict)
+    tables: Mapping[str, _Shape] = field(default_factory=dict)
+    check_name: Callable[[_Path], _Findings] | None = None
+    each: Kind | _Shape | None = None
+    needed: tuple[str, ...] = ()
+
+
+def _shape() -> _Shape:
+    def with_sources(table: str) -> _Shape:
+        source = _Shape(check_name=_check_source_name, each=_Shape(keys=OWN_KEYS[table]))
+        return _Shape(keys=BY_TABLE[table], tables={SOURCE: source})
+
+    price = _Shape(keys=OWN_KEYS[PRICES], needed=NEEDED)
+    tables = {table: _Shape(keys=BY_TABLE[table]) for table in TABLES} | {
+        SESSIONS: with_sources(SESSIONS),
+        GUARD: with_sources(GUARD),
+        # Any source may stand here, and the `default` for those that do not.
+        TRANSCRIPTS: _Shape(check_name=_check_source_name, each=TRANSCRIPT),
+        # Any model may stand here, or the beginning of the names of several.
+        PRICES: _Shape(check_name=_check_model_name, each=price),
+    }
+    return _Shape(keys=BY_TABLE[TOP], tables=tables)
+
+
+def _check(path: _Path, value: object, shape: _Shape) -> _Findings:
+    if not isinstance(value, dict):
+        yield path, WrongValueError(f"expected a table, found {found(value)}")
+        return
+    for name, inner in value.items():
+        within = (*path, name)
+        if name in shape.tables:
+            yield from _check(within, inner, shape.tables[name])
+        elif shape.check_name is None:
+            yield from _check_key(within, inner, shape.keys, tables=tuple(shape.tables))
+        else:
+            yield from shape.check_name(within)
+            if isinstance(shape.each, Kind):
+                yield from _check_value(within, inner, shape.each)
+            elif shape.each is not None:
+                yield from _check(within, inner, shape.each)
+    for name in shape.needed:
+        if name not in value:
+            why = f'a price needs "{name}", what a million of those tokens cost'
+            yield path, WrongValueError(why)
+
+
+def _check_key(
+    path: _Path, value: object, known: Mapping[str, Key], tables: tuple[str, ...]
+) -> _Findings:
+    """One key, where only `known` ones and `tables` may stand."""
+    name = path[-1]
+    if name in known:
+        yield from _check_value(path, value, known[name].kind)
+        return
+    renamed = next((key.name for key in known.values() if name in key.was), None)
+    advice = f'; here it is "{renamed}"' if renamed else _advice(name, (*known, *tables))
+    yield path, WrongValueError(f"unknown key{advice}")
+
+
+def _check_value(path: _Path, value: object, kind: Kind) -> _Findings:
+    try:
+        yield path, kind.read(value)
+    except WrongValueError as error:
+        yield path, error
+
+
+def _check_source_name(path: _Path) -> _Findings:
+    name = path[-1]
+    if _SOURCE_NAME.fullmatch(name):
+        return
+    rule = "a source name is 1 to 64 of a-z 0-9 _ . - and begins with a letter or a digit"
+    lower = name.strip().lower()
+    close = _SOURCE_NAME.fullmatch(lower)
+    yield path, WrongValueError(f'{rule}; did you mean "{lower}"?' if close else rule)
+
+
+def _check_model_name(path: _Path) -> _Findings:
+    name = path[-1]
+    if not name or not name.isprintable() or len(name) > LONGEST_NAME:
+        rule = f"a model is 1 to {LONGEST_NAME} printable characters"
+        yield path, WrongValueError(f"{rule}; * at its end stands for the rest of a longer name")
+    elif ANY in name.removesuffix(ANY):
+        rule = f"{ANY} may only stand at the end, for all models that begin so"
+        yield path, WrongValueError(rule)
+
+
+def _advice(name: str, choices: Iterable[str]) -> str:
+    """A key in the wrong table is sent to the right one; a mistyped one gets its neighbour."""
+    if name in BY_TABLE[TOP]:
+        return "; it belongs at the top, before any [table]"
+    # Of a name that several tables know, the first one is meant: [sessions] as a rule.
+    homes = {key: table for table in reversed(TABLES) for key in BY_TABLE[table]}
+    homes[SOURCE] = SESSIONS
+    if name in homes:
+        return f"; it belongs in [{homes[name]}]"
+    if close := nearest(name, choices):
+        return f'; did you mean "{close}"?'
+    if close := nearest(name, homes):
+        return f'; did you mean "{close}" in [{homes[close]}]?'
+    return ""

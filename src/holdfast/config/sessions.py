@@ -43,6 +43,13 @@ class SessionSettings:
         "activity is older than this many days. The sessions stay. 0 turns this off.",
         per_source=True,
     )
+    leftovers_retention_days: float = key(
+        _DAYS,
+        0,
+        "In the home of another agent: remove what it left that no session owns once it is older",
+        "than this many days. A source is then a kind of leftover. 0 leaves all of it alone.",
+        per_source=True,
+    )
     idle_hours: float = key(
         Number(1, 8_760, whole=False, hint="a shorter time could take a session in use"),
         24,
@@ -166,6 +173,11 @@ class SessionSettings:
     def file_limits(self) -> Limits:
         """Which sessions keep their files; empty when all do."""
         return Limits(rules=Rules(max_age=self.files_retention_days * DAY or None))
+
+    def leftover_rules(self) -> Rules | None:
+        """Which leftovers stay; None when all do."""
+        days = self.leftovers_retention_days
+        return Rules(max_age=days * DAY) if days else None
 
     def archive_limits(self) -> Limits:
         """Which sessions stay out of the archive; empty when all do."""

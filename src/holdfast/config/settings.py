@@ -21,7 +21,7 @@ from holdfast.errors import UsageError
 from holdfast.policy.budgets import GuardOptions
 from holdfast.policy.lifecycle import DEFAULT_SOURCE, OnReset, SessionOptions, Transcript
 from holdfast.policy.prices import Price, Prices
-from holdfast.policy.rules import DAY, HOUR, CheckpointPolicy, GcRules, Policy
+from holdfast.policy.rules import ANY_SOURCE, DAY, HOUR, CheckpointPolicy, GcRules, Policy, Rules
 from holdfast.value import dataclass, field, replace
 
 TOP = ""
@@ -37,7 +37,7 @@ _SectionT = TypeVar("_SectionT", SessionSettings, GuardSettings)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A value that somebody set, checked, and where it came from."""
+    """A checked value that is set in the file or the environment, and where it came from."""
 
     path: tuple[str, ...]
     value: Value
@@ -126,7 +126,16 @@ class Settings:
             trash_age=self.trash_days * DAY,
             use_trash=use_trash,
             trivial_max=self.sessions.trivial_max,
+            leftovers=self._leftovers(),
         )
+
+    def _leftovers(self) -> Mapping[str, Rules | None]:
+        """Rules for leftovers by their source; those of [sessions] hold for every other one."""
+        rules = {
+            ANY_SOURCE: self.sessions.leftover_rules(),
+            **{own.name: own.over(self.sessions).leftover_rules() for own in self._own(SESSIONS)},
+        }
+        return rules if any(rules.values()) else {}
 
     def files_policy(self) -> Policy:
         """Which sessions keep their files. Empty: maintenance leaves files alone."""
@@ -200,7 +209,7 @@ class Settings:
         )
 
     def prices(self) -> Prices:
-        """What tokens cost; empty unless somebody set prices."""
+        """What tokens cost; empty unless prices are set."""
         lines: dict[str, dict[str, Any]] = {own.name: dict(own.values) for own in self._own(PRICES)}
         return Prices(by_model={model: Price(**line) for model, line in lines.items()})
 

@@ -57,6 +57,7 @@ class AsyncGuard:
         self.guard = instance(guard, Guard, "The guard of an AsyncGuard")
 
     def call(self, *, tokens: Tokens | None = None, cost: float = 0.0) -> AsyncCall:
+        """As `Guard.call`, to be used with `async with`."""
         return AsyncCall(self.guard.call(tokens=tokens, cost=cost))
 
     def tool_result(self, tool: str, arguments: object = None, *, failed: bool) -> Advice:

@@ -65,7 +65,7 @@ class HomeArchive:
 
     def serve(
         self,
-        sessions: Mover[Removal],
+        sessions: Mover,
         bring_back: Callable[[Removal], Ended],
         is_back: Callable[[str], bool],
     ) -> None:

@@ -13,9 +13,15 @@ from holdfast.homes.session_mover import obstacle, runs
 from holdfast.model.archive import Holds
 from holdfast.model.operation import Removal
 from holdfast.model.report import Result
-from holdfast.model.session import AWAITED_PARENT, Message, Session, SessionFilter
+from holdfast.model.session import (
+    AWAITED_PARENT,
+    Message,
+    Session,
+    SessionFilter,
+    SessionOrder,
+)
 from holdfast.model.stored_session import Found
-from holdfast.ports import Clock, SessionEngine
+from holdfast.ports import Clock, SessionEngine, SessionStore
 from holdfast.services.exchange.json_lines import ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import read_messages
 from holdfast.services.exchange.session_import import import_sessions
@@ -75,8 +81,29 @@ def _facts(session: Session) -> tuple[object, ...]:
 class RowsOut:
     """How rows leave a store for the archive: the same in every store that has an engine."""
 
-    def __init__(self, engine: SessionEngine) -> None:
+    def __init__(self, store: SessionStore, engine: SessionEngine) -> None:
+        self._sessions = store
         self._engine = engine
+
+    def messages(self, session_id: str) -> Iterator[Message]:
+        return self._sessions.messages(session_id)
+
+    def children(self, session_id: str) -> Sequence[str]:
+        wanted = SessionFilter(parent_id=session_id)
+        return [each.id for each in self._sessions.find(wanted, order_by=SessionOrder.STARTED)]
+
+    def is_original(self, beside: Beside) -> bool:
+        there = self._sessions.find(SessionFilter(ids=(beside.session.id,)))
+        if not there or there[0].started_at != beside.session.started_at:
+            return False
+        first = next(self._sessions.messages(there[0].id, limit=1), None)
+        if first is None and beside.first_message is None:
+            return self._looks_like(there[0], beside.session)
+        return (None if first is None else first.number) == beside.first_message
+
+    def _looks_like(self, there: Session, archived: Session) -> bool:
+        """Whether a session without a message may be the archived one, which had none either."""
+        return True
 
     def obstacles(self, removals: Sequence[Removal]) -> Mapping[str, str]:
         found = self._look(removals)
@@ -112,7 +139,7 @@ class StoreRows(RowsOut):
     """The rows of Holdfast's own store."""
 
     def __init__(self, store: SqliteSessionStore, engine: SqliteEngine, clock: Clock) -> None:
-        super().__init__(engine)
+        super().__init__(store, engine)
         self._own = engine
         self._store = store
         self._clock = clock
@@ -120,21 +147,8 @@ class StoreRows(RowsOut):
     def read(self, ids: Sequence[str]) -> Mapping[str, Session]:
         return {each.id: each for each in self._store.find(SessionFilter(ids=tuple(ids)))}
 
-    def messages(self, session_id: str) -> Iterator[Message]:
-        return self._store.messages(session_id)
-
-    def children(self, session_id: str) -> Sequence[str]:
-        return [child.id for child in self._store.children(session_id)]
-
-    def is_original(self, beside: Beside) -> bool:
-        there = self.read([beside.session.id]).get(beside.session.id)
-        if there is None or there.started_at != beside.session.started_at:
-            return False
-        first = next(self._store.messages(there.id, limit=1), None)
-        if first is None and beside.first_message is None:
-            # Without a message nothing but its looks tells it from one that took its place.
-            return has_same_facts(there, beside.session)
-        return (None if first is None else first.number) == beside.first_message
+    def _looks_like(self, there: Session, archived: Session) -> bool:
+        return has_same_facts(there, archived)
 
     def put_back(self, beside: Beside, line: ByteLines) -> str:
         wanted = beside.session
@@ -164,9 +178,9 @@ class Returner:
     def __init__(
         self, archive: SessionArchive, rows: Callable[[], Rows | None], files: SessionFolder
     ) -> None:
-        self._archive = archive
-        self._rows = rows
-        self._files = files
+        self.archive = archive
+        self.rows = rows
+        self.files = files
 
     def bring_back(self, file: str) -> Ended:
         """The session of one bundle, whole or not at all. The bundle is for the caller to drop."""
@@ -185,30 +199,30 @@ class Returner:
 
     def is_back(self, beside: Beside, file: str) -> bool:
         """Whether the store has the very session that this bundle holds."""
-        rows = self._rows()
+        rows = self.rows()
         there = None if rows is None else rows.read([beside.session.id]).get(beside.session.id)
         if rows is None or there is None:
             return False
         return self._is_same(rows, there, beside.session, file)
 
     def _bring_back(self, file: str) -> Ended:
-        beside = self._archive.verify(file)
+        beside = self.archive.verify(file)
         # Before the rows: a session comes back whole, or stays in the archive whole.
-        taken = self._files.in_the_way(beside)
+        taken = self.files.in_the_way(beside)
         if taken:
             return Result.FAILED, _in_the_way(taken)
         result, note = self._put_back_rows(beside, file)
         if result is not Result.BROUGHT_BACK:
             return result, note
-        with self._archive.opened(file) as (raw, codec):
-            taken = self._files.put_back(beside, raw, codec)
+        with self.archive.opened(file) as (raw, codec):
+            taken = self.files.put_back(beside, raw, codec)
         # Somebody who came in between may have taken a name.
         return (Result.FAILED, _in_the_way(taken)) if taken else (Result.BROUGHT_BACK, note)
 
     def _put_back_rows(self, beside: Beside, file: str) -> Ended:
         if beside.holds is Holds.FILES:
             return Result.BROUGHT_BACK, ""  # the store has the rest
-        rows = self._rows()
+        rows = self.rows()
         if rows is None:
             return Result.FAILED, NO_SESSION_STORE
         there = rows.read([beside.session.id]).get(beside.session.id)
@@ -216,7 +230,7 @@ class Returner:
             # The same: a killed run came this far.
             same = self._is_same(rows, there, beside.session, file)
             return (Result.BROUGHT_BACK, "") if same else (Result.FAILED, TAKEN)
-        with self._archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
+        with self.archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
             return Result.BROUGHT_BACK, rows.put_back(beside, line)
 
     def _is_same(self, rows: Rows, there: Session, archived: Session, file: str) -> bool:
@@ -224,7 +238,7 @@ class Returner:
         Times and counts do not tell: an import may have brought the same ones with other words."""
         if not has_same_facts(there, archived):
             return False
-        with self._archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
+        with self.archive.opened(file) as (raw, codec), bundle.line_of(raw, codec) as line:
             messages = chain.from_iterable(
                 read_messages(each.text(), archived.started_at) for each in raw_lines(line)
             )

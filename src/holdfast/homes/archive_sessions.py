@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSessionError
@@ -27,7 +27,6 @@ from holdfast.spine.outcomes import (
     NOT_REACHED,
 )
 from holdfast.stores.archive import bundle
-from holdfast.stores.archive.archive import SessionArchive
 from holdfast.stores.files import version_of
 from holdfast.stores.trash_folder import TrashFolder
 
@@ -39,8 +38,7 @@ _NO_FILES = "it has no files"
 
 
 def stored_archive(contents: StoredContents, loose: Keeper) -> HomeArchive:
-    """The archive of a home that has a session store. `loose` removes single files, with all their
-    checks, by way of the trash."""
+    """The archive of a home that has a session store. `loose` removes single files."""
     ground, rows = contents.ground, contents.rows
     made = HomeArchive(ground, rows, contents.check_id)
     files = SessionFolder(ground.root, contents.parse, contents.stems)
@@ -52,13 +50,23 @@ def stored_archive(contents: StoredContents, loose: Keeper) -> HomeArchive:
     def bring_back(removal: Removal) -> Ended:
         return returner.bring_back(removal.item.id)
 
-    made.serve(ArchiveMover(made.folder, rows, files, returner, made.packer), bring_back, is_back)
-    of_files = FilesMover(made.folder, rows, files, returner, made.packer, loose, ground.trash)
+    made.serve(ArchiveMover(returner, made.packer), bring_back, is_back)
+    of_files = FilesMover(returner, made.packer, loose, ground.trash)
     made.doers[FILES, Action.ARCHIVE] = Keeper(of_files, keeps_copies=True)
     return made
 
 
-class ArchiveMover(IntoArchive):
+class _FromStore(IntoArchive):
+    """What movers share that archive what a session store knows."""
+
+    def __init__(self, returner: Returner, packer: Packer) -> None:
+        super().__init__(returner.archive, packer)
+        self._rows = returner.rows
+        self._files = returner.files
+        self._returner = returner
+
+
+class ArchiveMover(_FromStore):
     """Moves sessions of a store into the archive, and back.
 
     Write-order rule: the bundle is on the disk and was read back before the catalogue has its line,
@@ -66,19 +74,6 @@ class ArchiveMover(IntoArchive):
     the line goes, then the bundle. What the log calls undo copy is the bundle itself: it is no
     trash.
     """
-
-    def __init__(
-        self,
-        archive: SessionArchive,
-        rows: Callable[[], Rows | None],
-        files: SessionFolder,
-        returner: Returner,
-        packer: Packer,
-    ) -> None:
-        super().__init__(archive, packer)
-        self._rows = rows
-        self._files = files
-        self._returner = returner
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
         rows = self._rows()
@@ -213,7 +208,7 @@ class ArchiveMover(IntoArchive):
         return entries
 
 
-class FilesMover(IntoArchive):
+class FilesMover(_FromStore):
     """Moves the files of ended sessions into the archive, and back. Their rows stay where they are.
 
     Write-order rule: the bundle is on the disk, was read back, and has its line in the catalogue
@@ -224,19 +219,10 @@ class FilesMover(IntoArchive):
     holds = Holds.FILES
 
     def __init__(
-        self,
-        archive: SessionArchive,
-        rows: Callable[[], Rows | None],
-        files: SessionFolder,
-        returner: Returner,
-        packer: Packer,
-        loose: Keeper,
-        trash: TrashFolder,
+        self, returner: Returner, packer: Packer, loose: Keeper, trash: TrashFolder
     ) -> None:
-        super().__init__(archive, packer)
-        self._rows = rows
-        self._files = files
-        self._returner = returner
+        """`loose` removes single files, with all their checks, by way of `trash`."""
+        super().__init__(returner, packer)
         self._loose = loose
         self._trash = trash
         #: The files of each item as they were packed: what changed since then must not go.

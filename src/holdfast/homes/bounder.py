@@ -26,7 +26,7 @@ from holdfast.homes.registry import config_file, open_home, state_folder
 from holdfast.model.operation import BY_ITSELF
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import Clock
-from holdfast.services.bounds import bound_own_checkpoints
+from holdfast.services.bounds import bound_checkpoints
 from holdfast.stores import lock
 from holdfast.stores.checkpoints.checkpoint_commit import all_refs
 from holdfast.stores.checkpoints.repository import Layout
@@ -114,7 +114,7 @@ class Bounder(Bounds):
         policy, began = self._policy(settings), time.monotonic()
         tried = True
         try:
-            bound_own_checkpoints(home, policy, command=BY_ITSELF, clock=clock)
+            bound_checkpoints(home, policy, command=BY_ITSELF, clock=clock, own=True)
         except BusyError:
             tried = False
             raise

@@ -100,7 +100,6 @@ class CheckpointFolder:
         weights = measured.weights
         return CheckpointInventory(
             home=str(self._home),
-            scanned_at=now,
             projects={project.id: project for project in projects},
             checkpoints=tuple(items(self._layout, objects, shown, records, weights)),
             rotated=tuple(items(self._layout, objects, rotated, {}, weights)),
@@ -145,7 +144,6 @@ class CheckpointFolder:
     ) -> CheckpointInventory:
         return CheckpointInventory(
             home=str(self._home),
-            scanned_at=now,
             projects={},
             checkpoints=(),
             trash=tuple(entry.as_item() for entry in trash),

@@ -51,11 +51,6 @@ def checkpoint_store(
     return kind(root / FOLDER, how, bounding=_bounding(root, how, home))
 
 
-def existing_store(root: Path) -> ShadowGitStore | None:
-    """The store in a home, to restore from; None when there is none. Creates nothing."""
-    return checkpoint_store(root) if (root / FOLDER).is_dir() else None
-
-
 def _has_older_layout(folder: Path) -> bool:
     """Whether a name in the folder is one that the older layout uses. One look, when the store is
     opened."""

@@ -16,11 +16,9 @@ from pathlib import Path
 from holdfast.errors import HoldfastError, SchemaError
 from holdfast.homes import life
 from holdfast.homes.archive_units import unit_archive
-from holdfast.homes.checkpoint_folder import OwnCheckpoints
-from holdfast.homes.checkpoints import FOLDER
 from holdfast.homes.checkup import FormatCheckup
 from holdfast.homes.doers import Changes
-from holdfast.homes.home import Ground, Home
+from holdfast.homes.home import Contents, Ground, Home
 from holdfast.homes.home_bytes import Survey
 from holdfast.homes.mirror import Indexed, Mirror
 from holdfast.homes.options import USUAL, HomeOptions
@@ -65,15 +63,14 @@ class _Seen:
     alive: str | None
 
 
-class FormatContents:
+class FormatContents(Contents):
     """The sessions of an agent that has a format. Its index lies in our folder."""
 
-    version = None
     foreign = True
 
     def __init__(self, form: Format, ground: Ground) -> None:
+        super().__init__(ground)
         self.kind = form.facts.name
-        self._ground = ground
         self._root = ground.root
         self._format = form
         self._mirror = Mirror(ground.state / "index", form, ground.root)
@@ -114,7 +111,7 @@ class FormatContents:
         return {unit.id for unit in self._census.units()}
 
     def checkup(self, archive: Archive) -> FormatCheckup:
-        return FormatCheckup(self._ground, self._format, archive, self._mirror, self._units)
+        return FormatCheckup(self.ground, self._format, archive, self._mirror, self._units)
 
     def close(self) -> None:
         self._mirror.close()
@@ -135,7 +132,7 @@ class FormatContents:
                 index=index,
                 part=part,
                 stamp="",
-                folder=self._ground.trash.root / "-",
+                folder=self.ground.trash.root / "-",
             )
             for number, unit in enumerate(found)
             for index, part in enumerate(unit.parts)
@@ -179,13 +176,13 @@ class FormatContents:
 
     @cached_property
     def _units(self) -> UnitMover:
-        return UnitMover(self._movers, self._ground.trash, self._census)
+        return UnitMover(self._movers, self.ground.trash, self._census)
 
     def changes(self) -> Changes:
-        left = UnitMover(self._movers, self._ground.trash, self._left)
+        left = UnitMover(self._movers, self.ground.trash, self._left)
         return Changes(
             keepers={SESSION: Keeper(self._units), LEFTOVER: Keeper(left)},
-            archive=unit_archive(self._ground, self._units, self._mirror, self._ids),
+            archive=unit_archive(self.ground, self._units, self._mirror, self._ids),
         )
 
     def check_writable(self, kind: str) -> None:
@@ -195,18 +192,6 @@ class FormatContents:
                 f"{self._root}: {doubt}. Nothing was changed.",
                 hint="It can be read as ever. A later Holdfast may know it.",
             )
-
-    def finish(self) -> None:
-        """Nothing is left to do after a change: the index is brought up to date when it is read."""
-
-    # --- Checkpoints that Holdfast takes for this agent -------------------------------------------
-
-    @property
-    def checkpoint_folders(self) -> Sequence[Path]:
-        return (self._ground.state / FOLDER,)
-
-    def checkpoints(self) -> OwnCheckpoints:
-        return OwnCheckpoints(self._ground)
 
 
 class FormatHome(Home):

@@ -6,6 +6,7 @@ the rest is the same everywhere and stands here.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -80,47 +81,59 @@ class HomeCheckpoints(Protocol):
         """Raise `SchemaError` when the checkpoints may only be read."""
 
 
-class Contents(Protocol):
+class Contents(ABC):
     """What one kind of home brings: its sessions, and all that is done with them."""
 
-    @property
-    def kind(self) -> str: ...
+    kind: str
+    #: Whether another agent owns what no item stands for.
+    foreign = False
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
 
     @property
     def version(self) -> str | None:
         """The release of another agent that its state is from, as far as that can be told."""
+        return None
 
-    @property
-    def foreign(self) -> bool:
-        """Whether another agent owns what no item stands for."""
+    @abstractmethod
+    def store(self) -> SessionStore | None:
+        """The session store, opened once; None when there is none."""
 
-    @property
-    def checkpoint_folders(self) -> Sequence[Path]: ...
+    @abstractmethod
+    def close(self) -> None:
+        """Close what is open. It opens again when somebody asks for it."""
 
-    def checkpoints(self) -> HomeCheckpoints: ...
-
-    def store(self) -> SessionStore | None: ...
-
+    @abstractmethod
     def survey(
         self, now: float, wanted: SessionFilter | None, progress: Progress | None
     ) -> Survey: ...
 
+    @abstractmethod
     def stored(self, ids: Sequence[str]) -> Collection[str]:
         """Those of these sessions that are in the home, and not only in its archive."""
 
+    @abstractmethod
     def changes(self) -> Changes:
         """Who changes what is the kind's own."""
 
-    def check_writable(self, kind: str) -> None:
-        """Raise `SchemaError` when items of this kind may only be read."""
-
-    def finish(self) -> None:
-        """Complete what a change left to do: called before and after every change."""
-
+    @abstractmethod
     def checkup(self, archive: Archive) -> HomeCheckup: ...
 
-    def close(self) -> None:
-        """Close what is open. It opens again when somebody asks for it."""
+    def check_writable(self, kind: str) -> None:  # noqa: B027 - most kinds may be changed
+        """Raise `SchemaError` when items of this kind may only be read."""
+
+    def finish(self) -> None:  # noqa: B027 - most kinds have nothing left to do
+        """Complete what a change left to do: called before and after every change."""
+
+    @property
+    def checkpoint_folders(self) -> Sequence[Path]:
+        return (self.ground.state / "checkpoints",)
+
+    def checkpoints(self) -> HomeCheckpoints:
+        from holdfast.homes.checkpoint_folder import OwnCheckpoints
+
+        return OwnCheckpoints(self.ground)
 
 
 class Home:
@@ -164,7 +177,6 @@ class Home:
         archived = self._archived()
         inventory = Inventory(
             home=str(self.root),
-            scanned_at=now,
             items=(*found.items, *archived.files),
             trash=trash_of(log.trash),
             space=found.space,

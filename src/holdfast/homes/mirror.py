@@ -29,6 +29,8 @@ from holdfast.stores.sqlite.mirror import MirrorStore
 from holdfast.value import dataclass, replace
 
 _FORMAT = 1
+#: What a note keeps of a unit, apart from its relation, which is no text.
+_FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model")
 #: Above this the index takes no more messages: sessions are listed, and not searched.
 _MOST_BYTES = 2 * 1024**3
 
@@ -186,41 +188,23 @@ class _Note:
         )
 
     def to_json(self) -> dict[str, Any]:
-        unit = self.unit
         return {
-            "id": unit.id,
+            **{name: getattr(self.unit, name) for name in _FACTS},
+            "relation": self.unit.relation.value if self.unit.relation else None,
             "version": self.version,
             "alive": self.alive,
             "stamps": dict(self.stamps),
-            "active": unit.active,
-            "started": unit.started,
-            "parent": unit.parent,
-            "relation": unit.relation.value if unit.relation else None,
-            "source": unit.source,
-            "cwd": unit.cwd,
-            "title": unit.title,
-            "model": unit.model,
         }
 
     @classmethod
     def from_json(cls, said: dict[str, Any]) -> _Note:
-        relation = said["relation"]
+        facts = {name: said[name] for name in _FACTS}
+        relation = Relation(said["relation"]) if said["relation"] else None
         return cls(
             version=said["version"],
             alive=said["alive"],
             stamps=said["stamps"],
-            unit=Unit(
-                id=said["id"],
-                active=said["active"],
-                parts=(),
-                started=said["started"],
-                parent=said["parent"],
-                relation=Relation(relation) if relation else None,
-                source=said["source"],
-                cwd=said["cwd"],
-                title=said["title"],
-                model=said["model"],
-            ),
+            unit=Unit(parts=(), relation=relation, **facts),
         )
 
 

@@ -3,79 +3,61 @@ transcripts and request dumps."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.homes import session_folder
+from holdfast.homes.home import Contents
 from holdfast.homes.home_bytes import Survey
 from holdfast.homes.session_folder import Life, SessionFileName
 from holdfast.model.arguments import check_id
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.archive_rows import Rows
-    from holdfast.homes.checkup import HomeCheckup
     from holdfast.homes.doers import Changes
-    from holdfast.homes.home import Ground, HomeCheckpoints
+    from holdfast.homes.home import Ground
     from holdfast.model.item import Item, Problem
     from holdfast.model.session import SessionFilter
-    from holdfast.ports import Archive, Progress, SessionEngine, SessionStore
+    from holdfast.ports import Progress, SessionEngine
     from holdfast.stores.sqlite.survey import Owner
 
 
-class StoredContents:
+class StoredContents(Contents):
     """The contents of such a home. A kind says what is its own: how its database is opened, read
     and changed, and how its files are named."""
 
-    kind: str
     #: The name of its database.
     database: str
-    foreign = False
-    version: str | None = None
 
     def __init__(self, ground: Ground) -> None:
-        self.ground = ground
+        super().__init__(ground)
         self.life = Life(idle=ground.options.idle, owners=self._owners, parse=self.parse)
 
     # --- What a kind says -------------------------------------------------------------------------
 
-    def store(self) -> SessionStore | None:
-        """The session store, opened once; None when there is none. Creates nothing."""
-        raise NotImplementedError
+    @abstractmethod
+    def engine(self) -> SessionEngine | None: ...
 
-    def engine(self) -> SessionEngine | None:
-        raise NotImplementedError
+    @abstractmethod
+    def rows(self) -> Rows | None: ...
 
-    def rows(self) -> Rows | None:
-        raise NotImplementedError
-
+    @abstractmethod
     def sessions(self, wanted: SessionFilter | None, now: float) -> Sequence[Item]:
         """The stored sessions that are wanted."""
-        raise NotImplementedError
 
+    @abstractmethod
     def space(self) -> Sequence[Item]:
         """What the database could give back."""
-        raise NotImplementedError
 
+    @abstractmethod
     def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
         """The sessions in the database among those that names of files call so."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        raise NotImplementedError
-
-    def checkup(self, archive: Archive) -> HomeCheckup:
-        raise NotImplementedError
 
     def doubts(self) -> Sequence[Problem]:
         """Why nothing here may be changed, said before anybody tries."""
         return ()
-
-    def check_writable(self, kind: str) -> None:
-        """Everything here may be changed."""
-
-    def finish(self) -> None:
-        """Nothing is left to do after a change."""
 
     def inside(self) -> Sequence[Path]:
         """Homes that lie in this one."""
@@ -92,15 +74,6 @@ class StoredContents:
     @property
     def check_id(self) -> Callable[[str], str]:
         return check_id
-
-    @property
-    def checkpoint_folders(self) -> Sequence[Path]:
-        return (self.ground.state / "checkpoints",)
-
-    def checkpoints(self) -> HomeCheckpoints:
-        from holdfast.homes.checkpoint_folder import OwnCheckpoints
-
-        return OwnCheckpoints(self.ground)
 
     # --- What all of them do ----------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from typing import TypeAlias, TypeVar
 from holdfast.errors import HoldfastError, UsageError
 
 _T = TypeVar("_T")
-#: The largest number that SQLite knows. More rows than that nobody has.
+#: The largest number that SQLite can store.
 _MOST = 2**63 - 1
 
 
@@ -68,7 +68,7 @@ StrPath: TypeAlias = str | os.PathLike[str]
 def without_tilde(path: StrPath) -> str:
     """The path with `~` and `~user` expanded, as a shell does it. A name that only starts with `~`
     and is not a user stays as it is. A folder that is really called `~` is `./~`."""
-    # Whoever passes such a path means the home directory of the process: nobody else can know it.
+    # Such a path means the home directory of the user that this process runs as.
     return os.path.expanduser(os.fspath(path))  # noqa: PTH111, TID251
 
 

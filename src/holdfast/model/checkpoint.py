@@ -42,9 +42,9 @@ class TakeOutcome(StrEnum):
 class Taking:
     """What became of an attempt to take a checkpoint.
 
-    `id` is the new checkpoint; when nothing changed, the last one, which says the same; when
-    skipped, None. `reason` is the reason of the checkpoint, or why there is none. `excluded` counts
-    the files and folders that the default excludes leave out; a folder counts once.
+    `id` is the new checkpoint, the last one if nothing changed since, or None if it was skipped.
+    `reason` is the reason of the checkpoint, or why none was taken. `excluded` counts the files and
+    folders that the default excludes leave out; a folder counts once.
     """
 
     outcome: TakeOutcome
@@ -56,7 +56,7 @@ class Taking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excluded:
-    """A file, or a folder with all that is in it, that a default exclude leaves out, and which."""
+    """A file or a whole folder that a default exclude leaves out, and the rule that does."""
 
     path: str
     rule: str
@@ -67,10 +67,10 @@ class Excluded:
 class Checkpoint:
     """A checkpoint as the store knows it. `time` is in epoch seconds.
 
-    `tree` is the same for two checkpoints exactly when they captured the same. Files and lines are
-    counted against the checkpoint before; lines are None where they were not counted. `origin` says
-    of one that was brought in from elsewhere what it was there. `rules` tells the default excludes
-    that it was taken under from others; None where nobody wrote that down.
+    Two checkpoints have the same `tree` exactly when they captured the same content. Files and
+    lines are counted against the previous checkpoint; lines are None if they were not counted.
+    `origin` is the identity that an imported checkpoint had before. `rules` identifies the default
+    excludes that were in effect; None if they were not recorded.
     """
 
     id: str
@@ -92,19 +92,19 @@ class Checkpoint:
 
     @property
     def known_id(self) -> str:
-        """The id that people know it by: of one that was brought in, that which it had before."""
+        """The id that people know it by: an imported checkpoint keeps its former id for that."""
         return origin_parts(self.origin)[0] or self.id
 
 
 def origin_parts(origin: str | None) -> tuple[str, str]:
-    """The id and the tree that a checkpoint had where it came from; "" for what is not known."""
+    """The former id and tree of an imported checkpoint; "" if unknown."""
     _, _, rest = (origin or "").partition(":")
     commit, _, tree = rest.partition(":")
     return commit, tree
 
 
 class ProjectState(StrEnum):
-    """What can be said of a working directory that has checkpoints."""
+    """The state of a working directory that has checkpoints."""
 
     LIVE = "live"
     MISSING = "missing"
@@ -114,10 +114,10 @@ class ProjectState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """A working directory that has checkpoints. `bytes` is None where nobody weighed it; `mount`
-    is the mount point of its disk, "" for the root's, and where nobody knows. `by` is who takes its
-    checkpoints, where that is not the agent whose home it is. When it is `chained`, the oldest go
-    first: one that goes from between others would change what the newer ones are called."""
+    """A working directory that has checkpoints. `bytes` is None if it was not measured. `mount` is
+    the mount point of its disk, "" for the root's or if unknown. `by` names who takes its
+    checkpoints, if that is not the agent whose home it is. In a `chained` project the oldest go
+    first: dropping one from the middle would change the ids of the newer ones."""
 
     id: str
     workdir: str
@@ -132,9 +132,9 @@ class Project:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One captured thing. `mode` is its whole mode, as `lstat` says it: type and permissions.
-
-    `oid` names the content of a file, or the target of a symlink; a directory has none.
+    """One captured file, symlink or directory. `mode` is its whole mode from `lstat`: type and
+    permissions. `oid` names the content of a file or the target of a symlink; it is empty for a
+    directory.
     """
 
     mode: int
@@ -155,11 +155,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """Everything that one tree holds, by path.
+    """Everything in one tree, by path.
 
-    `files` are files and symlinks. `directories` are those that cannot be told from the files:
-    directories without anything captured in them (`empty`), and those with unusual permissions.
-    Any other directory above a file has the permissions `usual_directory`.
+    `files` are files and symlinks. `directories` are only those that do not follow from the files:
+    directories with nothing captured in them (`empty`), and those with unusual permissions. Any
+    other directory above a file has the permissions `usual_directory`.
     """
 
     files: Mapping[str, Entry]
@@ -170,9 +170,9 @@ class Captured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """The working tree as it is now: a tree in the store that no checkpoint holds.
+    """The working tree as it is now, as a tree in the store that belongs to no checkpoint.
 
-    It can be compared and read like that of a checkpoint until space is reclaimed.
+    It can be compared and read like the tree of a checkpoint until space is reclaimed.
     """
 
     tree: str
@@ -191,7 +191,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One path that differs. With equal `oid` on both sides only the permissions do."""
+    """One path that differs. If both sides have the same `oid`, only the permissions differ."""
 
     path: str
     kind: ChangeKind
@@ -201,7 +201,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """Lines that came and went between two trees."""
+    """Lines that were added and removed between two trees."""
 
     insertions: int
     deletions: int
@@ -211,11 +211,11 @@ class Lines:
 class Capturing:
     """What a store captures, and the bounds that hold while checkpoints are taken.
 
-    `user_home` is a place that is too broad. `max_file_size` is in bytes, None for no limit.
-    `excludes` are ignore rules on top of the standing ones. `max_snapshots` of 0 is no bound on the
-    checkpoints of a project, `max_bytes` of None no cap on what the store takes on the disk. `here`
-    is where the user is: it tells which is meant where two projects have one checkpoint. `hash_all`
-    says that every file is read, whatever its times say.
+    `user_home` is too broad to be captured. `max_file_size` is in bytes, None for no limit.
+    `excludes` are ignore rules in addition to the default ones. `max_snapshots` bounds the
+    checkpoints of a project, 0 for no bound; `max_bytes` bounds the size of the store on the disk,
+    None for no bound. `here` is the user's working directory: it decides which project is meant if
+    two have a checkpoint of the same id. With `hash_all` every file is read, whatever its times.
     """
 
     user_home: Path | None = None
@@ -232,8 +232,7 @@ BY_DEFAULT = Capturing(max_snapshots=MAX_SNAPSHOTS, max_bytes=MAX_BYTES)
 
 
 class RestoreState(StrEnum):
-    """How far the latest restore of a project came. One that was cut short is finished by doing it
-    again."""
+    """The progress of the latest restore of a project. Repeating an interrupted one finishes it."""
 
     NOT_BEGUN = "not begun"
     CUT = "cut short"
@@ -242,8 +241,8 @@ class RestoreState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
-    """What a restore did. `kept` are paths that it left as they are, each with the reason.
-    `operation` is its number in the log, for undo; None when nothing was changed."""
+    """What a restore did. `kept` are the paths that it left alone, each with the reason.
+    `operation` is its number in the log, for undo; None if nothing changed."""
 
     written: tuple[str, ...]
     deleted: tuple[str, ...]
@@ -254,10 +253,10 @@ class Rollback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview(Rollback):
-    """What a restore would do to the working tree as it was when somebody looked.
+    """What a restore would do to the working tree as it was when the preview was made.
 
-    `seen` has every path that the restore would touch, and what stood there: None for nothing. A
-    restore that is given this value touches only these paths, and only while they are like that.
+    `seen` has every path that the restore would touch, and what was there: None for nothing. A
+    restore that gets this value touches only these paths, and only if they have not changed since.
     """
 
     seen: Mapping[str, Entry | None]

@@ -45,7 +45,7 @@ class Weights:
     def is_held(self, node: int) -> bool:
         return self._counts[node] > 0
 
-    def beside(self, other: Weights) -> Weights:
+    def union(self, other: Weights) -> Weights:
         """The union of two graphs that share nothing."""
         shift = len(self._sizes)
         return Weights(
@@ -137,19 +137,18 @@ def _release(
 class CheckpointInventory:
     """Everything in the checkpoint folder, and what it weighs.
 
-    `checkpoints` are items whose source is their project; `rotated` those that made room for newer
-    ones and are hidden since; `trash` the undo copies of others. `legacy` are archives of an older
-    layout, which wait for the user, and single repositories of it, which `older` knows more about:
-    these go by the rules for projects. `names` are by checkpoint; `needed` says of checkpoints
-    between which a project was last rolled back when that was: without them it cannot be undone.
+    `checkpoints` are items whose source is their project. `rotated` checkpoints made room for newer
+    ones and are hidden; `trash` are undo copies. `legacy` are archives of an older layout, which
+    wait for the user, and single repositories of that layout; `older` has the projects of the
+    latter, which go by the rules for projects. `names` are by checkpoint. `needed` are the two
+    checkpoints of the latest rollback of each project, with its time: undoing it needs them.
 
-    `total_bytes` is what the folder takes on the disk, `garbage` what of that nobody holds; `space`
-    may promise more, which only packing shows. `weights` is how checkpoints share all that: their
-    roots are those of `root_of` and its neighbours below.
+    `total_bytes` is the size of the folder on the disk, `garbage` the part that no checkpoint
+    holds; packing may give back more, which is in `space`. `weights` says how checkpoints share
+    objects; the names of its roots come from `root_of` and the functions after it.
     """
 
     home: str
-    scanned_at: float
     projects: Mapping[str, Project]
     checkpoints: tuple[Item, ...]
     rotated: tuple[Item, ...] = ()

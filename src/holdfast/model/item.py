@@ -39,15 +39,15 @@ UNKNOWN_SOURCE = "unknown"
 class Item:
     """What a scan saw of one thing: its size, its age, its version, its signs of life.
 
-    `version` changes whenever the thing changes; a removal goes ahead only while it is
-    still the version that was judged. `alive` is the evidence of life in words, or None. A session
-    without an end always has one; `abandoned` is then the proof that it may be given an end.
+    `version` changes whenever the item changes; a removal goes ahead only while it is still the
+    version that was judged. `alive` is the evidence of life in words, or None. A session without an
+    end always counts as alive; `abandoned` is then the proof that it may be ended.
 
-    `owned` says of a file that its session is in the store: it has no life of its own, it stays
-    and goes with that. `messages` is None for what is no session. `parent` is the id of the session
-    that this one came from, `delegate` that it came as its delegate. `archived_in` names the agent
-    in which its user archived it: put away there, and meant to be kept. `capped_elsewhere` says
-    that it lies in another store, whose caps count its bytes: no byte counts twice.
+    An `owned` file belongs to a session in the store: it stays and goes with that session.
+    `messages` is None for anything but a session. `parent` is the id of the session that this one
+    came from; a `delegate` worked for its parent. `archived_in` names the agent in which the user
+    archived the session, to keep it. An item that is `capped_elsewhere` lies in another store,
+    whose caps count its bytes: no byte counts twice.
     """
 
     kind: str
@@ -91,17 +91,16 @@ class Problem:
 class Inventory:
     """Everything seen, and everything that could not be seen.
 
-    `space` is what stores could give back without losing anything; `other_bytes` what lies in the
-    home beside all of these: state files, the archive, the operation log, checkpoints, which have
-    a scan of their own. `checkpoint_bytes`, `archive_bytes`, `log_bytes` and `loose_trash_bytes`,
-    which is trash that no operation knows, are parts of it; `archived` is the number of bundles in
-    the archive that no item stands for. `database_bytes` is the file of the session store with its
-    write-ahead log; sessions and space stand for it. In the home of another agent what has no name
-    (`rest_bytes`) is that agent's: `rest_is_foreign`.
+    `space` is what stores could give back without losing anything. `other_bytes` is the size of
+    everything that is not an item: state files, the archive, the operation log, and checkpoints,
+    which have their own scan. `checkpoint_bytes`, `archive_bytes`, `log_bytes` and
+    `loose_trash_bytes` (trash of no known operation) are parts of it. `archived` is the number of
+    bundles in the archive that are not among the items. `database_bytes` is the size of the session
+    store with its write-ahead log; the items of sessions and space account for it. The remaining
+    `rest_bytes` belong to the other agent if `rest_is_foreign`.
     """
 
     home: str
-    scanned_at: float
     items: tuple[Item, ...]
     trash: tuple[Item, ...] = ()
     space: tuple[Item, ...] = ()

@@ -147,8 +147,8 @@ class LogView:
     """The whole log at one moment: operations and trash, oldest first, and unreadable records.
 
     `archived` is what undo can bring back from the archive, `rolled_back` the projects that it can
-    bring to where they were, `ended` the sessions that it can reopen. They are no trash: they do
-    not expire.
+    roll forward again, `ended` the sessions that it can reopen. None of these is trash: they do not
+    expire.
     """
 
     operations: tuple[Operation, ...]

@@ -34,9 +34,7 @@ class Role(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilePart:
-    """One file, or one symbolic link."""
-
+class _InFolder:
     path: Path
     role: Role = Role.DATA
 
@@ -50,19 +48,13 @@ class FilePart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FolderPart:
+class FilePart(_InFolder):
+    """One file, or one symbolic link."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderPart(_InFolder):
     """One folder with everything below it."""
-
-    path: Path
-    role: Role = Role.DATA
-
-    @property
-    def place(self) -> Path:
-        return self.path
-
-    @property
-    def container(self) -> str:
-        return str(self.path.parent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,22 +131,7 @@ class RefPart:
         return str(self.repository)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredPart:
-    """Something in a store that is its own mover: a session of ours, a checkpoint, a row in
-    PostgreSQL. `place` is the folder of the store."""
-
-    kind: str
-    id: str
-    place: Path
-    role: Role = Role.DATA
-
-    @property
-    def container(self) -> str:
-        return f"{self.kind}\0{self.place}"
-
-
-Part: TypeAlias = FilePart | FolderPart | RowsPart | LinePart | RefPart | StoredPart
+Part: TypeAlias = FilePart | FolderPart | RowsPart | LinePart | RefPart
 
 #: What a mover says of the version of a part. An empty text: the part is not there.
 Stamp: TypeAlias = str
@@ -284,7 +261,6 @@ _KINDS = {
     "rows": RowsPart,
     "line": LinePart,
     "ref": RefPart,
-    "stored": StoredPart,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
@@ -303,8 +279,6 @@ def part_to_json(part: Part) -> dict[str, Any]:
             said |= {"at": list(part.at), "lines": part.lines}
         case RefPart():
             said |= {"repository": str(part.repository), "prefix": part.prefix}
-        case StoredPart():
-            said |= {"stored": part.kind, "id": part.id, "place": str(part.place)}
     return said
 
 
@@ -333,13 +307,6 @@ def part_from_json(value: object) -> Part:
         case "ref":
             return RefPart(
                 repository=Path(read.text("repository")), prefix=read.text("prefix"), role=role
-            )
-        case "stored":
-            return StoredPart(
-                kind=read.text("stored"),
-                id=read.text("id"),
-                place=Path(read.text("place")),
-                role=role,
             )
         case other:
             raise DamageError(f"{other!r} is not a kind of part")

@@ -102,16 +102,16 @@ class Report:
 class Presence:
     """Where an item is: in its place, in the trash, in both or in neither.
 
-    `here` is None when nobody can look, and `obstacle` says why. `partly` means that a move began
-    and is not complete: some parts have left, or the last check in the trash is missing. `ours`
-    says that what is in the place is the item of the plan, and not another one with its name.
+    `here` is None if the place cannot be looked at, and `obstacle` says why. `partly` means that a
+    move began and is not complete: some parts have left, or the last check in the trash is missing.
+    `ours` means that the item in the place is that of the plan, and not another one with its name.
     """
 
     here: bool | None
     copied: bool = False
     partly: bool = False
     ours: bool = True
-    #: What is in the place is the item of the plan, in another version.
+    #: The item in the place is that of the plan, in another version.
     changed: bool = False
     #: Why the item may not leave now: somebody changed it, or it is alive.
     obstacle: str = ""
@@ -123,12 +123,10 @@ class Presence:
     damage: str = ""
     #: The size of the copy. When there is neither item nor copy: what the removal freed.
     bytes: int = 0
-    #: The version of a part. Movers of whole items compare it themselves, and set `ours`.
-    stamp: str = ""
 
 
 def unseen(reason: str) -> Presence:
-    """Nobody can look at it, for this reason."""
+    """The item cannot be looked at, for this reason."""
     return Presence(here=None, obstacle=reason)
 
 
@@ -149,7 +147,7 @@ class Moved:
 
 
 def stayed(reason: str) -> Moved:
-    """It was left as it is, because it changed or is alive."""
+    """The item was left alone, because it changed or is alive."""
     return Moved(result=Result.SKIPPED, reason=reason)
 
 

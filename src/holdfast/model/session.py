@@ -24,9 +24,9 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 
 _FACTS = struct.Struct("<dd?")
-#: The extra field of a message that was taken back. It is kept, and counts as never said.
+#: The extra field of a message that was taken back. It is kept, but counts as never sent.
 TAKEN_BACK = "taken_back"
-#: The extra field of a message that a summary replaced. It was said, so it counts and is searched.
+#: The extra field of a message that a summary replaced. It still counts and is searched.
 COMPACTED = "holdfast_compacted"
 #: The extra field of a message that was written before the model of its session changed.
 USED_MODEL = "holdfast_model"
@@ -46,7 +46,7 @@ class Relation(StrEnum):
 
     @classmethod
     def of(cls, text: str) -> Relation:
-        """The relation of that name; raises `UsageError` where there is none."""
+        """The relation of that name; raises `UsageError` if there is no such relation."""
         try:
             return cls(text)
         except ValueError:
@@ -67,7 +67,7 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """What a model read, wrote, and read from its cache, which is not among what it read."""
+    """What a model read and wrote. `cached` is what it read from its cache, not part of `input`."""
 
     input: int = 0
     output: int = 0
@@ -90,6 +90,7 @@ class Tokens:
         }
 
     def plus(self, other: Tokens) -> Tokens:
+        """The sum of both."""
         return Tokens(
             input=self.input + other.input,
             output=self.output + other.output,
@@ -121,7 +122,7 @@ class Message:
 
     @property
     def usage(self) -> Tokens:
-        """A plain count is what an assistant wrote, or what the model read of anybody else."""
+        """A plain count is output for an assistant's message, and input for any other."""
         if self.tokens is None:
             return Tokens()
         if isinstance(self.tokens, Tokens):
@@ -132,7 +133,7 @@ class Message:
 
     @property
     def unpriced(self) -> Tokens:
-        """What it used without anybody saying what that cost. A cost of 0 was said."""
+        """The tokens without a reported cost. A cost of 0 is a reported cost."""
         return self.usage if self.cost is None else Tokens()
 
     @property
@@ -141,12 +142,12 @@ class Message:
 
     @property
     def replaced(self) -> bool:
-        """Whether it is history only: taken back, or summed up by another message."""
+        """Whether it is only history: taken back, or replaced by a summary."""
         return self.taken_back or self.extra.get(COMPACTED) is True
 
     @property
     def model(self) -> str | None:
-        """The model that was used for it, where that is not the present one of its session."""
+        """The model that it was sent to or came from, if that is not the present one."""
         model = self.extra.get(USED_MODEL)
         return model if isinstance(model, str) else None
 
@@ -157,11 +158,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A session as the store knows it. The totals are those of its messages, and of what a guard
-    booked beside them: `guarded`, for a session that had one.
+    """A session as the store knows it. The totals include its messages and the usage that a guard
+    booked without a message (`guarded`).
 
-    `message_count` leaves out messages that were taken back: they are kept, and were not said.
-    `cost` is what was told; `unpriced` are the tokens of messages that came without a cost.
+    `message_count` leaves out messages that were taken back, although they are kept. `cost` is the
+    reported cost; `unpriced` are the tokens of messages without a reported cost.
     `bytes` is the size of its messages before compression. `last_active_at` is the latest of its
     start, its last message, its reopening and its end.
     """
@@ -269,9 +270,9 @@ class SessionFilter:
 
     `title` and `model` match a part of the text, whatever its case; `title_is` the whole title;
     `cwd` a folder and everything below it. Bounds are inclusive, those on times are not. `roots`
-    asks for sessions without a parent, or with one. A session of which a part has an unknown cost
-    is under no `max_cost`. `agent_archived` are those that were archived in the agent whose home it
-    is; our own archive is another place.
+    asks for sessions without a parent, or with one. A session whose cost is partly unknown matches
+    no `max_cost`. `agent_archived` asks for sessions that were archived in the agent whose home it
+    is, not in our own archive.
     """
 
     ids: Collection[SessionRef] | Session | None = None
@@ -357,9 +358,9 @@ def _relations(values: Collection[str] | None) -> tuple[Relation, ...] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """What an append or a replacement changed: the numbers of the messages that were given, the
-    session before and after. `kept` of the given messages were there already and stayed where they
-    are; `replaced` stored messages became history, or moved behind them."""
+    """What an append or a replacement changed: the numbers of the given messages, and the session
+    before and after. `kept` of the given messages were stored already and stayed in place;
+    `replaced` stored messages became history, or moved behind them."""
 
     numbers: tuple[int, ...]
     before: Session
@@ -409,7 +410,7 @@ class Search:
 
     @property
     def most(self) -> int:
-        """How many of the best have to be known."""
+        """How many of the best hits have to be found."""
         return min(self.offset + self.limit, _LARGEST)
 
     def has(self, message: Message) -> bool:

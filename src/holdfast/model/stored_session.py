@@ -32,14 +32,14 @@ class Lease:
     released: bool = False
 
 
-#: Messages in one transaction: some tens of milliseconds, also where each leaves a search index.
+#: Messages in one transaction: tens of milliseconds, even if each has to leave a search index.
 MOST_MESSAGES = 800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A session as a run finds it. `alive` is why it must stay; `abandoned` is the proof that one
-    without an end may be ended, or go if a person named it."""
+    """A session as a run finds it. `alive` is why it must stay. `abandoned` is the proof that a
+    session without an end may be ended, or removed if a person named it."""
 
     id: str
     number: int
@@ -50,7 +50,7 @@ class Found:
     abandoned: str | None
 
     def obstacle(self, item: PlanItem) -> str | None:
-        """Why it may not go: it is no longer what was judged, or it lives."""
+        """Why it may not go: it changed since the plan was made, or it is alive."""
         if self.version != item.version:
             return "changed since the plan was made"
         if self.alive is None or (item.without_end and self.abandoned is not None):
@@ -67,7 +67,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """The end of a session, or that it has none. `last_active_at` leaves its end out."""
+    """The end of a session, if it has one. `last_active_at` does not count the end."""
 
     number: int
     last_active_at: float
@@ -77,7 +77,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """One session in a bundle, as far as it takes to tell it from another of the same id."""
+    """One session in a bundle: enough to distinguish it from another one with the same id."""
 
     id: str
     number: int
@@ -87,8 +87,8 @@ class Copied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
-    """What became of sessions that were to come back: why some could not be put back, and what of
-    others is not as it was. Both by id."""
+    """The result of putting sessions back, by id: why a session was refused, and what is not as it
+    was before."""
 
     refused: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Plans without rules: for items that somebody named, and for sessions that were abandoned.
+"""Plans without rules: for items that a person named, and for sessions that were abandoned.
 
 A pin protects from rules and caps, not from a person who names the item. Neither does a missing
 end, if it is proved that nobody will go on with the session: a person can delete it by name, and
@@ -16,7 +16,6 @@ from holdfast.model.item import ARCHIVED_KINDS, SESSION, Inventory, Item
 from holdfast.model.plan import Action, Plan, PlanItem
 from holdfast.policy.decision import (
     REASONS,
-    Along,
     Decision,
     Delegates,
     in_use_because,
@@ -55,12 +54,12 @@ def plan_named(
     reason: str,
     undoable: bool,
     action: Action = Action.REMOVE,
-    along: Along | None = None,
+    delegates_up_to: float | None = None,
 ) -> Plan:
     """Remove or archive these sessions with their files; nothing else is part of the plan.
 
-    With `along`, their delegates go too, as far as they were scanned. `ids` may name sessions that
-    only the archive has: then their bundles go.
+    Delegates with at most `delegates_up_to` messages go too, as far as they were scanned; None:
+    no delegates go. `ids` may name sessions that only the archive has: then their bundles go.
     """
     named = frozenset(ids)
     owned = owned_files(inventory.items)
@@ -72,8 +71,8 @@ def plan_named(
         for item in inventory.items
         if _is_named(item, named)
     ]
-    if along is not None:
-        decisions += _followers(decisions, named, inventory, in_use, along)
+    if delegates_up_to is not None:
+        decisions += _followers(decisions, named, inventory, in_use, delegates_up_to)
     gone = {each.item.session for each in decisions if not each.kept}
     for_good = action is Action.REMOVE and not undoable
     trash = [
@@ -99,7 +98,7 @@ def _followers(
     named: Collection[str],
     inventory: Inventory,
     in_use: Mapping[str, str],
-    along: Along,
+    most: float,
 ) -> list[Decision]:
     """The delegates that go too. Those that live, or hold too much, are not part of the plan."""
     others = [
@@ -107,7 +106,7 @@ def _followers(
         for item in inventory.items
         if item.kind == SESSION and item.delegate and item.id not in named
     ]
-    return Delegates(others, along.trivial_max).follow(each for each in gone if not each.kept)
+    return Delegates(others, most).follow(each for each in gone if not each.kept)
 
 
 def _is_named(item: Item, named: frozenset[str]) -> bool:

@@ -3,8 +3,9 @@ removal, and a delegate may still follow its parent."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from holdfast.model.item import SESSION, Item
@@ -113,32 +114,25 @@ def plan_item(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Along:
-    """Which delegates go with a session: those with at most `trivial_max` messages; None: all."""
-
-    trivial_max: int | None
-
-
 class Delegates:
-    """The delegates that go with their parent: small ones that nothing holds.
+    """The delegates that go with their parent: those with at most `most` messages that nothing
+    holds. With an infinite `most` the size does not matter; otherwise a session whose messages
+    nobody counted may be substantial, and stays.
 
     Being young, being the newest of its group or being kept by a rule does not save a delegate:
-    only its parent needed it. A title saves it only with `keep_titled`. Without `trivial_max`
-    every delegate goes that nothing holds. All other children stay when their parent goes; they
-    are detached from it.
+    only its parent needed it. A title saves it only with `keep_titled`. All other children stay
+    when their parent goes; they are detached from it.
     """
 
     def __init__(
-        self, decisions: Iterable[Decision], trivial_max: int | None, *, keep_titled: bool = False
+        self, decisions: Iterable[Decision], most: float, *, keep_titled: bool = False
     ) -> None:
         self._of: dict[str, list[Decision]] = defaultdict(list)
-        is_small = _small(trivial_max)
         for decision in decisions:
             item = decision.item
             if not item.delegate or decision.held is not None or (keep_titled and item.titled):
                 continue
-            if is_small(item):
+            if most == math.inf or (item.messages is not None and item.messages <= most):
                 self._of[item.parent].append(decision)
 
     def follow(self, gone: Iterable[Decision]) -> list[Decision]:
@@ -157,10 +151,3 @@ class Delegates:
             followed += staying
             waiting += staying
         return followed
-
-
-def _small(trivial_max: int | None) -> Callable[[Item], bool]:
-    """A session whose messages nobody counted may be substantial."""
-    if trivial_max is None:
-        return lambda _: True
-    return lambda item: item.messages is not None and item.messages <= trivial_max

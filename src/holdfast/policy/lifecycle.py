@@ -20,6 +20,13 @@ class SessionLimits:
     max_bytes: int = 10_000_000
     warn_share: float = 0.8
 
+    def measures(self, session: Session) -> tuple[tuple[str, int, int], ...]:
+        """What is limited, what the session has of it, and the limit."""
+        return (
+            ("messages", session.message_count, self.max_messages),
+            ("bytes", session.bytes, self.max_bytes),
+        )
+
 
 def alerts(limits: SessionLimits, before: Session, after: Session) -> tuple[Alert, ...]:
     """The alerts for a change from `before` to `after`; each threshold gives one alert."""
@@ -39,12 +46,12 @@ def near(limits: SessionLimits) -> tuple[SessionFilter, ...]:
 
 
 def is_over(limits: SessionLimits, session: Session) -> bool:
-    return any(limit and value >= limit for _, value, limit in _measures(limits, session))
+    return any(limit and value >= limit for _, value, limit in limits.measures(session))
 
 
 def _alerts(limits: SessionLimits, before: Session, after: Session) -> Iterator[Alert]:
     for (what, old, limit), (_, new, _) in zip(
-        _measures(limits, before), _measures(limits, after), strict=True
+        limits.measures(before), limits.measures(after), strict=True
     ):
         if not limit:
             continue
@@ -55,13 +62,6 @@ def _alerts(limits: SessionLimits, before: Session, after: Session) -> Iterator[
         else:
             continue
         yield Alert(kind=kind, session_id=after.id, what=what, value=new, limit=limit)
-
-
-def _measures(limits: SessionLimits, session: Session) -> list[tuple[str, int, int]]:
-    return [
-        ("messages", session.message_count, limits.max_messages),
-        ("bytes", session.bytes, limits.max_bytes),
-    ]
 
 
 DEFAULT_SOURCE = "default"

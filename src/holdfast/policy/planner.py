@@ -76,7 +76,7 @@ def plan(
 
 
 def outlook(policy: Policy, inventory: Inventory, now: float) -> Outlook:
-    """What such a plan would remove, for those who need only the sum."""
+    """What such a plan would remove, for callers that need only the sum."""
     draft, _ = _drafted(policy, inventory, now, Files.WITH, Action.REMOVE)
     return draft.outlook()
 
@@ -173,7 +173,7 @@ def _groups(
         rules: Rules | None = policy.rules_for(source)
         stays = None if kind == SESSION else orphans_stay
         if kind == LEFTOVER:
-            rules = policy.leftovers.get(source)
+            rules = policy.leftover_rules(source)
         if rules is None:
             stays = stays or "no retention is set for these leftovers"
         return Group(holds=holds, stays=stays, rules=rules or Rules())
@@ -298,8 +298,8 @@ def plan_checkpoints(
 
 
 def why_whole(policy: CheckpointPolicy, project: Project | None, now: float) -> str | None:
-    """Why a project goes as a whole. A directory that may come back with its disk is no reason;
-    and while its disk is known to be away, neither is that nobody touched it."""
+    """Why a project goes as a whole. A missing directory is no reason if it may come back with its
+    disk. While the disk is known to be away, idleness is no reason either."""
     if project is None:
         return None
     if project.state is ProjectState.UNMOUNTED and project.mount:

@@ -42,7 +42,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices by the names of models. A name that ends in * stands for all that begin so.
+    """Prices by the names of models. A name that ends in * matches every model that begins so.
 
     The very name counts first, then the longest beginning. A session without a model has only
     the price of "*".
@@ -63,7 +63,7 @@ class Prices:
         return None if longest is None else self.by_model[longest]
 
     def cost_of(self, model: str | None, tokens: Tokens) -> float | None:
-        """What these tokens cost; None if nobody knows."""
+        """What these tokens cost; None if the price is unknown."""
         price = self.of(model)
         return None if price is None else price.cost_of(tokens)
 

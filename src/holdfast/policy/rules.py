@@ -19,6 +19,8 @@ BUCKETS = ("hourly", "daily", "weekly", "monthly", "yearly")
 
 #: A session with more messages than this is substantial.
 TRIVIAL_MAX = 5
+#: In `Policy.leftovers`: every source that is not named.
+ANY_SOURCE = ""
 
 
 class Files(StrEnum):
@@ -103,8 +105,9 @@ class Policy:
     undo copies stay; None leaves the trash alone. With `use_trash` off, removals are final.
     A delegate with at most `trivial_max` messages goes with the session it worked for. Sessions
     that were archived in their own agent are judged only with `agent_archived`. `leftovers` are
-    rules for what an agent left that no session owns, by the source of the leftover. A leftover
-    whose source is not named there stays: the agent may still want it.
+    rules for what an agent left that no session owns, by the source of the leftover; those of
+    `ANY_SOURCE` hold for sources that are not named. A leftover without a rule stays: the agent may
+    still want it.
     """
 
     everywhere: Limits = Limits()
@@ -114,7 +117,7 @@ class Policy:
     use_trash: bool = True
     trivial_max: int = TRIVIAL_MAX
     agent_archived: bool = False
-    leftovers: Mapping[str, Rules] = field(default_factory=dict)
+    leftovers: Mapping[str, Rules | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.trivial_max < 0:
@@ -124,7 +127,10 @@ class Policy:
     def empty(self) -> bool:
         """Whether no rule and no cap is set, whatever the trash is set to."""
         every = (self.everywhere, *self.by_source.values())
-        return all(limits.empty for limits in every) and not self.leftovers
+        return all(limits.empty for limits in every) and not any(self.leftovers.values())
+
+    def leftover_rules(self, source: str) -> Rules | None:
+        return self.leftovers.get(source, self.leftovers.get(ANY_SOURCE))
 
     @property
     def has_rules(self) -> bool:

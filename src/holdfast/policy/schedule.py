@@ -19,8 +19,8 @@ def is_due(marker: Marker, now: float, interval: float, settings: str | None = N
 def next_due(marker: Marker, now: float, interval: float, settings: str | None = None) -> float:
     """When the next run may start; `now` if it may already.
 
-    With `settings`, only runs with these very settings count: whoever changes them does not wait
-    for the interval to end.
+    With `settings`, only runs with exactly these settings count: after a change the next run does
+    not wait for the interval to end.
     """
     finished = marker.finished_at if settings is None else marker.done.get(settings)
     # Written so that NaN, which compares false with everything, is due.

@@ -12,10 +12,10 @@ from holdfast.value import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Kinds, of which None is all, and which sessions.
+    """Which kinds (None: all) and which sessions.
 
-    Stored sessions are chosen by the store. Their files follow them, and so does the space that
-    they leave. Trash is of every kind, but of the source it came from.
+    The store chooses stored sessions. Their files follow them, and so does the space that they
+    leave. Trash belongs to every kind, but only to the source that it came from.
     """
 
     kinds: frozenset[str] | None = None
@@ -36,7 +36,8 @@ class Selection:
         return self.kinds is None or kind in self.kinds
 
     def _is_of_source(self, item: Item) -> bool:
-        return self.sessions.sources is None or item.source in self.sessions.sources
+        sources, others = self.sessions.sources, self.sessions.not_sources
+        return _among(item.source, sources) and not _listed(item.source, others)
 
     def _is_wanted(self, item: Item) -> bool:
         """Of a file without a row, only source and time are known. Bounds are exclusive, as they
@@ -51,7 +52,7 @@ class Selection:
 
 def _could_be_wanted(wanted: SessionFilter) -> bool:
     """Whether files without a row can match: title, model and end are known only from rows."""
-    rest = replace(wanted, sources=None, active_before=None, active_after=None)
+    rest = replace(wanted, sources=None, not_sources=None, active_before=None, active_after=None)
     return rest == SessionFilter()
 
 

@@ -45,10 +45,10 @@ _FLEETING = (Budget.MESSAGES_PER_MINUTE,)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """How a session stands to one of its budgets. `used` is None for a cost that nobody knows.
+    """How much of one budget is used. `used` is None for an unknown cost.
 
-    Of a budget for a day, `source` is the source that it bounds, or None for all together. It is
-    None for a budget of the session, too.
+    For a daily budget, `source` is the source that it bounds, or None for all sources together. For
+    a budget of the session it is None.
     """
 
     budget: Budget
@@ -68,8 +68,8 @@ class Measure:
         return self.budget in _DAILY
 
     def would_pass(self, estimate: Estimate) -> bool:
-        """Whether one more call, with those that are in flight, exceeds the limit. A call without
-        an estimate still uses something."""
+        """Whether one more call would exceed the limit, together with the calls in flight. A call
+        without an estimate still uses something."""
         total = (self.used or 0) + self.in_flight
         more = _next(self.budget, estimate)
         return total >= self.limit or total + more > self.limit * (1 + _ROUNDING)
@@ -116,7 +116,7 @@ def refusal(found: Sequence[Measure], estimate: Estimate) -> Measure | None:
 
 
 def unknown_cost(found: Sequence[Measure]) -> Measure | None:
-    """A cost budget that cannot be enforced, because nobody knows what was spent."""
+    """A cost budget that cannot be enforced, because the cost so far is unknown."""
     return next((each for each in found if each.used is None), None)
 
 
@@ -207,7 +207,7 @@ def _next(budget: Budget, estimate: Estimate) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warnings:
-    """What to tell now, and the keys of everything that has been told after that."""
+    """The alerts to send now, and the keys of all warnings that were sent, including these."""
 
     alerts: tuple[Alert, ...]
     told: tuple[str, ...]
@@ -295,10 +295,7 @@ def nearness(
 
 def _near_limits(limits: SessionLimits, sessions: Iterable[Session]) -> Iterator[Near]:
     for session in sessions:
-        for what, used, limit in (
-            ("messages", session.message_count, limits.max_messages),
-            ("bytes", session.bytes, limits.max_bytes),
-        ):
+        for what, used, limit in limits.measures(session):
             if limit and used >= limit * limits.warn_share:
                 yield Near(
                     session=session.id, source=session.source, what=what, used=used, limit=limit

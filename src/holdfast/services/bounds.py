@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report
 from holdfast.policy.rules import CheckpointPolicy
-from holdfast.ports import CheckpointUpkeep, Clock, Home, Progress
+from holdfast.ports import Clock, Home, Progress
 from holdfast.services.plans import is_over, plan_prune_checkpoints
 from holdfast.spine.apply import apply
 from holdfast.spine.carry_out import Silent
@@ -59,33 +59,24 @@ class _CheckpointRound:
 
 
 def bound_checkpoints(
-    home: Home, policy: CheckpointPolicy, *, command: str, clock: Clock, progress: Progress
-) -> tuple[Sequence[Report], Plan]:
-    """Bound all checkpoints of a home. Returns also the last plan that was made."""
-    return _bound(home, home.checkpoint_upkeep, policy, command, clock, progress)
-
-
-def bound_own_checkpoints(
-    home: Home, policy: CheckpointPolicy, *, command: str, clock: Clock
-) -> Sequence[Report]:
-    """Bound the checkpoints that Holdfast itself takes in a home, while somebody takes more."""
-    return _bound(home, home.own_checkpoint_upkeep, policy, command, clock, Silent())[0]
-
-
-def _bound(
     home: Home,
-    upkeep: CheckpointUpkeep,
     policy: CheckpointPolicy,
+    *,
     command: str,
     clock: Clock,
-    progress: Progress,
+    progress: Progress | None = None,
+    own: bool = False,
 ) -> tuple[Sequence[Report], Plan]:
+    """Bound all checkpoints of a home, or with `own` those alone that Holdfast takes there. Returns
+    also the last plan that was made."""
+    upkeep = home.own_checkpoint_upkeep if own else home.checkpoint_upkeep
+
     def make() -> _CheckpointRound:
         made, inventory = plan_prune_checkpoints(
             upkeep, policy, now=clock(), command=command, changing=True
         )
         return _CheckpointRound(plan=made, over=is_over(policy, inventory))
 
-    reports, last = bound(home, make, clock=clock, progress=progress)
+    reports, last = bound(home, make, clock=clock, progress=progress or Silent())
     upkeep.tidy()
     return reports, last.plan

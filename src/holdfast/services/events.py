@@ -1,4 +1,4 @@
-"""What a user should hear of, and telling it once as long as nothing changes."""
+"""Events that a user should hear of, each sent once as long as nothing changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger("holdfast")
 def cap_events(
     home: str, at: float, uses: Iterable[CapUse], share: float, *, unreached: Iterable[Shortfall]
 ) -> list[Event]:
-    """Caps that are near; one that a run could not reach is told as that instead."""
+    """Caps that are nearly used up. A cap that a run could not reach is another event."""
     told = {shortfall.cap for shortfall in unreached}
     return [_near(home, at, use) for use in uses if use.is_near(share) and use.cap not in told]
 
@@ -74,17 +74,19 @@ def session_events(
     home: str, at: float, store: SessionStore | None, limits: SessionLimits
 ) -> list[Event]:
     """Open sessions that are near a limit or have passed it."""
-    if store is None:
-        return []
-    found: list[Session] = []
-    for wanted in near(limits):
-        found += store.find(wanted, limit=_MOST)
-    sessions = {session.id: session for session in found}
     return [
         session_event(home, at, alert)
-        for session in sessions.values()
+        for session in near_limit_sessions(store, limits)
         for alert in alerts(limits, replace(session, message_count=0, bytes=0), session)
     ]
+
+
+def near_limit_sessions(store: SessionStore | None, limits: SessionLimits) -> tuple[Session, ...]:
+    """Open sessions that have reached the warning share of a limit, a few of each limit."""
+    if store is None:
+        return ()
+    found = [session for wanted in near(limits) for session in store.find(wanted, limit=_MOST)]
+    return tuple({session.id: session for session in found}.values())
 
 
 def session_event(home: str, at: float, alert: Alert) -> Event:
@@ -122,7 +124,7 @@ def file_events(home: str, at: float, items: Iterable[Item], limits: SessionLimi
 
 
 def failure_events(home: str, at: float, steps: Iterable[StepResult]) -> list[Event]:
-    """Steps that failed. That somebody else was at work is no failure: they come to their turn."""
+    """Steps that failed. Waiting for another process is not a failure: the next run does it."""
     return [
         Event(
             kind=EventKind.MAINTENANCE_FAILED,
@@ -144,19 +146,19 @@ def failure_events(home: str, at: float, steps: Iterable[StepResult]) -> list[Ev
 def fresh(
     events: Iterable[Event], told: Mapping[str, Told], now: float, interval: float
 ) -> list[Event]:
-    """Those that say something new, or say it again after the interval."""
+    """The events that are new, or due again after the interval."""
     return [event for event in events if _is_fresh(event, told.get(event.key), now, interval)]
 
 
 def _is_fresh(event: Event, last: Told | None, now: float, interval: float) -> bool:
-    # A time in the future was never: the record is wrong, and silence would be too.
+    # A time in the future means that the record is wrong: better send the event again.
     return last is None or last.state != event.state or not 0 <= now - last.at < interval
 
 
 def remember(
     events: Iterable[Event], told: Mapping[str, Told], now: float, interval: float
 ) -> dict[str, Told]:
-    """The record after these were told; what is older than the interval says nothing any more."""
+    """The record after these events were sent, without entries older than the interval."""
     recent = {key: last for key, last in told.items() if 0 <= now - last.at < interval}
     return recent | {event.key: Told(state=event.state, at=event.at) for event in events}
 
@@ -166,7 +168,7 @@ def tell(
     notifier: Notifier | None,
     stop: Callable[[], bool] = lambda: False,
 ) -> list[Event]:
-    """One line in the log each, and the notifier, if there is one. Those that were told."""
+    """Log each event and pass it to the notifier. Returns the events that were sent."""
     told = []
     for event in events:
         if stop():
@@ -187,7 +189,7 @@ def tell_shortfalls(
     now: float,
     interval: float,
 ) -> Sequence[Event]:
-    """Tell of caps that a run by hand could not reach. Never raises: the run itself is done."""
+    """Report caps that a run by hand could not reach. Never raises: the run itself is done."""
     events = shortfall_events(home, now, shortfalls)
     if not events:
         return ()

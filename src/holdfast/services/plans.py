@@ -1,4 +1,4 @@
-"""Scan a home and plan: by a policy, by the rules of gc, or for what somebody named.
+"""Scan a home and plan: by a policy, by the rules of gc, or for what a person named.
 
 `apply` carries out a plan exactly as it was shown. Each function that also returns an inventory
 returns everything that its scan saw.
@@ -6,6 +6,7 @@ returns everything that its scan saw.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 
 from holdfast.errors import StorageError, UnknownSessionError, UsageError
@@ -14,7 +15,6 @@ from holdfast.model.item import ARCHIVED, ARCHIVED_KINDS, SESSION, Inventory, It
 from holdfast.model.plan import Action, Plan
 from holdfast.model.session import SessionFilter
 from holdfast.policy.by_name import plan_all, plan_endings, plan_named, plan_named_checkpoints
-from holdfast.policy.decision import Along
 from holdfast.policy.gc import plan_gc
 from holdfast.policy.planner import plan, plan_checkpoints
 from holdfast.policy.rules import TRIVIAL_MAX, CheckpointPolicy, Files, GcRules, Policy
@@ -56,14 +56,14 @@ def plan_prune_archive(
 ) -> tuple[Plan, Inventory]:
     """The plan for archived sessions that are wanted. Their age is their time in the archive."""
     chosen = {each.file for each in home.archive.find(wanted)}
-    inventory = archive_inventory(home, now)
+    inventory = archive_inventory(home)
     if wanted != SessionFilter():
         items = tuple(item for item in inventory.items if item.id in chosen)
         inventory = replace(inventory, items=items, other_bytes=0)
     return plan(policy, inventory, now, command=command), inventory
 
 
-def archive_inventory(home: Home, now: float) -> Inventory:
+def archive_inventory(home: Home) -> Inventory:
     """What the archive holds, with its trash: that counts too, and is the first to go."""
     trash = tuple(
         entry.as_item()
@@ -75,7 +75,6 @@ def archive_inventory(home: Home, now: float) -> Inventory:
     known = sum(item.bytes for item in (*items, *trash))
     return Inventory(
         home=str(home.root),
-        scanned_at=now,
         items=items,
         trash=trash,
         problems=tuple(home.archive.problems()),
@@ -148,7 +147,7 @@ def plan_delete(
         command=command,
         reason="deleted by name",
         undoable=undoable,
-        along=Along(trivial_max=None if every else trivial_max),
+        delegates_up_to=math.inf if every else trivial_max,
     )
 
 
@@ -193,8 +192,8 @@ def plan_archive(
     filter asks for pinned ones: a pin does not protect from a person who names the session. The
     same holds for sessions that were archived in their agent.
 
-    Raises `StorageError` if the archive folder cannot be used: better before a plan is shown than
-    after somebody agreed to it.
+    Raises `StorageError` if the archive folder cannot be used: better before the plan is shown than
+    after the user agreed to it.
     """
     if not ids and wanted is None:
         raise UsageError("Say which sessions to archive: their ids, or filters.")

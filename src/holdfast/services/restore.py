@@ -49,7 +49,7 @@ def restore(
     clock: Clock,
     progress: Progress | None = None,
 ) -> Report:
-    """Bring sessions back whole; then their bundles go. One that cannot come back is named."""
+    """Bring sessions back, then remove their bundles. The report names those that cannot return."""
     if not sessions:
         settle_if_needed(home, clock=clock)
         return Report(operation=None)
@@ -112,7 +112,7 @@ def resolved(home: Home, store: SessionStore, prefix: str) -> str:
 
 
 def whereabouts(home: Home, prefix: str) -> Whereabouts | None:
-    """None when neither the archive nor the trash has one session whose id begins so."""
+    """None unless exactly one session in the archive or in the trash has an id that begins so."""
     return _in_archive(home, prefix) or _in_trash(home, prefix)
 
 

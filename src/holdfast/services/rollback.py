@@ -32,31 +32,41 @@ def rollback(
 ) -> Rollback:
     """Restore a checkpoint into its project, or only the given paths of it.
 
-    The present state is taken first, as the safety checkpoint that undo goes back to. What that
-    could not capture is left as it is, and named. With `shown`, which `store.preview` gave,
-    nothing else is touched than what that says: what changed since is left as it is, and named.
+    First a safety checkpoint of the present state is taken, to which undo goes back. Files that it
+    could not capture stay as they are and are reported. With `shown`, a result of `store.preview`,
+    only the files in it are touched: a file that changed since stays as it is and is reported.
     """
     target = store.get(checkpoint)
     with home.log.writing(command) as log:
         settled = settle(log, home, clock=clock)
         item = _item(target, store.secure(target.id, paths=paths, now=clock()), paths)
-        performing = _Performing(store, clock, shown)
+        done: Rollback | HoldfastError = Rollback(
+            written=(), deleted=(), kept=(), safety_checkpoint=item.version
+        )
+
+        def act(_: Doer, batch: Sequence[Removal]) -> Sequence[Outcome]:
+            """Also keep the result: an outcome does not say what was written and deleted."""
+            nonlocal done
+            outcome, done = perform(store, batch[0], now=clock(), shown=shown)
+            return [outcome]
+
         with log.begin(action=OperationAction.REMOVE, command=command, at=clock()) as journal:
             report = carry_out(
                 journal,
                 (Removal(operation=journal.operation, number=0, item=item),),
-                performing.act,
+                act,
                 home,
                 total=1,
                 label="restoring",
                 clock=clock,
                 progress=progress or Silent(),
             )
-    done = performing.result(item)
+    if isinstance(done, HoldfastError):
+        raise done
     if report.count(Result.ROLLED_BACK):
         done = replace(done, operation=report.operation)
     if settled and shown is not None and _is_through(done, shown):
-        # Settling finished the very restore that was shown.
+        # Settling finished the same restore that was shown.
         return replace(done, written=shown.written, deleted=shown.deleted)
     return done
 
@@ -68,7 +78,7 @@ def _is_through(done: Rollback, shown: Preview) -> bool:
 def perform(
     store: CheckpointStore, removal: Removal, *, now: float, shown: Preview | None = None
 ) -> tuple[Outcome, Rollback | HoldfastError]:
-    """Do it, or finish it. One that failed half-way counts as done: undo can take it back."""
+    """Do or finish a restore. One that failed half-way counts as done: it can be undone."""
     item = removal.item
     try:
         done = store.restore(
@@ -85,39 +95,12 @@ def perform(
 
 
 def left_alone(kept: Sequence[NotCaptured]) -> str:
-    """What a restore did not touch, in words; nothing when it touched all."""
+    """The paths that a restore did not touch, as a text; "" if there are none."""
     if not kept:
         return ""
     named = ", ".join(f"{each.path} ({each.reason})" for each in kept[:_NAMED])
     more = len(kept) - _NAMED
     return f"left as they are: {named}" + (f" and {more:,} more" if more > 0 else "")
-
-
-class _Performing:
-    """Performs the one item of the operation, and remembers what came of it."""
-
-    def __init__(self, store: CheckpointStore, clock: Clock, shown: Preview | None) -> None:
-        self._store = store
-        self._clock = clock
-        self._shown = shown
-        self._done: Rollback | HoldfastError | None = None
-
-    def act(self, _: Doer, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """As the doer does it; what was written and deleted has no place in an outcome."""
-        outcomes = []
-        for removal in batch:
-            outcome, self._done = perform(
-                self._store, removal, now=self._clock(), shown=self._shown
-            )
-            outcomes.append(outcome)
-        return outcomes
-
-    def result(self, item: PlanItem) -> Rollback:
-        if isinstance(self._done, HoldfastError):
-            raise self._done
-        if self._done is None:  # stopped before its turn
-            return Rollback(written=(), deleted=(), kept=(), safety_checkpoint=item.version)
-        return self._done
 
 
 def _item(target: Checkpoint, safety: str, paths: Sequence[str] | None) -> PlanItem:

@@ -89,6 +89,7 @@ class SessionReader:
         self._store.close()
 
     def get(self, session: SessionRef) -> Session:
+        """One session, by its whole id; raises `UnknownSessionError` when it is not stored."""
         return self._store.get(id_of(session))
 
     def resolve(self, prefix: SessionRef) -> str:
@@ -113,6 +114,7 @@ class SessionReader:
         )
 
     def count(self, wanted: SessionFilter | None = None, **filters: Unpack[SessionFilters]) -> int:
+        """How many sessions a filter picks."""
         return self._store.count(_filter(wanted, filters))
 
     def sources(self) -> Sequence[str]:
@@ -160,6 +162,8 @@ class SessionReader:
         substring: bool = False,
         **filters: Unpack[SessionFilters],
     ) -> Sequence[Hit]:
+        """Find messages by their words, the best matches first. Understands `OR`, "-word" and
+        quoted phrases; with `substring`, any part of a text, which works for CJK too."""
         return self._store.search(
             Search(
                 text=arguments.instance(text, str, "A query"),

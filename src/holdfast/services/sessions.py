@@ -236,6 +236,7 @@ class Sessions(SessionReader):
         return ended
 
     def reopen(self, session: SessionRef) -> Session:
+        """Take the end of a session away, so that it can go on. This process holds it then."""
         session_id, now = id_of(session), self._clock()
         with self._store.transaction():
             reopened = self._store.reopen(session_id, at=now)
@@ -243,11 +244,13 @@ class Sessions(SessionReader):
         return reopened
 
     def rename(self, session: SessionRef, title: str | None) -> Session:
+        """Give a session another title, or none."""
         if title is not None:
             arguments.instance(title, str, "A title")
         return self._store.rename(id_of(session), title)
 
     def pin(self, session: SessionRef, pinned: bool = True) -> Session:
+        """Pin a session so that no policy removes it, or unpin it."""
         return self._store.pin(id_of(session), pinned)
 
     def current(self, routing_key: str, *, source: str) -> Session:

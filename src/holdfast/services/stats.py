@@ -6,19 +6,17 @@ there is only a bound, which is what a person needs to know whether to ask for t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from holdfast.model.item import Inventory, Item, SessionFile
+from holdfast.model.item import SessionFile
 from holdfast.model.json_value import JsonValue
 from holdfast.model.session import Session, SessionFilter, SessionOrder
-from holdfast.model.usage import CostTotals, Share, StoreStats
 from holdfast.policy.prices import Prices, costs
 from holdfast.policy.rules import GcRules, Policy
 from holdfast.ports import Home, Progress, SessionStore
 from holdfast.services.large_files import largest_files
-from holdfast.services.status import AGES, CheckpointCount, count_checkpoints
+from holdfast.services.status import AGES, HomeScreen, Shares, count_checkpoints
 from holdfast.value import dataclass
 
 _LARGEST = 5
@@ -36,43 +34,21 @@ class Tip(JsonValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HomeStats:
+class HomeStats(HomeScreen):
     """`inventory` has the files of the home, and no sessions: those are in `store`, counted."""
 
-    kind: str
-    inventory: Inventory
-    by_kind: tuple[Share, ...]
-    store: StoreStats | None
-    costs: CostTotals
     largest: tuple[Session, ...]
     largest_files: tuple[SessionFile, ...]
-    checkpoints: CheckpointCount
     tip: Tip | None
 
     def to_json(self) -> dict[str, Any]:
-        store = self.store
         in_use = self.inventory.database_bytes - sum(item.bytes for item in self.inventory.space)
-        return {
-            "home": self.inventory.home,
-            "kind": self.kind,
+        return HomeScreen.to_json(self) | {
             "total_bytes": self.inventory.total_bytes + in_use,
-            "archive": self.inventory.archive_json(),
-            "other_bytes": self.inventory.other_bytes,
-            "trash": {
-                "count": len(self.inventory.trash),
-                "bytes": sum(item.bytes for item in self.inventory.trash),
-            },
-            "by_kind": [share.to_json() for share in self.by_kind],
-            "sessions": store.to_json() | {"usage": self.costs.usage_json()} if store else None,
             "costs": self.costs.to_json(),
             "largest": [session.to_json() for session in self.largest],
             "largest_files": [each.to_json() for each in self.largest_files],
-            "checkpoints": self.checkpoints.to_json(),
             "tip": self.tip.to_json() if self.tip else None,
-            "problems": [
-                {"path": problem.path, "reason": problem.reason}
-                for problem in (*self.inventory.problems, *self.checkpoints.problems)
-            ],
         }
 
 
@@ -100,7 +76,7 @@ def stats(
     return HomeStats(
         kind=home.kind,
         inventory=inventory,
-        by_kind=_by_kind(inventory.items),
+        by_kind=Shares(inventory.items, now).by_kind(),
         store=counted,
         costs=costs(store.usage_entries() if store is not None else (), prices),
         largest=tuple(largest),
@@ -108,16 +84,6 @@ def stats(
         checkpoints=count_checkpoints(home, inventory),
         tip=max((tip for tip in tips if tip.sessions), key=lambda tip: tip.bytes, default=None),
     )
-
-
-def _by_kind(items: Sequence[Item]) -> tuple[Share, ...]:
-    counts: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    for item in items:
-        counts[item.kind] += 1
-        sizes[item.kind] += item.bytes
-    shares = [Share(name=kind, count=counts[kind], bytes=sizes[kind]) for kind in counts]
-    return tuple(sorted(shares, key=lambda share: (-share.bytes, share.name)))
 
 
 def _tip(store: SessionStore, command: str, why: str, wanted: Iterator[SessionFilter]) -> Tip:
@@ -131,7 +97,7 @@ def _tip(store: SessionStore, command: str, why: str, wanted: Iterator[SessionFi
 
 
 def _old(policy: Policy, sources: Sequence[str], now: float) -> Iterator[SessionFilter]:
-    """What the age rules of a policy let go. Rules that keep, and pins, may still hold some."""
+    """The sessions past the age rules of a policy. Keep rules and pins may still hold them."""
     own = [source for source in sources if source in policy.by_source]
     others = tuple(source for source in sources if source not in policy.by_source)
     for rules, among in (
@@ -149,7 +115,7 @@ def _old(policy: Policy, sources: Sequence[str], now: float) -> Iterator[Session
 
 
 def _little(rules: GcRules, now: float) -> Iterator[SessionFilter]:
-    """What gc takes, but for the pins of the configuration."""
+    """What gc takes, without regard to the pins of the configuration."""
     titled = False if rules.keep_titled else None
     if rules.empty_after > 0:
         yield _ended(least=0, most=0, idle_since=now - rules.empty_after, titled=titled)

@@ -14,12 +14,13 @@ from holdfast.model.plan import Outlook
 from holdfast.model.session import Session, SessionFilter
 from holdfast.model.usage import CostTotals, Share, StoreStats
 from holdfast.policy.budgets import GuardOptions
-from holdfast.policy.lifecycle import SessionLimits, near
+from holdfast.policy.lifecycle import SessionLimits
 from holdfast.policy.planner import outlook
 from holdfast.policy.prices import Prices, costs
 from holdfast.policy.rules import DAY, HOUR, Policy
 from holdfast.policy.spending import nearness
 from holdfast.ports import Home, Progress, SessionStore
+from holdfast.services.events import near_limit_sessions
 from holdfast.services.large_files import too_large
 from holdfast.value import dataclass, field
 
@@ -38,7 +39,7 @@ class CheckpointCount:
 
 
 def count_checkpoints(home: Home, inventory: Inventory) -> CheckpointCount:
-    """No checkpoint is read for this. One store that is damaged does not hide the sessions."""
+    """Count without reading a checkpoint. A damaged store must not hide the sessions."""
     try:
         # Without a checkpoint folder the modules of the store need not be loaded.
         store = home.checkpoint_store() if inventory.checkpoint_bytes else None
@@ -56,7 +57,7 @@ def count_checkpoints(home: Home, inventory: Inventory) -> CheckpointCount:
 
 
 _MOST = 10
-#: So many open sessions are held against their budgets, those that were active last.
+#: How many open sessions are compared with their budgets, starting with the last active.
 _MOST_OPEN = 1_000
 
 AGES = (
@@ -72,22 +73,14 @@ AGES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HomeStatus:
-    """One home on the status screen. `outlook` is None when its policy is empty."""
+class HomeScreen:
+    """What the screens about one home have in common."""
 
     kind: str
-    version: str | None = None
     inventory: Inventory
     by_kind: tuple[Share, ...]
-    by_age: tuple[Share, ...]
-    by_source: tuple[Share, ...]
-    outlook: Outlook | None
-    unfinished: tuple[str, ...]
     store: StoreStats | None = None
     costs: CostTotals
-    near_limit: tuple[Session, ...] = ()
-    nearness: Nearness = field(default_factory=Nearness)
-    large_files: tuple[SessionFile, ...] = ()
     checkpoints: CheckpointCount
 
     @property
@@ -95,26 +88,46 @@ class HomeStatus:
         return (*self.inventory.problems, *self.checkpoints.problems)
 
     def to_json(self) -> dict[str, Any]:
+        usage = {"usage": self.costs.usage_json()}
         return {
             "home": self.inventory.home,
             "kind": self.kind,
-            "version": self.version,
-            "total_bytes": self.inventory.total_bytes,
             "other_bytes": self.inventory.other_bytes,
-            "checkpoint_bytes": self.inventory.checkpoint_bytes,
             "checkpoints": self.checkpoints.to_json(),
-            "log_bytes": self.inventory.log_bytes,
             "archive": self.inventory.archive_json(),
             "trash": {
                 "count": len(self.inventory.trash),
                 "bytes": sum(item.bytes for item in self.inventory.trash),
             },
             "by_kind": [share.to_json() for share in self.by_kind],
+            "sessions": self.store.to_json() | usage if self.store else None,
+            "problems": [
+                {"path": problem.path, "reason": problem.reason} for problem in self.problems
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeStatus(HomeScreen):
+    """One home on the status screen. `outlook` is None when its policy is empty."""
+
+    version: str | None = None
+    by_age: tuple[Share, ...]
+    by_source: tuple[Share, ...]
+    outlook: Outlook | None
+    unfinished: tuple[str, ...]
+    near_limit: tuple[Session, ...] = ()
+    nearness: Nearness = field(default_factory=Nearness)
+    large_files: tuple[SessionFile, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return HomeScreen.to_json(self) | {
+            "version": self.version,
+            "total_bytes": self.inventory.total_bytes,
+            "checkpoint_bytes": self.inventory.checkpoint_bytes,
+            "log_bytes": self.inventory.log_bytes,
             "by_age": [share.to_json() for share in self.by_age],
             "by_source": [share.to_json() for share in self.by_source],
-            "sessions": self.store.to_json() | {"usage": self.costs.usage_json()}
-            if self.store
-            else None,
             "near_limit": [session.to_json() for session in self.near_limit],
             "near": [near.to_json() for near in self.nearness.near],
             "large_files": [each.to_json() for each in self.large_files],
@@ -122,9 +135,6 @@ class HomeStatus:
             "policy_would_remove": self.outlook.removals if self.outlook else 0,
             "policy_would_free": self.outlook.bytes if self.outlook else 0,
             "unfinished_operations": list(self.unfinished),
-            "problems": [
-                {"path": problem.path, "reason": problem.reason} for problem in self.problems
-            ],
         }
 
 
@@ -144,8 +154,8 @@ def status(
         would = outlook(policy, inventory, now)
     except EmptyPolicyError:
         would = None
-    shares = _Shares(inventory.items, now)
-    near_limit = _near_limit(store, limits or SessionLimits())
+    shares = Shares(inventory.items, now)
+    near_limit = near_limit_sessions(store, limits or SessionLimits())
     return HomeStatus(
         kind=home.kind,
         version=home.version,
@@ -175,13 +185,6 @@ def status(
     )
 
 
-def _near_limit(store: SessionStore | None, limits: SessionLimits) -> tuple[Session, ...]:
-    if store is None:
-        return ()
-    found = [session for wanted in near(limits) for session in store.find(wanted, limit=_MOST)]
-    return tuple({session.id: session for session in found}.values())
-
-
 def _nearness(
     store: SessionStore | None,
     limits: SessionLimits,
@@ -190,7 +193,7 @@ def _nearness(
     near_limit: Sequence[Session],
     now: float,
 ) -> Nearness:
-    """Sessions that have a budget are looked at one by one: what they cost, only prices know."""
+    """Sessions with a budget are checked one by one: their cost depends on the prices."""
     if store is None:
         return Nearness()
     sessions = {session.id: session for session in near_limit}
@@ -203,7 +206,7 @@ def _nearness(
     return nearness(limits, guard, prices, tuple(sessions.values()), today)
 
 
-class _Shares:
+class Shares:
     """What items add up to, from one pass: there may be very many."""
 
     def __init__(self, items: Iterable[Item], now: float) -> None:

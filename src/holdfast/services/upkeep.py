@@ -205,7 +205,7 @@ def _plan_gc(home: Home, settings: Settings, now: float, progress: Progress | No
 def _plan_archive(home: Home, settings: Settings, now: float, _: Progress | None) -> StepPlan:
     """What has been in the archive for too long goes to the trash. What exceeds the caps of the
     archive goes for good."""
-    inventory, policy = archive_inventory(home, now), settings.archive_policy()
+    inventory, policy = archive_inventory(home), settings.archive_policy()
     made = plan(policy, inventory, now, command=COMMAND)
     unreached = tuple(replace(each, cap=f"{each.cap} of the archive") for each in made.shortfalls)
     made = replace(made, shortfalls=unreached)
@@ -235,7 +235,7 @@ def _nothing(step: Step, home: Home, now: float, note: str) -> StepPlan:
     return StepPlan(
         step=step,
         plan=Plan(home=root, command=COMMAND, made_at=now, items=()),
-        inventory=Inventory(home=root, scanned_at=now, items=()),
+        inventory=Inventory(home=root, items=()),
         note=note,
     )
 

@@ -32,7 +32,7 @@ class Keeper:
     """The doer for everything that leaves its place. With `keeps_copies` the copies are not for
     undo alone, as in the archive: they stay whatever a plan says."""
 
-    def __init__(self, mover: Mover[Removal], *, keeps_copies: bool = False) -> None:
+    def __init__(self, mover: Mover, *, keeps_copies: bool = False) -> None:
         self._mover = mover
         self._keeps_copies = keeps_copies
 
@@ -89,7 +89,7 @@ class _Run:
 
     def __init__(
         self,
-        mover: Mover[Removal],
+        mover: Mover,
         batch: Sequence[Removal],
         seen: Sequence[Presence],
         verdicts: Sequence[Verdict],

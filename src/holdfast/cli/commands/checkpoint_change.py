@@ -67,10 +67,10 @@ def restore(
 ) -> int:
     """Bring a project back to a checkpoint, byte for byte: all of it, or the given paths.
 
-    It shows what will be written, changed and deleted, and asks. It then does that and no more: a
-    file that changed after it was shown is left as it is and named, and the exit code is 1.
-    Before the first change it takes a checkpoint of how things are, so that `holdfast undo` can
-    take the restore back. What the checkpoint did not cover, such as ignored files, stays as it is.
+    The command shows which files it will write, change and delete, and asks. It does exactly that:
+    it leaves and names a file that changed after it was shown, and the exit code is 1. Before the
+    first change it takes a checkpoint of the present state, so that `holdfast undo` can take the
+    restore back. Files that the checkpoint did not cover, such as ignored files, stay as they are.
     """
     checkpoints = invocation.checkpoints()
     planned = checkpoints.plan_restore(chosen(checkpoints, checkpoint), paths, hash_all=hash_all)
@@ -134,10 +134,10 @@ def _tell_restore(
     say(f"{len(done.written):,} written, {len(done.deleted):,} deleted.")
     show_not_captured(left, all_items=all_items, title="Left alone")
     if left:
-        say("These stay as they are. Run the same restore again to see what it would do now.")
+        say("These files stay as they are. Run the restore again to see what it would do now.")
     if done.operation is not None:
         safety = short(done.safety_checkpoint or "")
-        say(f"How it was before is checkpoint {safety}. Take the restore back with:")
+        say(f"Checkpoint {safety} has the state before the restore. To undo the restore:")
         suggest(f"holdfast {invocation.home_flag}undo {done.operation}")
 
 
@@ -165,10 +165,10 @@ def _document_restore(
 
 @click.command("pin", cls=Command, example="holdfast checkpoints pin 3f2a1b9c")
 @id_argument
-@click.option("--off", is_flag=True, help="Take the pin away.")
+@click.option("--off", is_flag=True, help="Remove the pin.")
 @click.pass_obj
 def pin(invocation: Invocation, checkpoint: str, *, off: bool) -> int:
-    """Pin a checkpoint: no rule, no bound and no newer one ever removes it."""
+    """Pin a checkpoint: no rule, no limit and no newer checkpoint ever removes it."""
     checkpoints = invocation.checkpoints()
     changed = checkpoints.pin(chosen(checkpoints, checkpoint), not off)
     return _tell_edit(invocation, changed, "is no longer pinned" if off else "is pinned")
@@ -181,7 +181,7 @@ def pin(invocation: Invocation, checkpoint: str, *, off: bool) -> int:
 @click.argument("text", metavar="TEXT")
 @click.pass_obj
 def rename(invocation: Invocation, checkpoint: str, text: str) -> int:
-    """Give a checkpoint a name; an empty one ("") takes it away. A named one stays, too."""
+    """Give a checkpoint a name, which protects it like a pin; an empty name ("") removes it."""
     wanted = stored_text(text, "The name")
     checkpoints = invocation.checkpoints()
     changed = checkpoints.rename(chosen(checkpoints, checkpoint), wanted)
@@ -209,11 +209,11 @@ def _tell_edit(invocation: Invocation, checkpoint: Checkpoint, what: str) -> int
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would be imported.")
 @click.pass_obj
 def import_(invocation: Invocation, source: str | None, *, all_items: bool, dry_run: bool) -> int:
-    """Bring checkpoints that Hermes took into Holdfast's own store, with their times and reasons.
+    """Import the checkpoints that Hermes took into Holdfast's own store, with times and reasons.
 
-    PATH is a home of Hermes, or a directory that it took checkpoints of; by default all of
-    $HERMES_HOME, else of ~/.hermes. Nothing there is changed. What was imported before is left
-    out, so it can be repeated. Older layouts are read, too.
+    PATH is a home of Hermes, or a directory that it took checkpoints of; the default is all of
+    $HERMES_HOME, or else of ~/.hermes. Nothing changes there. You can repeat the import: it skips
+    checkpoints that were imported before. It reads older layouts too.
     """
     from holdfast.api.home import Home
     from holdfast.api.place import find_home, has_checkpoints_to_import

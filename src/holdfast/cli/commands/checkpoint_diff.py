@@ -65,9 +65,9 @@ def diff(
 ) -> int:
     """Show what changed since a checkpoint: until now, or until another one.
 
-    Usage: diff [ID] [ID2] [PATH]...  Without an id it is the newest of the current directory. It
-    reads like git's, and `git apply` understands it. A path that looks like an id is one if there
-    is such a checkpoint; write ./path otherwise.
+    Usage: diff [ID] [ID2] [PATH]...  Without an id it compares with the newest checkpoint of the
+    current directory. The output has git's format, and `git apply` accepts it. A path that looks
+    like the id of a checkpoint is taken for that id; write ./path to mean the path.
     """
     checkpoints = invocation.checkpoints()
     old = (

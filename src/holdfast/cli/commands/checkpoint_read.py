@@ -63,11 +63,11 @@ _NAMED = 3
 @click.option("--all", "all_items", is_flag=True, help="Show every project.")
 @click.pass_obj
 def status(invocation: Invocation, *, limit: int | None = None, all_items: bool = False) -> int:
-    """Say which projects have checkpoints, in what state they are, and what all of it costs.
+    """Show which projects have checkpoints, their state, and how much space they take.
 
-    The size of a project is what would be free if it went alone: what it shares with others costs
-    nothing twice. Archives of an older layout are listed with their size; only you remove them. It
-    only reads.
+    The size of a project is the space that removing it alone would free; what it shares with other
+    projects is not part of it. Archives of an older layout are listed with their size; Holdfast
+    never removes them by itself. This command only reads.
     """
     place = invocation.open_place()
     with progress():
@@ -154,8 +154,8 @@ def _figures(found: CheckpointStatus) -> str:
     "holdfast checkpoints list --all-projects --session 20260325_112518_6995d1",
 )
 @directory_argument
-@click.option("--all-projects", is_flag=True, help="Of every project, not of one directory.")
-@click.option("--session", metavar="ID", help="Only those of this session.")
+@click.option("--all-projects", is_flag=True, help="List the checkpoints of every project.")
+@click.option("--session", metavar="ID", help="Only checkpoints of this session.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -174,11 +174,11 @@ def list_(
 ) -> int:
     """List the checkpoints of a directory, the newest first: by default, of the current one.
 
-    Files and lines are those that changed since the checkpoint before. For a directory without
-    checkpoints it lists the projects that have some.
+    The counts of files and lines compare each checkpoint with the one before it. For a directory
+    without checkpoints the command lists the projects that have checkpoints.
     """
     if all_projects and directory is not None:
-        raise UsageError("--all-projects is every project; it does not go with a directory.")
+        raise UsageError("--all-projects is every project; it cannot be combined with a directory.")
     workdir = None if all_projects else resolved(directory)
     checkpoints = invocation.checkpoints()
     everything = checkpoints.list(workdir)
@@ -192,7 +192,7 @@ def list_(
             }
         )
     elif everything and not found:
-        say("No checkpoint is of that session.")
+        say("That session has no checkpoints.")
     elif not found:
         _say_none(invocation, workdir, elsewhere, directory)
     else:
@@ -216,13 +216,13 @@ def _say_none(
         return
     places = {str(place) for place in (workdir or Path()).parents}
     for place in (each.workdir for each in elsewhere if each.workdir in places):
-        say(name(f"{place}, which it lies in, has some."))
+        say(name(f"{place}, a directory above it, has checkpoints."))
 
     say()
     say("Projects that have checkpoints:")
     show_projects(elsewhere, invocation.now, limit=_FEW)
     say()
-    say("To list those of one of them, or of all:")
+    say("To list the checkpoints of a project, or of all:")
     suggest(f"holdfast {invocation.home_flag}checkpoints list {quoted(Path(elsewhere[0].workdir))}")
     suggest(f"holdfast {invocation.home_flag}checkpoints list --all-projects")
 
@@ -236,9 +236,9 @@ def _say_none(
 @click.option("--all", "all_items", is_flag=True, help="List every path.")
 @click.pass_obj
 def show(invocation: Invocation, checkpoint: str, *, all_items: bool) -> int:
-    """Say what a checkpoint holds: when and why it was taken, its files, what was left out.
+    """Show a checkpoint: when and why it was taken, its files, and what was left out.
 
-    The id may be shortened while it is unique.
+    The start of an id is enough while it is unique.
     """
     checkpoints = invocation.checkpoints()
     found, captured = checkpoints.show(chosen(checkpoints, checkpoint))
@@ -288,12 +288,12 @@ def _document_show(checkpoint: Checkpoint, captured: Captured) -> dict[str, Any]
 @click.option("--all", "all_items", is_flag=True, help="List every path.")
 @click.pass_obj
 def excluded(invocation: Invocation, /, directory: str | None, *, all_items: bool) -> int:
-    """List what checkpoints of a directory leave out by default, each path with the rule.
+    """List the paths that checkpoints of a directory leave out by default, each with its rule.
 
     These are dependencies, build output, caches, media, archives, secrets, logs and what `exclude`
-    in config.toml adds. A folder is named once, without what is in it. What your own .gitignore
-    files leave out is not listed; `git status --ignored` does that. To capture something after
-    all, put `!name` into the project's .gitignore or into `exclude`.
+    in config.toml adds. A folder is listed once, without its contents. Paths that your own
+    .gitignore files leave out are not listed; `git status --ignored` lists them. To capture a path
+    anyway, put `!name` into the project's .gitignore or into `exclude`.
     """
     workdir = resolved(directory)
     found = invocation.capture().excluded(workdir)
@@ -332,10 +332,10 @@ def excluded(invocation: Invocation, /, directory: str | None, *, all_items: boo
 )
 @click.pass_obj
 def verify(invocation: Invocation) -> int:
-    """Read everything in the checkpoint store, and name what is damaged and what that costs.
+    """Read everything in the checkpoint store, and name damage and the checkpoints that need it.
 
-    It only reads; checkpoints may be taken meanwhile. Ends with 5 when it found damage. What it
-    does not name is whole, and can be restored.
+    The command only reads; agents may take checkpoints meanwhile. The exit code is 5 when it finds
+    damage. Every checkpoint that it does not name is intact and can be restored.
     """
     found = invocation.checkpoints().verify()
     if invocation.json:
@@ -353,9 +353,9 @@ def _show_verified(found: Verification) -> None:
     if not found.checkpoints and not found.problems:
         say("There are no checkpoints yet, so there is nothing to verify.")
     elif found.ok:
-        say(f"{count}: every one is whole.")
+        say(f"{count}: all are intact.")
     else:
-        say("Damage was found. Checkpoints that are not named here are whole.")
+        say("Damage was found. Checkpoints that are not named here are intact.")
 
 
 def _show_problems(found: Verification) -> None:

@@ -8,25 +8,33 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.api.arguments import size
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, print_json, say, styled
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import RemovalFlags, removal_options, remove, size_cap
+from holdfast.cli.removal import (
+    COUNT,
+    RemovalFlags,
+    keep_options,
+    removal_options,
+    remove,
+)
 from holdfast.errors import UsageError
 from holdfast.model.item import CHECKPOINT, LEGACY
 from holdfast.model.plan import Plan
-from holdfast.model.text import format_bytes, format_count, parse_size
+from holdfast.model.text import format_bytes, format_count
 from holdfast.value import replace
 
 if TYPE_CHECKING:
     from holdfast.model.item import Item
 
 
-_COUNT = click.IntRange(min=1)
 _MEGABYTE = 1_000_000
 _force = click.option("--force", "-f", is_flag=True, help="The same as --yes.")
-_now = click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; not undoable.")
+_now = click.option(
+    "--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone."
+)
 
 
 @click.command(
@@ -41,27 +49,24 @@ _now = click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; n
     "--retention-days",
     type=click.FloatRange(min=0),
     metavar="N",
-    help="Projects untouched for N days go whole; 0 is never.",
+    help="Remove projects untouched for N days; 0 keeps them.",
 )
 @click.option(
     "--keep-orphans/--delete-orphans",
     default=None,
     help="Keep projects whose directory is gone, or remove them [as delete_orphans says].",
 )
-@click.option("--legacy", is_flag=True, help="Remove archives of an older layout, too.")
-@click.option("--keep-last", type=_COUNT, metavar="N", help="Keep the last N of each project.")
-@click.option("--keep-within", metavar="DURATION", help="Keep what is this close to the newest.")
-@click.option("--keep-hourly", type=_COUNT, metavar="N", help="Keep the last of each of N hours.")
-@click.option("--keep-daily", type=_COUNT, metavar="N", help="Keep the last of each of N days.")
-@click.option("--keep-weekly", type=_COUNT, metavar="N", help="Keep the last of each of N weeks.")
-@click.option("--keep-monthly", type=_COUNT, metavar="N", help="Keep the last of N months each.")
-@click.option("--max-snapshots", type=_COUNT, metavar="N", help="At most N of each project.")
-@click.option("--max-total-size", metavar="SIZE", help="Bound all bytes: 500MB, 2GB.")
+@click.option("--legacy", is_flag=True, help="Also remove archives of an older layout.")
+@keep_options("each project")
+@click.option("--max-snapshots", type=COUNT, metavar="N", help="Keep at most N of each project.")
+@click.option(
+    "--max-total-size", metavar="SIZE", help="Limit the size of all checkpoints: 500MB, 2GB."
+)
 @click.option(
     "--max-size-mb",
     type=click.FloatRange(min=0, min_open=True),
     metavar="N",
-    help="The same in MB: --max-size-mb 500.",
+    help="The same limit in MB: --max-size-mb 500.",
 )
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
@@ -79,24 +84,23 @@ def prune(
     """Remove checkpoints that the policy does not keep, and give their space back.
 
     Without rules of its own the command uses [checkpoints] in config.toml: by default, projects
-    that nobody touched for 7 days go, those whose directory is gone, the oldest beyond 20 of a
-    project, and the fewest oldest that bring everything below 500 MB. Flags replace these one by
-    one; any --keep-… flag replaces all keep rules.
+    that nobody touched for 7 days go, projects whose directory is gone, the oldest checkpoints
+    beyond 20 of a project, and as few of the oldest as bring the store below 500 MB. Flags replace
+    these rules one by one; any --keep-… flag replaces all keep rules.
 
-    The newest of each project that stays is kept whatever the bounds, and so are pinned and named
-    ones. A directory on a disk that is not mounted is not gone. What goes by age or by a rule
-    stays in the trash for a week (trash_days), where `holdfast undo` finds it.
+    The newest checkpoint of a project that stays is always kept, and so are pinned and named ones.
+    A directory on a disk that is not mounted does not count as gone. Checkpoints that go by age or
+    by a rule stay in the trash for a week (trash_days), and `holdfast undo` brings them back.
 
-    Archives of an older layout wait for you: they go with --legacy, or with `clear-legacy`, and
-    never by age or size.
+    Archives of an older layout go only with --legacy or `clear-legacy`, never by age or size.
     """
     checkpoints = invocation.checkpoints()
     days = flags.pop("retention_days")
-    size = _asked_size(flags)
+    cap = _asked_size(flags)
     with progress():
         planned = checkpoints.plan_prune(
             older_than=None if days is None else _age(days),
-            max_total_size=size,
+            max_total_size=cap,
             keep_orphans=keep_orphans,
             legacy=legacy,
             use_trash=not skip_trash,
@@ -117,13 +121,9 @@ def _asked_size(flags: dict[str, Any]) -> int | None:
     text, megabytes = flags.pop("max_total_size"), flags.pop("max_size_mb")
     if text is not None and megabytes is not None:
         raise UsageError("--max-total-size and --max-size-mb are the same bound: give one.")
-    instead = "To remove everything: holdfast checkpoints clear"
     if megabytes is not None:
-        size = int(megabytes * _MEGABYTE)
-        return size_cap("--max-size-mb", f"{megabytes:g}", size, instead=instead)
-    if text is None:
-        return None
-    return size_cap("--max-total-size", text, parse_size(text), instead=instead)
+        return size(int(megabytes * _MEGABYTE), "--max-size-mb")
+    return None if text is None else size(text, "--max-total-size")
 
 
 @click.command(
@@ -132,7 +132,7 @@ def _asked_size(flags: dict[str, Any]) -> int | None:
     example="holdfast checkpoints clear --dry-run\nholdfast checkpoints clear --force\n"
     "holdfast checkpoints clear --legacy --now",
 )
-@click.option("--legacy", is_flag=True, help="Clear what an older layout left, too: everything.")
+@click.option("--legacy", is_flag=True, help="Also clear what an older layout left.")
 @_force
 @_now
 @removal_options
@@ -142,9 +142,9 @@ def clear(
 ) -> int:
     """Remove the checkpoints of all projects, pinned and named ones too.
 
-    Their history is lost with them: no project can go back to an earlier state any more. They stay
-    in the trash for a week (trash_days), where `holdfast undo` finds them, unless --now is given.
-    What an older layout left stays unless --legacy is given; `clear-legacy` clears that alone.
+    After that no project can go back to an earlier state. The checkpoints stay in the trash for a
+    week (trash_days), and `holdfast undo` brings them back, unless you pass --now. What an older
+    layout left stays unless you pass --legacy; `clear-legacy` clears that alone.
     """
     if _has_no_home(invocation):
         return 0
@@ -176,7 +176,7 @@ def _warn(
     if left:
         size = format_bytes(sum(each.bytes for each in left))
         command = f"holdfast {invocation.home_flag}checkpoints clear --legacy"
-        say(styled(f"{size} of an older layout stay; `{command}` takes them too.", style="dim"))
+        say(styled(f"{size} of an older layout stay; `{command}` clears them too.", style="dim"))
     if going or older or left:
         say()
 
@@ -213,8 +213,8 @@ def clear_legacy(
 ) -> int:
     """Remove what an older layout left: one repository for each directory, moved aside or not.
 
-    They stay in the trash for a week (trash_days), where `holdfast undo` finds them, unless --now
-    is given. Nothing else removes archives of older layouts.
+    They stay in the trash for a week (trash_days), and `holdfast undo` brings them back, unless
+    you pass --now. Nothing else removes archives of older layouts.
     """
     if _has_no_home(invocation):
         return 0

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 )
 @click.argument("directory", metavar="DIR", type=click.Path())
 @click.option(
-    "--settle", metavar="DURATION", help="Wait until nothing changed for so long [half a second]."
+    "--settle", metavar="DURATION", help="Wait until nothing has changed for this long [0.5s]."
 )
 @click.pass_obj
 def command(invocation: Invocation, /, directory: str, *, settle: str | None) -> int:
-    """Follow a directory, and take a checkpoint of what changed shortly after it settled.
+    """Watch a directory, and take a checkpoint shortly after each change.
 
-    Each one costs as much as what changed, not as much as the whole tree. When the system could
-    not tell everything, it looks at the whole tree by itself. One process at a time may watch a
-    directory. Ctrl-C ends it; what changed until then is taken first.
+    The cost of a checkpoint depends on what changed, not on the size of the tree. When the system
+    loses events, the command scans the whole tree. One process at a time may watch a directory.
+    Ctrl-C ends the watch, after a last checkpoint of what changed until then.
     """
     from holdfast.api.checkpoints import Checkpoints
 

@@ -9,21 +9,21 @@ from holdfast.cli.frame import Group, Lazy, run_default
 _HERE = "holdfast.cli.commands.checkpoint_"
 
 COMMANDS = {
-    "status": Lazy(_HERE + "read", "Which projects have some, and what they cost.", "status"),
-    "list": Lazy(_HERE + "read", "List those of a project.", "list_"),
-    "take": Lazy(_HERE + "take", "Take one now.", "command"),
-    "excluded": Lazy(_HERE + "read", "List what is left out by default.", "excluded"),
-    "show": Lazy(_HERE + "read", "Say what one holds.", "show"),
-    "diff": Lazy(_HERE + "diff", "Compare one with now, or with another.", "diff"),
-    "restore": Lazy(_HERE + "change", "Go back to one.", "restore"),
-    "watch": Lazy(_HERE + "watch", "Follow a directory and take them by itself.", "command"),
-    "import": Lazy(_HERE + "change", "Bring in those that Hermes took.", "import_"),
+    "status": Lazy(_HERE + "read", "Which projects have checkpoints, and their size.", "status"),
+    "list": Lazy(_HERE + "read", "List the checkpoints of a project.", "list_"),
+    "take": Lazy(_HERE + "take", "Take a checkpoint now.", "command"),
+    "excluded": Lazy(_HERE + "read", "List what checkpoints leave out by default.", "excluded"),
+    "show": Lazy(_HERE + "read", "Show what a checkpoint contains.", "show"),
+    "diff": Lazy(_HERE + "diff", "Compare a checkpoint with now, or with another one.", "diff"),
+    "restore": Lazy(_HERE + "change", "Restore a project to a checkpoint.", "restore"),
+    "watch": Lazy(_HERE + "watch", "Watch a directory and take checkpoints of changes.", "command"),
+    "import": Lazy(_HERE + "change", "Import the checkpoints that Hermes took.", "import_"),
     "pin": Lazy(_HERE + "change", "Keep one whatever the policy.", "pin"),
-    "name": Lazy(_HERE + "change", "Give one a name; it stays, too.", "rename"),
-    "prune": Lazy(_HERE + "removal", "Remove what the policy lets go.", "prune"),
-    "clear": Lazy(_HERE + "removal", "Remove all of them.", "clear"),
+    "name": Lazy(_HERE + "change", "Give a checkpoint a name, which protects it.", "rename"),
+    "prune": Lazy(_HERE + "removal", "Remove what the policy does not keep.", "prune"),
+    "clear": Lazy(_HERE + "removal", "Remove all checkpoints.", "clear"),
     "clear-legacy": Lazy(_HERE + "removal", "Remove what an older layout left.", "clear_legacy"),
-    "verify": Lazy(_HERE + "read", "Prove that every one is whole.", "verify"),
+    "verify": Lazy(_HERE + "read", "Check that every checkpoint is intact.", "verify"),
 }
 
 

@@ -48,7 +48,7 @@ def show(invocation: Invocation) -> int:
 @config.command("check", cls=Command, example="holdfast config check")
 @click.pass_obj
 def check(invocation: Invocation) -> int:
-    """Check the configuration as a whole. Exit code 2 when anything in it is wrong."""
+    """Check the whole configuration. The exit code is 2 when anything in it is wrong."""
     path = _path(invocation)
     invocation.settings(invocation.home_path)
     exists = path.exists()
@@ -73,9 +73,9 @@ def path(invocation: Invocation) -> int:
 @config.command("init", cls=Command, example="holdfast config init")
 @click.pass_obj
 def init(invocation: Invocation) -> int:
-    """Write a commented config.toml with every key and its default; makes the home if needed.
+    """Write a config.toml with every key and its default as a comment; create the home if needed.
 
-    An existing file is left alone.
+    An existing file stays as it is.
     """
 
     path = invocation.place(invocation.home_path).create_config()

@@ -45,11 +45,11 @@ class _Step:
 def demo(invocation: Invocation) -> int:
     """Build a sample home in a temporary folder and walk through what Holdfast does with it.
 
-    See, preview, prune, undo, archive, search, restore, count; take a checkpoint of a sample
-    project and go back to it. The commands are run for real, and long output is shown shortened;
-    your own homes are not looked at.
+    It shows, previews, prunes, undoes, archives, searches, restores and counts sessions; it takes a
+    checkpoint of a sample project and goes back to it. The commands really run, and long output is
+    shortened. Your own homes are not touched.
     """
-    from holdfast.homes.sample import build
+    from holdfast.cli.demo_home import build
 
     root = Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
     if not invocation.json:
@@ -70,7 +70,7 @@ def demo(invocation: Invocation) -> int:
 
 
 def _steps(memorable: str) -> tuple[_Step, ...]:
-    from holdfast.homes.sample_sessions import MEMORABLE_WORD
+    from holdfast.cli.demo_home import MEMORABLE_WORD
 
     plan = "The plan|items|It keeps|[0-9,]+ removed"
     return (

@@ -26,21 +26,21 @@ _STYLES = {"ok": "green", "warning": "yellow", "damage": "bold red"}
 
 
 @click.command(cls=Command, example="holdfast doctor\nholdfast doctor --repair")
-@click.option("--repair", is_flag=True, help="Mend what can be mended, after a backup.")
+@click.option("--repair", is_flag=True, help="Repair what can be repaired, after a backup.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
     """Check a home and say what to do: configuration, permissions, sessions, log, trash.
 
-    Looks at every page and every message of the session store, at its totals and its search
-    index. On a Hermes home it also reads Hermes's own config.yaml and .env, and says what is
-    wrong in them. It only reads; programs that use the home need not be closed. Ends with 5 when
-    it found damage.
+    The command reads every page and every message of the session store, its totals and its search
+    index. In a Hermes home it also reads Hermes's own config.yaml and .env, and says what is wrong
+    in them. It only reads, so you need not close programs that use the home. The exit code is 5
+    when it finds damage.
 
-    With --repair it asks, makes a backup beside the store, and mends what it can: the search
-    index and the totals are made anew, what belongs to nothing is taken out, files become
-    private. A store with damaged pages is made anew from every row that can be read; programs
-    that use it must be closed for that. What could not be saved is reported.
+    With --repair it asks, makes a backup next to the store, and repairs what it can: it rebuilds
+    the search index and the totals, removes what belongs to nothing, and makes files private. It
+    rebuilds a store with damaged pages from every row that can be read; close programs that use
+    the store for that. It reports what could not be saved.
     """
     home, found = _examine(invocation)
     mended = None
@@ -78,7 +78,7 @@ def _ask(found: Diagnosis) -> DeclinedError | None:
         )
     checks = ", ".join(dict.fromkeys(finding.check for finding in found.repairable))
     click.echo(err=True)
-    if confirmed(f"Mend this: {checks}? A backup is made first."):
+    if confirmed(f"Repair this: {checks}? A backup is made first."):
         return None
     return DeclinedError("Nothing was changed.")
 
@@ -111,7 +111,7 @@ def _show(found: Diagnosis) -> None:
     for line in advice:
         say(name(line))
     if not advice:
-        say("Everything is as it should be." if found.ok else "Damage was found.")
+        say("No problems were found." if found.ok else "Damage was found.")
 
 
 def _show_repair(mended: Repair) -> None:

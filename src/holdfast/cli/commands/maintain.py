@@ -49,9 +49,11 @@ _TITLES = {
     "holdfast maintain --watch\n"
     "holdfast maintain --install systemd",
 )
-@click.option("--force", is_flag=True, help="Run even though it is not due.")
+@click.option("--force", is_flag=True, help="Run although it is not due.")
 @click.option("--early", metavar="DURATION", help="Run if it is due within this time: 2h.")
-@click.option("--watch", "watched", is_flag=True, help="Stay, and run whenever it is due.")
+@click.option(
+    "--watch", "watched", is_flag=True, help="Keep running, and run maintenance whenever it is due."
+)
 @click.option(
     "--install",
     "scheduler",
@@ -71,20 +73,20 @@ def maintain(
     dry_run: bool,
     yes: bool,
 ) -> int:
-    """Look after a home, if it is time to.
+    """Run maintenance, if it is due.
 
-    Runs at most once in 24 hours (min_interval_hours), whoever asks for it. It finishes what a
-    killed run left, ends sessions whose process is gone, empties trash whose time is over, and
-    gives free space back. With `auto_prune = true` in [sessions] it prunes by the rules of the
+    It runs at most once in 24 hours (min_interval_hours), whoever asks for it. It finishes what a
+    killed run left, ends sessions whose process is gone, empties trash that has expired, and gives
+    free space back. With `auto_prune = true` in [sessions] it prunes by the rules of the
     configuration too, with `auto_gc = true` it removes empty and trivial sessions, with
     `auto_archive = true` it archives old sessions before it prunes, and with
     `files_retention_days` it removes the files of older sessions and keeps the sessions.
 
-    It asks nothing: what it may remove is what the configuration allows. What it removes is in
-    the log, and `holdfast undo` brings it back until the trash is emptied.
+    It does not ask: the configuration says what it may remove. The log lists what it removed, and
+    `holdfast undo` brings that back until the trash is emptied.
     """
     if (watched and (scheduler or dry_run)) or (scheduler and (force or early)):
-        raise UsageError("These flags do not go together.", hint="See `holdfast maintain --help`.")
+        raise UsageError("These flags cannot be combined.", hint="See `holdfast maintain --help`.")
     if scheduler is not None:
         return install(invocation, scheduler, dry_run=dry_run, yes=yes)
     if watched:
@@ -230,7 +232,7 @@ def _show_run(invocation: Invocation, result: MaintenanceResult) -> None:
         rows.add_row(_TITLES[step.step], name(_in_words(step), style))
     say(rows)
     if result.stopped:
-        say(styled("The run was stopped; the next one takes it up again.", style="yellow"))
+        say(styled("The run was stopped; the next run continues it.", style="yellow"))
     for event in result.events:
         say(name(event.message, "yellow"))
     _show_ways_back(invocation, result)

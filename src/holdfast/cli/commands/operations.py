@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 def apply(
     invocation: Invocation, plan_file: Path, *, all_items: bool, yes: bool, dry_run: bool
 ) -> int:
-    """Carry out a plan that --plan-out saved.
+    """Apply a plan that --plan-out saved.
 
-    Everything is checked again at the moment of removal: an item that changed, or came to life,
-    since the plan was made is skipped and reported. A plan works only on the home it was made
-    for, and only as it was saved.
+    Every item is checked again at the moment of removal: an item that changed or came into use
+    since the plan was made is skipped and reported. A plan works only for its own home, and only
+    as it was saved.
     """
     planned = invocation.open_home().load_plan(plan_file)
     return remove(invocation, planned, RemovalFlags(dry_run=dry_run, yes=yes, all_items=all_items))
@@ -61,7 +61,7 @@ def apply(
     default=20,
     show_default=True,
     metavar="N",
-    help="The latest N only.",
+    help="Show the latest N.",
 )
 @click.pass_obj
 def log(invocation: Invocation, *, limit: int) -> int:
@@ -81,7 +81,7 @@ def log(invocation: Invocation, *, limit: int) -> int:
 
 def _show_log(view: LogView, limit: int) -> None:
     if not view.operations:
-        say("Nothing was ever removed here by Holdfast.")
+        say("The log is empty: Holdfast has not changed this home yet.")
     else:
         rows = table("id", "when", "command", "did", "in trash", right=("id", "in trash"))
         for operation in view.operations[::-1][:limit]:
@@ -123,15 +123,15 @@ def _did(operation: Operation) -> str:
 @click.option("--all", "all_items", is_flag=True, help="List every item and path.")
 @click.pass_obj
 def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_items: bool) -> int:
-    """Bring back what an operation removed, or reopen the sessions that it ended: by default, the
-    latest one.
+    """Bring back what an operation removed, or reopen the sessions that it ended. The default is
+    the latest operation.
 
     Files come back to their places with their times and modes. Nothing is ever overwritten: where
-    a place was taken again, the copy stays in the trash and the report says so; move the newer
-    file away and undo once more. Undoing a checkpoint's restore leaves files that changed since,
-    and names them. `holdfast log` lists the operations. What an agent did on its own is
-    passed over unless you give its number: resets, limits, delivered cron sessions, sessions it
-    ended as abandoned, checkpoints beyond their bounds.
+    a new file has the name of an old one, the old one stays in the trash and the report says so;
+    move the new file away and undo again. Undoing the restore of a checkpoint leaves files that
+    changed since, and names them. `holdfast log` lists the operations. Without a number, undo skips
+    what agents did on their own: resets, limits, delivered cron sessions, sessions that ended as
+    abandoned, checkpoints beyond their limits.
     """
     home = invocation.open_home()
     if dry_run:
@@ -300,8 +300,8 @@ def _show_trash(invocation: Invocation, trash: Trash, entries: Sequence[TrashEnt
     say()
     total = format_bytes(sum(entry.bytes for entry in entries))
     flag = invocation.home_flag
-    say(f"{format_count(len(entries), 'item')}, {total}. They go with the first prune after that.")
-    say("To bring an operation back, or to free the space now:")
+    say(f"{format_count(len(entries), 'item')}, {total}. The first prune after that removes them.")
+    say("To undo an operation, or to free the space now:")
     suggest(f"holdfast {flag}undo OPERATION")
     suggest(f"holdfast {flag}trash empty")
 
@@ -322,6 +322,6 @@ def empty(
     older_than: str | None,
     how: RemovalFlags,
 ) -> int:
-    """Free the space of the trash: of the given operations, or all of it. Not undoable."""
+    """Empty the trash: of the given operations, or all of it. This cannot be undone."""
     planned = invocation.open_home().trash.plan_empty(operations, older_than=older_than)
     return remove(invocation, planned, how)

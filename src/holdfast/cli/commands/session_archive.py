@@ -49,18 +49,18 @@ def archive(
     how: RemovalFlags,
     **flags: Any,
 ) -> int:
-    """Move sessions with their files into the archive: those with these ids, or that filters pick.
+    """Move sessions with their files into the archive: by id, or those that filters select.
 
     Each becomes one compressed bundle in the archive folder, which is read back and compared
-    before anything leaves the store. Archived sessions are found by `list --archived` and
-    `search --archived`, and come back whole with `sessions restore` or `holdfast undo`.
+    before anything leaves the store. `list --archived` and `search --archived` find archived
+    sessions; `sessions restore` and `holdfast undo` bring them back completely.
 
-    A session that has not ended stays. Pinned ones stay too, unless they are named.
+    Open sessions stay. Pinned sessions stay too, unless you name them.
     """
     wanted = _wanted(invocation, ids, flags)
     if codec is not None and how.plan_out is not None:
         raise UsageError(
-            "A saved plan does not say how to compress: --codec does not go with --plan-out.",
+            "A saved plan does not store --codec, so --codec cannot be combined with --plan-out.",
             hint="Set `codec` of [archive] in config.toml.",
         )
     home = invocation.open_home()
@@ -125,12 +125,12 @@ def restore(
     dry_run: bool,
     yes: bool,  # noqa: ARG001 - restoring removes nothing, so there is nothing to ask
 ) -> int:
-    """Put archived sessions back whole: messages, totals, lineage, route, search and files.
+    """Bring archived sessions back: messages, totals, lineage, route, search and files.
 
-    An id may be shortened while it is unique. Nothing is ever replaced: when another session has
-    the id, or another file the name of one that would come back, the session stays in the archive
-    and the report names what is in the way. A bundle leaves the archive after its session is back.
-    A damaged one stays, and is named.
+    The start of an id is enough while it is unique. Nothing is ever overwritten: when another
+    session has the id, or a file has the name of one that would come back, the session stays in the
+    archive and the report names what is in the way. A bundle leaves the archive after its session
+    is back. A damaged bundle stays, and the report names it.
     """
     if not ids and not everything:
         raise UsageError(
@@ -138,7 +138,7 @@ def restore(
             hint="`holdfast sessions list --archived` shows them.",
         )
     if ids and everything:
-        raise UsageError("--all is every archived session; it does not go with ids.")
+        raise UsageError("--all is every archived session; it cannot be combined with ids.")
     planned = invocation.open_home().plan_restore_sessions(ids or None)
     for problem in planned.problems:
         note(f"warning: {problem.path}: {problem.reason}")

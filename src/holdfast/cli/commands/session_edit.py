@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("title", metavar="TITLE")
 @click.pass_obj
 def rename(invocation: Invocation, session: str, title: str) -> int:
-    """Give a session a title; an empty one ("") takes it away."""
+    """Give a session a title; an empty title ("") removes it."""
     wanted = stored_text(title, "The title").strip() or None
     home = invocation.open_home()
     changed = home.need_store().rename(home.resolve(session), wanted)
@@ -31,7 +31,7 @@ def rename(invocation: Invocation, session: str, title: str) -> int:
 
 @click.command("pin", cls=Command, example="holdfast sessions pin 20260325_112518")
 @click.argument("session", metavar="ID")
-@click.option("--off", is_flag=True, help="Take the pin away.")
+@click.option("--off", is_flag=True, help="Remove the pin.")
 @click.pass_obj
 def pin(invocation: Invocation, session: str, *, off: bool) -> int:
     """Pin a session: no rule and no cap ever removes it."""
@@ -45,9 +45,9 @@ def pin(invocation: Invocation, session: str, *, off: bool) -> int:
 @click.option("--reason", default="ended", metavar="WORD", help="Why it ended [ended].")
 @click.pass_obj
 def end(invocation: Invocation, session: str, *, reason: str) -> int:
-    """Give a session its end, when its agent never will. From then on retention counts for it.
+    """End a session that its agent left open. From then on retention applies to it.
 
-    One that a process holds is left alone.
+    A session that a process holds stays open.
     """
     wanted = stored_text(reason, "The reason").strip()
     changed = invocation.open_home().end_session(session, wanted)

@@ -45,13 +45,15 @@ _SHOWN = 20
     show_default=True,
     help="JSONL can be imported again; Markdown is for reading.",
 )
-@click.option("--redact", is_flag=True, help="Replace secrets by a note of what they were.")
+@click.option(
+    "--redact", is_flag=True, help="Replace secrets with a note that says what they were."
+)
 @click.option(
     "--output",
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write here, whole or not at all [standard output].",
+    help="Write to this file, completely or not at all [standard output].",
 )
 @click.pass_obj
 def export(
@@ -65,7 +67,7 @@ def export(
     output: Path | None,
     **flags: Any,
 ) -> int:
-    """Write sessions out: those with these ids, those that the filters pick, or all.
+    """Write sessions to a file: those with these ids, those that the filters select, or all.
 
     Export, import and export again give the same bytes. Secrets are left in unless --redact is
     given; the rules look for keys and passwords, not for everything that is private.
@@ -86,9 +88,9 @@ def _wanted(
 ) -> SessionFilter:
     filtered = is_given(flags)
     if not ids and not everything and not filtered:
-        raise UsageError("Say which sessions: their ids, filters, or --all.")
+        raise UsageError("Say which sessions to export: their ids, filters, or --all.")
     if everything and (ids or filtered):
-        raise UsageError("--all is every session; it does not go with ids or filters.")
+        raise UsageError("--all is every session; it cannot be combined with ids or filters.")
     return session_filter(invocation, flags)
 
 
@@ -133,15 +135,16 @@ def _tell_export(report: ExportReport, output: Path) -> None:
     "zcat old.jsonl.gz | holdfast sessions import -",
 )
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--replace", is_flag=True, help="Replace sessions whose id is there already.")
+@click.option("--replace", is_flag=True, help="Replace sessions that have the same id.")
 @click.pass_obj
 def import_(invocation: Invocation, file: Path, *, replace: bool) -> int:
     """Store the sessions of a JSONL file, one a line, as `sessions export` writes them.
 
-    Each session is stored whole or not at all. A bad line is refused by its number and the others
-    go on; an id that exists is skipped unless --replace is given, and then the old session goes
-    into the archive: `sessions list --archived` shows it, and `sessions restore` brings it back
-    when the new one is gone. The home is made when there is none. `-` reads standard input.
+    Each session is stored completely or not at all. A line that cannot be read is reported by its
+    number, and the others are stored. A session whose id exists is skipped. With --replace the old
+    session goes into the archive instead: `sessions list --archived` shows it, and `sessions
+    restore` brings it back after you remove the new one. The home is created if there is none. `-`
+    reads standard input.
     """
     with _stream(file) as stream:
         home = invocation.create_home()

@@ -34,7 +34,7 @@ _COLUMNS = {SessionOrder.COST: ("tokens", "cost"), SessionOrder.TOKENS: ("tokens
     "holdfast sessions list --sort cost --limit 10",
 )
 @filter_options
-@click.option("--archived", is_flag=True, help="Those in the archive.")
+@click.option("--archived", is_flag=True, help="List archived sessions.")
 @click.option(
     "--sort",
     type=Choice([order.value for order in SessionOrder]),
@@ -50,7 +50,9 @@ _COLUMNS = {SessionOrder.COST: ("tokens", "cost"), SessionOrder.TOKENS: ("tokens
     metavar="N",
     help="Show N sessions; --json shows all unless this is given.",
 )
-@click.option("--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip N.")
+@click.option(
+    "--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip the first N."
+)
 @click.pass_context
 def command(
     ctx: click.Context, /, *, archived: bool, sort: str, limit: int, offset: int, **flags: Any

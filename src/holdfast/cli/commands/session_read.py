@@ -40,18 +40,17 @@ _LONGEST_SHOWN = 4_000
 @click.argument("session", metavar="ID")
 @click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the last N messages.")
 @click.option("--whole", is_flag=True, help="Do not shorten long messages.")
-@click.option("--taken-back", is_flag=True, help="Also what the user took back.")
+@click.option("--taken-back", is_flag=True, help="Also show messages that the user took back.")
 @click.pass_obj
 def show(
     invocation: Invocation, session: str, *, last: int | None, whole: bool, taken_back: bool
 ) -> int:
-    """Read a session like a conversation. The id may be shortened while it is unique.
+    """Read a session like a conversation. The start of an id is enough while it is unique.
 
     Where a checkpoint of this session was taken, a line says how to go back to that moment. On a
-    terminal a long one opens in your pager.
+    terminal a long session opens in your pager.
 
-    Messages that the user took back in the agent were not said: they are counted, and shown only
-    with --taken-back.
+    Messages that the user took back in the agent are counted, and shown only with --taken-back.
     """
     home = invocation.open_home()
     store = home.need_store()
@@ -225,18 +224,26 @@ def _readable_part(part: Json) -> str:
 )
 @click.argument("words", nargs=-1, required=True, metavar="QUERY...")
 @click.option("--part", is_flag=True, help="Find a part of a word or identifier.")
-@click.option("--role", "roles", multiple=True, metavar="ROLE", help="Said by: user, assistant, …")
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    metavar="ROLE",
+    help="Only messages of this role: user, assistant, …",
+)
 @filter_options
-@click.option("--archived", is_flag=True, help="In the archive; every bundle is read.")
+@click.option("--archived", is_flag=True, help="Search the archive; this reads every bundle.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
     default=20,
     show_default=True,
     metavar="N",
-    help="At most N.",
+    help="Show at most N messages.",
 )
-@click.option("--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip N.")
+@click.option(
+    "--offset", type=click.IntRange(min=0), default=0, metavar="N", help="Skip the first N."
+)
 @click.pass_obj
 def search(
     invocation: Invocation,
@@ -252,8 +259,8 @@ def search(
 ) -> int:
     """Find messages by their words, the best matches first.
 
-    All words must occur. "A phrase" in quotes is found as it stands, word* finds what begins so,
-    OR, NOT and parentheses combine. Text in Chinese, Japanese and Korean is found by any part.
+    All words must occur. Quotes find an exact phrase, word* finds words that begin like this, and
+    OR, NOT and parentheses combine. Any part of Chinese, Japanese and Korean text is found.
     """
     asked = Search(
         text=" ".join(words),

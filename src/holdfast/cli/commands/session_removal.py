@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.api.arguments import size
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import RemovalFlags, removal_options, remove, size_cap
+from holdfast.cli.removal import (
+    COUNT,
+    RemovalFlags,
+    keep_options,
+    removal_options,
+    remove,
+)
 from holdfast.cli.session_options import ended_options, session_filter
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
-from holdfast.model.text import format_duration, parse_size
+from holdfast.model.text import format_duration
 from holdfast.policy.lifecycle import NOT_ENDED
 
 if TYPE_CHECKING:
@@ -35,7 +42,6 @@ _KNOBS = (
     "keep_yearly",
     "max_count",
 )
-_COUNT = click.IntRange(min=1)
 _TIME = click.FloatRange(min=0, max=1_000_000)
 
 
@@ -51,21 +57,17 @@ _TIME = click.FloatRange(min=0, max=1_000_000)
 )
 @ended_options
 @click.option(
-    "--kind", "kinds", multiple=True, type=Choice(list(_KINDS)), help="Only of this kind."
+    "--kind", "kinds", multiple=True, type=Choice(list(_KINDS)), help="Only items of this kind."
 )
-@click.option("--keep-last", type=_COUNT, metavar="N", help="Keep the last N of each group.")
-@click.option("--keep-within", metavar="DURATION", help="Keep what is this close to the newest.")
-@click.option("--keep-hourly", type=_COUNT, metavar="N", help="Keep the last of each of N hours.")
-@click.option("--keep-daily", type=_COUNT, metavar="N", help="Keep the last of each of N days.")
-@click.option("--keep-weekly", type=_COUNT, metavar="N", help="Keep the last of each of N weeks.")
-@click.option("--keep-monthly", type=_COUNT, metavar="N", help="Keep the last of N months each.")
-@click.option("--keep-yearly", type=_COUNT, metavar="N", help="Keep the last of N years each.")
-@click.option("--max-total-size", metavar="SIZE", help="Bound the bytes that stay: 500MB, 2GB.")
-@click.option("--max-count", type=_COUNT, metavar="N", help="Bound the number that stays.")
-@click.option("--include-files", is_flag=True, help="Files go with their sessions: the default.")
+@keep_options("each group")
+@click.option("--max-total-size", metavar="SIZE", help="Limit the size of what stays: 500MB, 2GB.")
+@click.option("--max-count", type=COUNT, metavar="N", help="Limit the number of items that stay.")
+@click.option(
+    "--include-files", is_flag=True, help="Remove files with their sessions (the default)."
+)
 @click.option("--files-only", is_flag=True, help="Remove files; the sessions stay as history.")
 @click.option("--no-files", is_flag=True, help="Remove sessions; their files stay.")
-@click.option("--archived", is_flag=True, help="Of the archive; its own retention holds there.")
+@click.option("--archived", is_flag=True, help="Prune the archive, by its own retention.")
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
 @click.pass_obj
@@ -82,36 +84,37 @@ def prune(
     how: RemovalFlags,
     **flags: Any,
 ) -> int:
-    """Remove sessions, with their files, that the policy does not keep.
+    """Remove the sessions that the policy does not keep, with their files.
 
     Without rules of its own the command uses the policy in config.toml: by default, what was
     last active more than 90 days ago goes. Any --older-than or --keep-… flag replaces those
-    rules for this run, any --max-total-size or --max-count the caps. The other flags say which
-    sessions to look at; they combine. A group is what is of one kind and source.
+    rules for this run, any --max-total-size or --max-count the caps. The other flags select the
+    sessions to look at; they combine. A group is all items of one kind and source.
 
     Sessions that have not ended, or that a process holds, always stay, and so do pinned ones. A
     session that was archived in its agent stays too, unless --agent-archived asks for those.
     Files without a session go too when they are old enough, unless they are open or were touched
-    within the last day. What goes stays in the trash for a week (trash_days), where `holdfast
-    undo` finds it; what only a size cap removes goes at once, because the trash counts too.
+    within the last day. Removed items stay in the trash for a week (trash_days), and `holdfast
+    undo` brings them back. What only a size cap removes is gone at once: trash counts towards it.
 
-    With --archived it looks at the archive instead: retention_days and max_total_size_mb of
-    [archive] hold, and --older-than counts from when a session was archived.
+    With --archived it prunes the archive instead: retention_days and max_total_size_mb of
+    [archive] apply, and --older-than counts from the day on which a session was archived.
     """
     if include_files and no_files:
-        raise UsageError("--include-files and --no-files say the opposite of each other.")
+        raise UsageError("--include-files and --no-files contradict each other.")
     if files_only and no_files:
         raise UsageError("--files-only and --no-files together leave nothing to remove.")
     if archived and (kinds or files_only or no_files):
-        raise UsageError("--archived does not go with --kind, --files-only or --no-files.")
+        raise UsageError("--archived cannot be combined with --kind, --files-only or --no-files.")
     wanted = session_filter(invocation, {**flags, "older_than": None})
     home = invocation.open_home()
     base = home.settings.archive_policy() if archived else home.settings.policy()
     _check_window(invocation, base.everywhere.rules.max_age, flags)
+    cap = flags["max_total_size"]
     knobs = {
         "wanted": wanted,
         "use_trash": not skip_trash,
-        "max_total_size": _size(flags["max_total_size"]),
+        "max_total_size": None if cap is None else size(cap, "--max-total-size"),
         **{name: flags[name] for name in _KNOBS},
     }
     with progress() as shown:
@@ -145,28 +148,27 @@ def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str
         )
 
 
-def _size(text: str | None) -> int | None:
-    if text is None:
-        return None
-    instead = "To remove everything that ended: --older-than 0s"
-    return size_cap("--max-total-size", text, parse_size(text), instead=instead)
-
-
 @click.command(
     "gc",
     cls=Command,
     example="holdfast sessions gc --dry-run\n"
     "holdfast sessions gc --source cron --trivial-days 1 --trivial-max 2 --yes",
 )
-@click.option("--empty-hours", type=_TIME, metavar="H", help="Empty ones go after H hours [24].")
-@click.option("--trivial-days", type=_TIME, metavar="D", help="Trivial ones after D days [7].")
+@click.option(
+    "--empty-hours", type=_TIME, metavar="H", help="Remove empty sessions after H hours [24]."
+)
+@click.option(
+    "--trivial-days", type=_TIME, metavar="D", help="Remove trivial sessions after D days [7]."
+)
 @click.option(
     "--trivial-max",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Trivial is a session of at most N messages [5].",
+    help="A session of at most N messages is trivial [5].",
 )
-@click.option("--keep-titled/--titled-too", default=None, help="Keep those that have a title.")
+@click.option(
+    "--keep-titled/--titled-too", default=None, help="Keep sessions that have a title, or do not."
+)
 @click.option("--source", "sources", multiple=True, metavar="NAME", help="From this source.")
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
@@ -183,13 +185,12 @@ def gc(
     skip_trash: bool,
     how: RemovalFlags,
 ) -> int:
-    """Remove sessions in which nothing was said, or hardly anything.
+    """Remove sessions without messages, or with only a few.
 
-    Empty ones go after a day without activity, those of up to five messages after a week; 0 turns
-    a rule off. Pinned sessions stay, and so does every session that has no end. A title alone does
-    not protect, because agents give titles by themselves; --keep-titled makes it do so. A longer
-    session that came from one of these stays and loses its parent. Defaults are those of
-    config.toml.
+    Empty sessions go after a day without activity, sessions of up to five messages after a week; 0
+    turns a rule off. Pinned and open sessions stay. A title does not protect a session, because
+    agents give titles by themselves, unless you pass --keep-titled. A longer session that came
+    from one of these stays and loses its parent. config.toml has the defaults.
     """
     home = invocation.open_home()
     with progress() as shown:
@@ -223,17 +224,16 @@ def delete(
     skip_trash: bool,
     how: RemovalFlags,
 ) -> int:
-    """Remove sessions by id, or by the start of one if no other begins so; their files go too.
+    """Remove sessions with their files, by id or by a unique start of an id.
 
     Delegates that worked for a session go with it, unless they are substantial (trivial_max); in a
-    Hermes home all of them go, as in Hermes itself. Other sessions that came from it stay. Files
-    of it that a reset put into the archive go as well. You can also name a session that is only in
+    Hermes home all of them go, as in Hermes itself. Other sessions that came from it stay. Its
+    files that a reset put into the archive go as well. You can also name a session that is only in
     the archive.
 
-    A pin does not protect what is named. A session that has not ended does not go, unless its
-    process is provably gone: end it first, with `holdfast sessions end`. What goes can be brought
-    back with `holdfast undo`. With --now it cannot: then everything that the store, the archive and
-    the trash have of it is gone.
+    A pin does not protect a session that you name. An open session stays unless its process is
+    provably gone: end it first, with `holdfast sessions end`. `holdfast undo` brings removed
+    sessions back. With --now it cannot: the store, the archive and the trash keep nothing of them.
     """
     planned = invocation.open_home().plan_delete(sessions, use_trash=not skip_trash)
     refused = _refused(planned.plan)

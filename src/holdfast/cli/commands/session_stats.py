@@ -37,8 +37,8 @@ UNKNOWN = "unknown"
 def stats(invocation: Invocation, cost: bool) -> int:
     """Count sessions by source, age and size; show what the database and the files take.
 
-    Usage by day, source and model counts sessions that were removed, too. What came without a cost
-    has that of [prices] in the configuration, or is unknown.
+    Usage by day, source and model includes sessions that were removed. Where an agent recorded no
+    cost, [prices] in the configuration gives it; otherwise it is unknown.
     """
     if cost:
         return _show_cost(invocation)

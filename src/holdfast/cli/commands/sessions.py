@@ -10,19 +10,19 @@ _HERE = "holdfast.cli.commands.session_"
 
 COMMANDS = {
     "list": Lazy(_HERE + "list", "List sessions.", "command"),
-    "show": Lazy(_HERE + "read", "Read one like a conversation.", "show"),
+    "show": Lazy(_HERE + "read", "Read a session like a conversation.", "show"),
     "search": Lazy(_HERE + "read", "Find messages by words.", "search"),
-    "stats": Lazy(_HERE + "stats", "Count them, and their bytes.", "stats"),
-    "export": Lazy(_HERE + "exchange", "Write them out, for machines or people.", "export"),
-    "import": Lazy(_HERE + "exchange", "Take them in from a file.", "import_"),
-    "rename": Lazy(_HERE + "edit", "Give one a title.", "rename"),
+    "stats": Lazy(_HERE + "stats", "Count sessions, bytes, tokens and cost.", "stats"),
+    "export": Lazy(_HERE + "exchange", "Write sessions to a file, as JSONL or Markdown.", "export"),
+    "import": Lazy(_HERE + "exchange", "Store sessions from a JSONL file.", "import_"),
+    "rename": Lazy(_HERE + "edit", "Give a session a title.", "rename"),
     "pin": Lazy(_HERE + "edit", "Keep one whatever the policy.", "pin"),
-    "end": Lazy(_HERE + "edit", "End one that its agent left open.", "end"),
-    "prune": Lazy(_HERE + "removal", "Remove what the policy lets go.", "prune"),
-    "gc": Lazy(_HERE + "removal", "Remove empty and trivial ones.", "gc"),
-    "delete": Lazy(_HERE + "removal", "Remove some by name.", "delete"),
-    "archive": Lazy(_HERE + "archive", "Pack some away, to be found and restored.", "archive"),
-    "restore": Lazy(_HERE + "archive", "Bring some back from the archive.", "restore"),
+    "end": Lazy(_HERE + "edit", "End a session that its agent left open.", "end"),
+    "prune": Lazy(_HERE + "removal", "Remove what the policy does not keep.", "prune"),
+    "gc": Lazy(_HERE + "removal", "Remove empty and trivial sessions.", "gc"),
+    "delete": Lazy(_HERE + "removal", "Remove sessions by id.", "delete"),
+    "archive": Lazy(_HERE + "archive", "Move sessions into the archive.", "archive"),
+    "restore": Lazy(_HERE + "archive", "Bring archived sessions back.", "restore"),
 }
 
 

@@ -261,7 +261,7 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
         say("Nothing more to remove by the policy. What was removed is still in the trash:")
         suggest(f"holdfast {home_flag}trash list")
     elif status.inventory.items:
-        say("Everything here is within the policy. To see the policy:")
+        say("Nothing here exceeds the policy. To see the policy:")
         suggest(f"holdfast {home_flag}config show")
     elif status.inventory.checkpoint_bytes:
         say("There are no sessions here yet. To see the checkpoints:")
@@ -277,7 +277,7 @@ def show_nothing_found(places: Sequence[Path]) -> None:
     for place in places:
         say(joined("  ", name(str(place))))
     say()
-    say("Name another folder with --home, make one, or see Holdfast at work on a sample:")
+    say("Name another folder with --home, create a home, or try Holdfast on a sample:")
     suggest("holdfast --home PATH status")
     suggest("holdfast config init")
     suggest("holdfast demo")

@@ -1,31 +1,66 @@
-"""The checkpoints of a Hermes home, put together: who moves them, who bounds them, their store."""
+"""The checkpoints of a Hermes home: who moves them, what they weigh, how they are kept in bounds.
+
+Two folders are bounded together: that of Hermes, and that of Holdfast in the same home, which holds
+safety checkpoints and the checkpoints of Hermes that somebody compared or restored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from pathlib import Path
 
-from holdfast.homes.checkpoint_folder import CheckpointFolder
-from holdfast.homes.checkpoint_movers import CheckpointMover, CheckpointSpace, LegacyMover
+from holdfast.errors import BusyError, HoldfastError
+from holdfast.homes.checkpoint_folder import (
+    CheckpointFolder,
+    OwnCheckpoints,
+    legacy_items,
+    older_projects,
+)
+from holdfast.homes.checkpoint_movers import CheckpointMover, LegacyMover
 from holdfast.homes.checkpoints import FOLDER, checkpoint_store
 from holdfast.homes.hermes.checkpoints_mover import BothCheckpoints, HermesCheckpointMover
-from holdfast.homes.hermes.checkpoints_scan import HermesCheckpointFolder, HermesCheckpointSpace
-from holdfast.homes.hermes.repository.doubts import check_known, who_runs
-from holdfast.homes.hermes.repository.layout import PROJECT_PREFIX, HermesLayout
+from holdfast.homes.hermes.repository import listing, reclaim
+from holdfast.homes.hermes.repository.chains import Chains
+from holdfast.homes.hermes.repository.doubts import check_known, doubt, who_runs
+from holdfast.homes.hermes.repository.layout import (
+    PROJECT_PREFIX,
+    REFS,
+    HermesLayout,
+    read_record,
+    read_records,
+    unreadable,
+)
+from holdfast.homes.hermes.repository.locks import changing
+from holdfast.homes.hermes.repository.notes import Notes, items, marks, read_notes, write_notes
+from holdfast.homes.hermes.repository.quarantine import Quarantine
 from holdfast.homes.hermes.repository.store import HermesCheckpointStore
 from holdfast.homes.home import Ground
 from holdfast.model.checkpoint import Capturing
-from holdfast.model.item import CHECKPOINT, LEGACY
-from holdfast.model.operation import LogView
+from holdfast.model.checkpoint_inventory import CheckpointInventory
+from holdfast.model.checkup import Verification
+from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, LEGACY, SPACE, Item, Problem
+from holdfast.model.operation import LogView, Removal
 from holdfast.model.plan import PlanItem
-from holdfast.ports import CheckpointStore, CheckpointUpkeep, Space
-from holdfast.spine.keeper import Keeper
+from holdfast.model.report import Outcome, Result
+from holdfast.ports import CheckpointStore, CheckpointUpkeep, Clock, Space
+from holdfast.spine.keeper import Keeper, in_a_word
+from holdfast.stores.checkpoints import older_layout
+from holdfast.stores.checkpoints.projects import whereabouts
 from holdfast.stores.checkpoints.repository import LEGACY_PREFIX, Layout
+from holdfast.stores.checkpoints.sizes import Measured, measure
 from holdfast.stores.checkpoints.store import ShadowGitStore
+from holdfast.stores.files import allocated_below
 from holdfast.value import replace
 
 _NOTES = "hermes"
+_HOLDER = "checkpoints prune"
+_OURS = "Holdfast"
 _IN_USE = "it may write into repositories of the older layout"
+#: How much a run may leave besides the objects: the file of cuts, the last block of a new pack and
+#: that of its index.
+_ROUNDING = 3 * 4_096
 
 
 class HermesCheckpoints:
@@ -33,21 +68,18 @@ class HermesCheckpoints:
     the checkpoint folders, by kind; `space` gives back their space."""
 
     def __init__(self, ground: Ground) -> None:
-        self._root = root = ground.root
-        self._state = state = ground.state
-        self._limit = limit = ground.options.checkpoint_bytes
-        self._log = ground.log.read
-        self._clock = ground.clock
-        self._layout = HermesLayout(folder=root / FOLDER, notes=state / FOLDER / _NOTES)
-        self._own_layout = Layout(folder=state / FOLDER)
+        self._ground = ground
+        notes = ground.state / FOLDER / _NOTES
+        self._layout = HermesLayout(folder=ground.root / FOLDER, notes=notes)
+        self._own_layout = Layout(folder=ground.state / FOLDER)
+        self._own = OwnCheckpoints(ground)
         theirs = HermesCheckpointMover(self._layout, self._running)
         older = LegacyMover(self._layout.shape, ground.trash, self._protects)
         self.keepers: Mapping[str, Keeper] = {
             CHECKPOINT: Keeper(BothCheckpoints(theirs, CheckpointMover(self._own_layout))),
             LEGACY: Keeper(older),
         }
-        own_space = CheckpointSpace(self._own_layout, limit)
-        self.space: Space = HermesCheckpointSpace(self._layout, own_space, ground.clock)
+        self.space: Space = HermesCheckpointSpace(self._layout, self._own.space, ground.clock)
 
     def check_writable(self) -> None:
         """Raise `SchemaError` for a checkpoint store that may only be read."""
@@ -56,29 +88,29 @@ class HermesCheckpoints:
 
     @cached_property
     def upkeep(self) -> CheckpointUpkeep:
-        mine = CheckpointFolder(self._root, self._own_layout, self._log, self._limit)
-        store = ShadowGitStore(self._state / FOLDER)
-        return HermesCheckpointFolder(self._layout, mine, store, self._log, self._clock)
+        return HermesCheckpointFolder(self._layout, self._own.upkeep, self._ground)
 
     @cached_property
     def own_upkeep(self) -> CheckpointUpkeep:
-        """Without what is Hermes's."""
+        """The upkeep of Holdfast's folder alone."""
+        ground = self._ground
+        limit = ground.options.checkpoint_bytes
         return CheckpointFolder(
-            self._root, self._own_layout, lambda: _ours(self._log()), self._limit
+            ground.root, self._own_layout, lambda: _ours(ground.log.read()), limit
         )
 
     def store(self, how: Capturing | None = None) -> CheckpointStore:
         """The checkpoints of Hermes and of Holdfast in this home."""
         wanted = how or Capturing()
-        own = checkpoint_store(self._state, wanted, home=self._root)
+        own = checkpoint_store(self._ground.state, wanted, home=self._ground.root)
         return HermesCheckpointStore(self._layout, own, here=wanted.here)
 
     def _running(self) -> str | None:
         return who_runs(self._layout)
 
     def _protects(self, item: PlanItem) -> str | None:
-        """An older Hermes writes into older repositories that nobody moved aside. So they stay
-        while a Hermes runs that may be so old."""
+        """An older Hermes writes into older repositories that nobody moved aside. They stay while a
+        Hermes runs that may be so old."""
         if item.id.startswith(LEGACY_PREFIX) or self._layout.exists():
             return None  # no Hermes writes there any more
         why = self._running()
@@ -94,3 +126,138 @@ def _ours(log: LogView) -> LogView:
         and not each.removal.item.source.startswith(PROJECT_PREFIX)
     ]
     return replace(log, trash=tuple(mine))
+
+
+class HermesCheckpointFolder:
+    """The bounds of both folders. Looking at them creates nothing."""
+
+    def __init__(self, layout: HermesLayout, own: CheckpointFolder, ground: Ground) -> None:
+        self._layout = layout
+        self._own = own
+        self._ground = ground
+        self._reserved = 0
+
+    def scan(self, now: float) -> CheckpointInventory:
+        own = self._own.scan(now)
+        single = older_layout.singles(self._layout.shape)
+        stored = ShadowGitStore(self._ground.state / FOLDER).list()
+        copies = Counter(each.project for each in stored if each.origin is not None)
+        both = replace(
+            own,
+            projects={
+                # A copy of a checkpoint of Hermes, made to compare or restore it, is listed there.
+                key: replace(each, by=_OURS, checkpoints=each.checkpoints - copies[key])
+                for key, each in own.projects.items()
+            },
+            legacy=(*own.legacy, *legacy_items(self._layout.shape, single)),
+            older={**own.older, **older_projects(single)},
+            total_bytes=own.total_bytes + allocated_below(self._layout.folder) + self._reserved,
+        )
+        return self._with_store(both, now) if self._layout.exists() else both
+
+    def note(self, now: float) -> None:
+        """Note which disk each project of Hermes is on, and what its record says."""
+        if self._layout.exists() and doubt(self._layout) is None:
+            self._reserved = _ROUNDING
+            if Quarantine(self._layout.store).is_left:
+                with changing(self._layout, holder=_HOLDER):
+                    pass  # taking the lock brings back what a killed run had moved aside
+            seen = {project: self._seen(project, now) for project in read_records(self._layout)}
+            if any(notes != read_notes(self._layout, each) for each, notes in seen.items()):
+                with changing(self._layout, holder=_HOLDER):
+                    for project in seen:
+                        write_notes(self._layout, project, self._seen(project, now))
+
+    def pack(self) -> int:
+        """Bring both stores into their smallest form without dropping anything."""
+        freed = self._own.pack()
+        if self._layout.exists() and doubt(self._layout) is None:
+            now = self._ground.clock()
+            freed += reclaim.reclaim(self._layout, now=now, holder=_HOLDER, thorough=True).freed
+        return freed
+
+    def tidy(self) -> bool:
+        return self._own.tidy()
+
+    def verify(self) -> Verification:
+        theirs, ours = listing.verify(self._layout), self._own.verify()
+        return Verification(
+            checkpoints=theirs.checkpoints + ours.checkpoints,
+            problems=(*theirs.problems, *ours.problems),
+        )
+
+    def _with_store(self, own: CheckpointInventory, now: float) -> CheckpointInventory:
+        chains = Chains.look(self._layout)
+        measured = measure(self._layout.shape, chains.trees.objects, list(chains.refs()))
+        projects = listing.projects(self._layout, chains)
+        named = marks(self._layout, chains)
+        weights = own.weights.union(measured.weights)
+        space = Item(
+            kind=SPACE,
+            id=CHECKPOINT_SPACE,
+            bytes=measured.garbage + sum(item.bytes for item in own.space),
+            last_active_at=now,
+            version=CHECKPOINT_SPACE,
+        )
+        return replace(
+            own,
+            projects={**own.projects, **{each.id: each for each in projects}},
+            checkpoints=(*own.checkpoints, *items(self._layout, chains, weights)),
+            space=(space,),
+            garbage=own.garbage + measured.garbage,
+            names={**own.names, **{key: each.name for key, each in named.items() if each.name}},
+            weights=weights,
+            problems=(*own.problems, *self._problems(chains, measured)),
+        )
+
+    def _seen(self, project: str, now: float) -> Notes:
+        """The notes on a project, with what can be seen of it now."""
+        notes, record = read_notes(self._layout, project), read_record(self._layout, project)
+        if record is None or record.last_touch > now or not Path(record.workdir).is_dir():
+            return notes
+        mount, disk = whereabouts(Path(record.workdir).resolve())
+        return replace(notes, record=record, mount=mount, disk=disk)
+
+    def _problems(self, chains: Chains, measured: Measured) -> Iterator[Problem]:
+        why = doubt(self._layout)
+        if why is not None:
+            reason = f"{why}; it is read, and never changed"
+            yield Problem(path=str(self._layout.store), reason=reason)
+        for project in unreadable(self._layout):
+            yield Problem(path=f"{REFS}{project}", reason="this reference cannot be read")
+        log = self._ground.log.read()
+        known = {(each.removal.operation, each.removal.number) for each in log.trash}
+        for ref in chains.trash:
+            if (ref.operation, ref.number) not in known:
+                reason = "in the trash of an operation that the log lacks"
+                yield Problem(path=ref.path, reason=reason)
+        for oid in measured.damaged:
+            reason = "missing from Hermes's checkpoint store, or damaged"
+            yield Problem(path=oid, reason=reason)
+
+
+class HermesCheckpointSpace:
+    """Gives back what neither Hermes's checkpoint store nor ours needs; `own` is that of ours."""
+
+    def __init__(self, layout: HermesLayout, own: Space, clock: Clock) -> None:
+        self._layout = layout
+        self._own = own
+        self._clock = clock
+
+    def measure(self) -> None:
+        """Reclaiming measures by itself."""
+
+    def give_back(self, removal: Removal) -> Outcome:
+        own = self._own.give_back(removal)
+        if not self._layout.exists():
+            return own
+        try:
+            done = reclaim.reclaim(self._layout, now=self._clock(), holder=_HOLDER)
+        except BusyError as error:
+            return removal.end(Result.SKIPPED, error.message, freed=own.bytes_freed)
+        except HoldfastError as error:
+            return removal.end(Result.FAILED, in_a_word(error), freed=own.bytes_freed)
+        ours = own.reason if own.result is not Result.SKIPPED else ""
+        note = "; ".join(each for each in (done.note, ours) if each)
+        result = Result.FAILED if own.result is Result.FAILED else Result.RECLAIMED
+        return removal.end(result, note, freed=done.freed + own.bytes_freed)

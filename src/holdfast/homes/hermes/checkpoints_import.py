@@ -1,7 +1,8 @@
 """Bring the checkpoints of a Hermes home into a store of Holdfast's, with times and reasons.
 
-Nothing in the home of Hermes is changed. What is there already is left as it is, also when Hermes
-gave it a new id meanwhile: so it can be repeated at any time, and a killed run is finished so.
+Nothing in the home of Hermes is changed. A checkpoint that the store already has is left as it is,
+even if Hermes has given it a new id since. So an import can be repeated at any time, and repeating
+it finishes a killed run.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _TICK, _DIGITS = 0.001, 3
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A checkpoint of Hermes, and the repository that has it."""
+    """A checkpoint of Hermes, and the repository that holds it."""
 
     checkpoint: Checkpoint
     repository: Path
@@ -44,7 +45,7 @@ def import_checkpoints(
     dry_run: bool,
     progress: Progress,
 ) -> Sequence[Imported]:
-    """Of all projects of a Hermes home, or of one; each project's oldest first."""
+    """Import the checkpoints of all projects of a Hermes home, or of one; the oldest first."""
     found = [each for each in _sources(home) if _is_wanted(each.checkpoint, workdir)]
     if workdir is not None and not found:
         raise UsageError(
@@ -66,8 +67,8 @@ def import_checkpoints(
 
 
 def _in_order(oldest_first: Sequence[_Source]) -> Sequence[_Source]:
-    """By time. Hermes tells it by the second; inside one, the order of the chain is kept by some
-    milliseconds, because our store has nothing else to tell it by."""
+    """By time. Hermes records whole seconds. Checkpoints of the same second get milliseconds that
+    keep the order of the chain, because our store orders by time alone."""
     last = float("-inf")
     ordered = []
     for each in sorted(oldest_first, key=lambda each: each.checkpoint.time):
@@ -96,7 +97,7 @@ def _project(
         try:
             _bring(store, Path(place), new, brought, limit=limit, now=now)
         except HoldfastError as error:
-            # Of a project that cannot be looked at, or on a full disk: the others would fail alike.
+            # The project cannot be looked at, or the disk is full: the others would fail alike.
             left = (each.checkpoint.id for each in new)
             brought.failed.update({one: error.message for one in left if one not in brought.ids})
     for each in sources:
@@ -111,7 +112,7 @@ def _project(
 
 @dataclass(frozen=True, slots=True)
 class _Brought:
-    """What came of some, by the ids that they had: the id that they got, or why there is none."""
+    """The new ids by the ids in Hermes, and why others could not be imported."""
 
     ids: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -126,12 +127,12 @@ def _bring(
     limit: int,
     now: float,
 ) -> None:
-    """One after the other. A damaged one is left out, and named."""
+    """One after the other. A damaged checkpoint is left out, and named."""
     store.prepare()
     with store.reading():  # what a look finds is held by nothing else
         present: Sight | None = store.look(workdir) if workdir.is_dir() else None
-        # First: killed after it, the next run may find nothing new, and would leave the project as
-        # stale as its checkpoints are old.
+        # Before the checkpoints: after a kill the next run may find nothing new to import, and the
+        # project would count as stale as its checkpoints are old.
         _touch(store, workdir, first=new[0].checkpoint.time, now=now)
         for each in new:
             old = each.checkpoint
@@ -146,7 +147,7 @@ def _bring(
 
 
 def _touch(store: ShadowGitStore, workdir: Path, *, first: float, now: float) -> None:
-    """Somebody wants the project: it is not stale, however old its checkpoints are."""
+    """Note that the project is in use, however old its checkpoints are."""
     place = Path(os.path.realpath(workdir))
     project = project_of(place)
     mount, disk = projects.whereabouts(place) if place.is_dir() else ("", "")
@@ -160,8 +161,8 @@ def _touch(store: ShadowGitStore, workdir: Path, *, first: float, now: float) ->
 
 
 def _known(store: ShadowGitStore, workdir: Path, sources: Sequence[_Source]) -> Mapping[str, str]:
-    """Those that the store has, with the ids that they have there. Hermes gives those that it keeps
-    new ids; by tree and reason they can still be told, one for one."""
+    """The checkpoints that the store already has, with their ids there. When Hermes drops old
+    checkpoints, the others get new ids; tree and reason still tell which is which."""
     there = [(each, *origin_parts(each.origin)) for each in store.list(workdir) if each.origin]
     by_id = {commit: each.id for each, commit, _ in there}
     found = {

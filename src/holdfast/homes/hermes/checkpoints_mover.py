@@ -1,8 +1,9 @@
 """How checkpoints of Hermes leave their chains and come back.
 
-The oldest of a project go by a cut of its chain: the others stay what they are. One from the middle
-goes by writing the newer ones again, which moves Hermes's reference: not while Hermes may run. What
-goes is held by a reference of ours until its time in the trash is over.
+To remove the oldest checkpoints of a project, its chain is cut, and the others stay as they are. To
+remove one from the middle, the newer ones are written again, which moves Hermes's reference: that
+does not happen while Hermes may be running. A reference of ours holds what was removed until its
+time in the trash is over.
 """
 
 from __future__ import annotations
@@ -28,10 +29,14 @@ from holdfast.value import dataclass, field, replace
 
 _HOLDER = "checkpoints prune"
 _NO_STORE = "there is no checkpoint store of Hermes in this home"
-_NEW_IDS = "the newer ones of its project have new ids now"
-_ONLY_ALONE = "what lies between others goes only while nothing runs, as newer ones get new ids"
+_NEW_IDS = "the newer checkpoints of its project have new ids now"
+_ONLY_ALONE = (
+    "a checkpoint between others is removed only while Hermes is not running, because newer ones"
+    " get new ids"
+)
 _BACK_ALONE = (
-    "what lay between others comes back only while nothing runs, as newer ones get new ids"
+    "a checkpoint between others comes back only while Hermes is not running, because newer ones"
+    " get new ids"
 )
 #: How often to look again when Hermes moved a reference between the look and the change.
 _MORE_ATTEMPTS = 4
@@ -39,7 +44,7 @@ _MORE_ATTEMPTS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """What becomes of checkpoints of one project, by key, and what must be done for it."""
+    """What happens to checkpoints of one project, by key, and the changes that this takes."""
 
     wanted: Wanted | None = None
     hide: Sequence[Ref] = ()
@@ -52,7 +57,7 @@ _Plan = Callable[[Chains, str, Sequence[Removal]], _Change]
 
 
 class HermesCheckpointMover(OneStepMover):
-    """Moves checkpoints of Hermes. `running` says who may be writing."""
+    """Moves checkpoints of Hermes. `running` says whether Hermes may be running."""
 
     def __init__(self, layout: HermesLayout, running: Callable[[], str | None]) -> None:
         self._layout = layout
@@ -110,7 +115,8 @@ class HermesCheckpointMover(OneStepMover):
     def _is_changed(
         self, chains: Chains, project: str, removal: Removal, mark: Mark | None
     ) -> bool:
-        """One that goes with its whole project goes while nobody used that since."""
+        """A checkpoint that goes with its whole project goes only if the project was not used
+        since."""
         chain = chains.of(project)
         tip = self._tips.get(removal.item.source)
         if tip is not None:
@@ -123,7 +129,7 @@ class HermesCheckpointMover(OneStepMover):
         return kept is not removal.item.version.endswith("+kept")
 
     def _drop(self, chains: Chains, project: str, batch: Sequence[Removal]) -> _Change:
-        """Looked at once more: since the keeper did, Hermes may have taken a checkpoint."""
+        """It looks once more: Hermes may have taken a checkpoint since the keeper looked."""
         seen = self._look(chains, project, batch)
         moved: dict[str, Moved] = {}
         going: dict[str, Removal] = {}
@@ -146,13 +152,13 @@ class HermesCheckpointMover(OneStepMover):
     ) -> _Change:
         leaving = set(going)
         wanted = _staying(chains, project, leaving)
-        anew = bool(wanted.staying) and moves_tip(chains, wanted)
-        why = self._running() if anew else None
+        rewrites = bool(wanted.staying) and moves_tip(chains, wanted)
+        why = self._running() if rewrites else None
         if why is not None:
             leaving = _oldest(chains.of(project), leaving)
             wanted = _staying(chains, project, leaving)
-            anew = bool(wanted.staying) and moves_tip(chains, wanted)
-            leaving = set() if anew else leaving
+            rewrites = bool(wanted.staying) and moves_tip(chains, wanted)
+            leaving = set() if rewrites else leaving
             moved |= {
                 removal.key: stayed(f"{why}; {_ONLY_ALONE}")
                 for commit, removal in going.items()
@@ -165,7 +171,7 @@ class HermesCheckpointMover(OneStepMover):
             if link.id not in leaving:
                 continue
             removal = going[link.id]
-            moved[removal.key] = _gone(removal, _NEW_IDS if anew else "")
+            moved[removal.key] = _gone(removal, _NEW_IDS if rewrites else "")
             if removal.item.undoable:
                 hide.append(ref_of(project, link).hidden(removal.operation, removal.number))
         if not wanted.staying:
@@ -236,7 +242,7 @@ class HermesCheckpointMover(OneStepMover):
         return [moved[each.key] for each in batch]
 
     def _note_record(self, project: str) -> None:
-        """What Hermes wrote of a project that goes: undo puts it back."""
+        """Keep Hermes's record of a project that goes: an undo puts it back."""
         record = read_record(self._layout, project)
         if record is not None:
             notes = read_notes(self._layout, project)
@@ -244,9 +250,9 @@ class HermesCheckpointMover(OneStepMover):
 
 
 class BothCheckpoints:
-    """Checkpoints of Hermes and of Holdfast in one plan: each goes to its mover."""
+    """Checkpoints of Hermes and of Holdfast in one plan: each is moved by its own mover."""
 
-    def __init__(self, theirs: Mover[Removal], ours: Mover[Removal]) -> None:
+    def __init__(self, theirs: Mover, ours: Mover) -> None:
         self._theirs = theirs
         self._ours = ours
 
@@ -301,7 +307,7 @@ def _staying(chains: Chains, project: str, leaving: set[str]) -> Wanted:
 
 
 def _oldest(chain: Sequence[Link], leaving: set[str]) -> set[str]:
-    """Those that are the oldest of their chain, without a gap."""
+    """The oldest checkpoints of a chain that leave, up to the first one that stays."""
     found: set[str] = set()
     for link in reversed(chain):
         if link.id not in leaving:
@@ -311,7 +317,7 @@ def _oldest(chain: Sequence[Link], leaving: set[str]) -> set[str]:
 
 
 def _copy(chains: Chains, removal: Removal) -> Ref | None:
-    """Its undo copy. What else has taken that place is none."""
+    """The undo copy of a removal; None if there is none, or if another checkpoint has its place."""
     for ref in chains.trash:
         if (ref.operation, ref.number) == (removal.operation, removal.number):
             return ref if ref.checkpoint == removal.item.id else None

@@ -1,36 +1,121 @@
-"""The check-up of a Hermes home: its database and configuration, and the folder that is ours."""
+"""The check-up of a Hermes home: its database and configuration, and the folder that is ours.
+
+Hermes's database is only read. Nothing in it is repaired from here: Hermes knows its own format
+best, and tries to repair damage when it starts. Only what a killed run of ours left undone in it is
+finished.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+from holdfast.errors import HoldfastError
 from holdfast.homes.checkup import HomeCheckup
 from holdfast.homes.hermes import signs
-from holdfast.homes.hermes.state_db import checkup, usage
+from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.moves import HermesEngine
+from holdfast.homes.hermes.state_db.schema import Schema
+from holdfast.homes.hermes.state_db.usage import NAME as USAGE
 from holdfast.homes.home import Ground
-from holdfast.model.checkup import Finding, Repair
+from holdfast.model.checkup import Finding, Repair, Severity
+from holdfast.model.text import format_count
 from holdfast.ports import Progress
+from holdfast.stores.sqlite.database import sqlite_errors
+
+STORE = "Hermes's database"
+PAGES = "pages"
+REFERENCES = "references"
+SEARCH = "search tables"
+
+_HERMES_REPAIRS = (
+    "Holdfast never repairs Hermes's database. Close Hermes, copy state.db aside, and start Hermes:"
+    " it repairs what it can by itself."
+)
 
 
 class HermesCheckup(HomeCheckup):
-    """Repairs what is ours. In Hermes's database it only finishes what a killed run left undone."""
+    """Looks at a Hermes home."""
 
     def __init__(self, ground: Ground, engine: Callable[[], HermesEngine | None]) -> None:
-        super().__init__(ground, usage.NAME)
+        super().__init__(ground, USAGE)
         self._of = ground.root / signs.DATABASE
         self._engine = engine
 
     def _look_at_store(self, progress: Progress) -> Iterator[Finding]:
         progress.step("looking at Hermes's database", 0, None)
-        yield from checkup.check(self._of)
+        yield from check(self._of)
         # Only a check-up parses YAML; no other command should pay for the parser.
         from holdfast.homes.hermes import config_check  # noqa: PLC0415
 
         yield from config_check.check(self._of.parent)
 
     def _mend_store(self, wanted: set[str], now: float, progress: Progress) -> Iterator[Repair]:
-        engine = self._engine() if checkup.SEARCH in wanted else None
+        engine = self._engine() if SEARCH in wanted else None
         if engine is not None:
             engine.search.complete()
             yield Repair(steps=("put messages back into Hermes's search tables",))
+
+
+def check(path: Path) -> Iterator[Finding]:
+    """One finding for each check of the database."""
+    if not path.exists():
+        yield Finding(check=STORE, message="there is none yet")
+        return
+    try:
+        with sqlite_errors(path), contextlib.closing(HermesDatabase(path)) as database:
+            yield from _look(database)
+    except HoldfastError as error:
+        yield _damage(PAGES, error.message)
+
+
+def _look(database: HermesDatabase) -> Iterator[Finding]:
+    if not database.schema.columns:
+        yield Finding(check=STORE, message="nothing was stored yet")
+        return
+    yield _schema(database.schema)
+    with database.read() as db:
+        [pages] = db.execute("PRAGMA integrity_check(1)").fetchone()
+        yield Finding(check=PAGES) if pages == "ok" else _damage(PAGES, str(pages))
+        broken = len(db.execute("PRAGMA foreign_key_check").fetchall())
+        rows = f"{format_count(broken, 'row')} refer to sessions or messages that are not there"
+        yield _damage(REFERENCES, rows) if broken else Finding(check=REFERENCES)
+        for table in database.schema.search_tables:
+            [missing] = db.execute(
+                f"""
+                SELECT count(*) FROM messages m
+                WHERE NOT EXISTS (SELECT 1 FROM {table}_docsize d WHERE d.id = m.id)
+                """  # noqa: S608 - known names
+            ).fetchone()
+            if missing:
+                yield _missing(table, missing)
+                return
+    yield Finding(check=SEARCH)
+
+
+def _schema(schema: Schema) -> Finding:
+    if schema.unknown is None:
+        release = f" of Hermes {schema.release}" if schema.release else ""
+        return Finding(check=STORE, message=f"schema {schema.version}{release}")
+    return Finding(
+        check=STORE,
+        severity=Severity.WARNING,
+        message=f"{schema.unknown}; it is read, and never changed",
+        advice="Upgrade Holdfast to change this home.",
+    )
+
+
+def _missing(table: str, messages: int) -> Finding:
+    return Finding(
+        check=SEARCH,
+        severity=Severity.WARNING,
+        message=f"{format_count(messages, 'message')} cannot be found in {table}",
+        advice="If a run of Holdfast was killed, the next one that changes this home, or "
+        "`holdfast doctor --repair`, puts them back.",
+        repairable=True,
+    )
+
+
+def _damage(what: str, message: str) -> Finding:
+    return Finding(check=what, severity=Severity.DAMAGE, message=message, advice=_HERMES_REPAIRS)

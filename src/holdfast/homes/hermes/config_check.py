@@ -64,7 +64,7 @@ _PLATFORMS = """
 """
 ROOT_KEYS = frozenset(f"{_SETTINGS} {_PLATFORMS}".split())
 
-#: Hermes hands values under such names on to its environment, and stores some itself.
+#: Hermes passes values under such names on to its environment, and stores a few itself.
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 

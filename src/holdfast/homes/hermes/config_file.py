@@ -8,9 +8,9 @@ leaves this module.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -18,6 +18,7 @@ from typing import TypeAlias
 import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
 
+from holdfast.stores.files import open_regular
 from holdfast.value import dataclass
 
 #: Hermes's files have about ten kilobytes; for this much the parser already takes seconds.
@@ -58,23 +59,16 @@ def read_text(path: Path) -> str | None:
     A link is followed. A pipe or a device is refused, not waited for.
     """
     try:
-        # Without waiting: a pipe would block until somebody writes into it.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(open_regular(path), "rb") as file:
+            raw = file.read(LONGEST + 1)
     except FileNotFoundError:
         if path.is_symlink():
             raise UnreadableError("it is a link to a file that is not there") from None
         return None
     except OSError as error:
+        if error.errno in (errno.EINVAL, errno.EISDIR):
+            raise UnreadableError("it is not a regular file") from None
         raise UnreadableError(f"it cannot be opened: {error.strerror}") from None
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise UnreadableError("it is not a regular file")
-        with os.fdopen(fd, "rb", closefd=False) as file:
-            raw = file.read(LONGEST + 1)
-    except OSError as error:
-        raise UnreadableError(f"it cannot be read: {error.strerror}") from None
-    finally:
-        os.close(fd)
     if len(raw) > LONGEST:
         raise UnreadableError(f"it is larger than {LONGEST:,} bytes, and was not looked at")
     try:

@@ -1,7 +1,7 @@
 """How Hermes names the files of a session.
 
-Older releases put the id into the name as it is. Newer ones change what could lead out of the
-folder or is too long, and then add a part of its checksum, so that no two ids share a name.
+Older releases put the id into the name as it is. Newer ones change an id that could lead out of the
+folder or is too long, and add a part of its checksum, so that no two ids share a name.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _LONGEST = 96
 _DIGITS = 12
 _UNNAMED = "session"
 _UNSAFE = re.compile(r"[^\w-]")
-#: What Hermes keeps in the folder of session files, and is no session's.
+#: Files in the folder of session files that belong to no session.
 _STATE_FILES = frozenset({"sessions.json"})
 
-#: What a transcript says of itself near its start.
+#: The session that a transcript names near its start.
 _NAMED = re.compile(rb'"session_id"\s*:\s*("(?:[^"\\]|\\.)*")')
 _STEM = r"(\w[\w.-]{0,199}|-[\w-]{0,199})"
 _PATTERNS = (
@@ -34,8 +34,8 @@ _PATTERNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HermesName(SessionFileName):
-    """A name that is no proof by itself. A file whose session is gone is its file still if it names
-    a session that is called so."""
+    """A name that does not prove whose file it is. If the session is gone, the file must name a
+    session that fits."""
 
     def claimed_by(self, head: bytes) -> bool:
         named = _NAMED.search(head)
@@ -49,7 +49,7 @@ class HermesName(SessionFileName):
 
 
 def stem(session_id: str) -> str:
-    """What newer releases call a session in the names of its files."""
+    """The name of a session in the names of its files, in newer releases."""
     safe = _UNSAFE.sub("_", session_id).strip("_")
     if safe == session_id and len(safe) <= _LONGEST:
         return safe
@@ -58,13 +58,13 @@ def stem(session_id: str) -> str:
 
 
 def stems(session_id: str) -> frozenset[str]:
-    """What releases call a session in the names of its files."""
+    """The names of a session in the names of its files, in all releases."""
     return frozenset({session_id, stem(session_id)})
 
 
 def parse(name: str) -> SessionFileName | None:
-    """Whose a file is by its name. Where that is no proof, its session must be in the database, or
-    the file itself must name it."""
+    """Whose file this is, by its name. If the name does not prove that, the session must be in the
+    database, or the file itself must name it."""
     if name in _STATE_FILES:
         return None
     known = session_folder.parse(name)

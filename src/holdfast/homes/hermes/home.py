@@ -3,7 +3,7 @@
 state.db             Hermes's sessions
 sessions/            its transcripts and request dumps
 checkpoints/         its checkpoints
-.holdfast/           all that is ours: configuration, operation log, trash, archive
+.holdfast/           everything of ours: configuration, operation log, trash, archive
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.model.arguments import check_foreign_id
 from holdfast.model.item import CHECKPOINT_KINDS, PROJECT, Item, Problem
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Archive, Clock
-from holdfast.stores.sqlite.survey import Owner
+from holdfast.stores.sqlite.survey import Owner, space
 
 if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
     from holdfast.homes.hermes.checkpoints import HermesCheckpoints
@@ -46,8 +46,8 @@ class HermesContents(StoredContents):
         self._engine: HermesEngine | None = None
 
     @property
-    def version(self) -> str | None:  # type: ignore[override]
-        """The release of Hermes that its database is from, as far as that can be told."""
+    def version(self) -> str | None:
+        """The release of Hermes that made its database, if it is known."""
         store = self.store()
         return None if store is None else store.database.schema.release
 
@@ -85,7 +85,7 @@ class HermesContents(StoredContents):
 
     def space(self) -> Sequence[Item]:
         store = self.store()
-        return () if store is None else (survey.space(store.database, signs.DATABASE),)
+        return () if store is None else (space(store.database, signs.DATABASE),)
 
     def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
         store = self.store()
@@ -105,7 +105,7 @@ class HermesContents(StoredContents):
             engine.database.check_writable()
 
     def finish(self) -> None:
-        """Bring what a run left out of Hermes's search tables back into them."""
+        """Put the messages that a run left out of Hermes's search tables back."""
         if is_search_due(self.ground.state):
             engine = self.engine()
             if engine is not None:

@@ -32,7 +32,7 @@ from holdfast.stores.git.refs import (
     update_refs,
 )
 from holdfast.stores.git.trees import Trees, is_id
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 _FORMAT = 1
 _ID_DIGITS = 8
@@ -49,24 +49,6 @@ _ID = 40
 _NOTHING = "0" * _ID
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Details:
-    """The details of a checkpoint in its commit."""
-
-    project: str
-    workdir: str
-    time: float
-    reason: str
-    session: str | None
-    turn: str | None
-    files_changed: int
-    insertions: int | None
-    deletions: int | None
-    not_captured: tuple[NotCaptured, ...]
-    origin: str | None = None
-    rules: str | None = None
-
-
 def order_after(now: float, last_ref: str) -> int:
     """Milliseconds, always later than the last checkpoint, even if the clock was set back."""
     return max(int(now * _MILLISECONDS), order_of(last_ref) + 1)
@@ -78,21 +60,41 @@ def order_of(ref: str) -> int:
 
 
 def write_checkpoint(
-    layout: Layout, trees: Trees, new: Pack, details: Details, tree: bytes, order: int
-) -> str:
-    """Write a commit and its reference, with all new objects; returns the id.
+    layout: Layout, trees: Trees, new: Pack, checkpoint: Checkpoint, order: int
+) -> Checkpoint:
+    """Write a checkpoint with all new objects; returns it with its id.
 
     Write-order rule: the objects are durable before the reference that makes them a checkpoint.
     """
     # git has no time before 1970, and takes such a commit for damaged.
-    who = f"{_WHO} {max(0, int(details.time))} +0000"
-    text = f"tree {tree.hex()}\nauthor {who}\ncommitter {who}\n\n{_message(details)}"
+    who = f"{_WHO} {max(0, int(checkpoint.time))} +0000"
+    text = f"tree {checkpoint.tree}\nauthor {who}\ncommitter {who}\n\n{_message(checkpoint)}"
     commit = trees.put(Kind.COMMIT, text.encode()).hex()
-    ref = f"{REFS}{details.project}/{order:0{_ORDER_DIGITS}d}-{commit[:_ID_DIGITS]}"
+    ref = f"{REFS}{checkpoint.project}/{order:0{_ORDER_DIGITS}d}-{commit[:_ID_DIGITS]}"
     with NewReference(layout.store, ref, commit) as reference:
         new.flush([reference.fd])
         reference.publish()
-    return commit
+    return replace(checkpoint, id=commit)
+
+
+def _message(checkpoint: Checkpoint) -> str:
+    data: dict[str, Any] = {
+        "format": _FORMAT,
+        "project": checkpoint.project,
+        "workdir": checkpoint.workdir,
+        "time": checkpoint.time,
+        "session": checkpoint.session,
+        "turn": checkpoint.turn,
+        "files_changed": checkpoint.files_changed,
+    }
+    if checkpoint.insertions is not None:
+        data |= {"insertions": checkpoint.insertions, "deletions": checkpoint.deletions}
+    data["not_captured"] = [
+        {"path": left.path, "reason": left.reason} for left in checkpoint.not_captured
+    ]
+    data |= {key: text for key in ("origin", "rules") if (text := getattr(checkpoint, key))}
+    reason = checkpoint.reason.encode("utf-8", "replace").decode().replace("\0", "")
+    return f"{reason}{_GAP}{json.dumps(data)}\n"
 
 
 def parse(
@@ -107,76 +109,33 @@ def parse(
     reason, _, line = message.rstrip("\n").rpartition(_GAP)
     try:
         data = json.loads(line)
-        details = _details(data, reason)
+        insertions, deletions = data.get("insertions"), data.get("deletions")
+        rules = data.get("rules")
+        return Checkpoint(
+            id=commit,
+            project=str(data["project"]),
+            workdir=str(data["workdir"]),
+            time=float(data["time"]),
+            reason=reason,
+            tree=tree,
+            session=data.get("session"),
+            turn=data.get("turn"),
+            name=(names or {}).get(commit),
+            pinned=commit in pins,
+            files_changed=int(data["files_changed"]),
+            insertions=None if insertions is None else int(insertions),
+            deletions=None if deletions is None else int(deletions),
+            not_captured=tuple(
+                NotCaptured(path=left["path"], reason=left["reason"])
+                for left in data["not_captured"]
+            ),
+            origin=data.get("origin"),
+            rules=rules if isinstance(rules, str) else None,
+        )
     except _NO_DETAILS as error:
         raise DamageError(
             f"The commit {commit} in the checkpoint store is not a checkpoint."
         ) from error
-    return Checkpoint(
-        id=commit,
-        project=details.project,
-        workdir=details.workdir,
-        time=details.time,
-        reason=details.reason,
-        tree=tree,
-        session=details.session,
-        turn=details.turn,
-        name=(names or {}).get(commit),
-        pinned=commit in pins,
-        files_changed=details.files_changed,
-        insertions=details.insertions,
-        deletions=details.deletions,
-        not_captured=details.not_captured,
-        origin=details.origin,
-        rules=details.rules,
-    )
-
-
-def _message(details: Details) -> str:
-    data: dict[str, Any] = {
-        "format": _FORMAT,
-        "project": details.project,
-        "workdir": details.workdir,
-        "time": details.time,
-        "session": details.session,
-        "turn": details.turn,
-        "files_changed": details.files_changed,
-    }
-    if details.insertions is not None:
-        data |= {"insertions": details.insertions, "deletions": details.deletions}
-    data["not_captured"] = [
-        {"path": left.path, "reason": left.reason} for left in details.not_captured
-    ]
-    if details.origin is not None:
-        data["origin"] = details.origin
-    if details.rules is not None:
-        data["rules"] = details.rules
-    reason = details.reason.encode("utf-8", "replace").decode().replace("\0", "")
-    return f"{reason}{_GAP}{json.dumps(data)}\n"
-
-
-def _details(data: Mapping[str, Any], reason: str) -> Details:
-    insertions, deletions = data.get("insertions"), data.get("deletions")
-    return Details(
-        project=str(data["project"]),
-        workdir=str(data["workdir"]),
-        time=float(data["time"]),
-        reason=reason,
-        session=data.get("session"),
-        turn=data.get("turn"),
-        files_changed=int(data["files_changed"]),
-        insertions=None if insertions is None else int(insertions),
-        deletions=None if deletions is None else int(deletions),
-        not_captured=tuple(
-            NotCaptured(path=left["path"], reason=left["reason"]) for left in data["not_captured"]
-        ),
-        origin=data.get("origin"),
-        rules=_text(data.get("rules")),
-    )
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,16 +166,10 @@ class Ref:
         return self.operation == ROTATED
 
     def hidden(self, operation: str, number: int = 0) -> Ref:
-        return Ref(
-            checkpoint=self.checkpoint,
-            project=self.project,
-            name=self.name,
-            operation=operation,
-            number=number,
-        )
+        return replace(self, operation=operation, number=number)
 
     def shown(self) -> Ref:
-        return Ref(checkpoint=self.checkpoint, project=self.project, name=self.name)
+        return replace(self, operation="", number=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""What a checkpoint's tree holds: the files, and a record of what git cannot store.
+"""The tree of a checkpoint: the files, and a record of what git cannot store.
 
 git stores one permission bit and no empty directories. The record next to the `files` tree holds
-full permissions and empty directories. It is made from what a look saw.
+full permissions and empty directories, as a look saw them.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class Usual:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeRecord:
-    """What git cannot store of a tree: permissions and empty directories. Paths are bytes."""
+    """What git cannot store: permissions and empty directories. Paths are bytes."""
 
     usual: Usual = Usual()
     modes: Mapping[bytes, int] = field(default_factory=dict)
     empty: frozenset[bytes] = frozenset()
 
     def entry(self, path: bytes, node: Node) -> Entry:
-        """A file or symlink with its whole mode."""
+        """A file or symlink with its full mode."""
         mode, oid = node
         if mode == LINK:
             return Entry(mode=_LINK_MODE, oid=oid.hex())
@@ -77,7 +77,7 @@ class ModeRecord:
 
 
 def dump_record(record: ModeRecord) -> bytes:
-    """The same record is always the same bytes, so that equal trees have equal ids."""
+    """Equal records give equal bytes, so that equal trees have equal ids."""
     usual = record.usual
     data = {
         "format": _FORMAT,
@@ -100,12 +100,12 @@ def load_record(raw: bytes) -> ModeRecord:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamageError(
             "The record of permissions of a checkpoint is damaged.",
-            hint="Run `holdfast checkpoints verify` to see which checkpoints are.",
+            hint="Run `holdfast checkpoints verify` to see which checkpoints are damaged.",
         ) from error
 
 
 def most_usual(files: Iterable[int], directories: Iterable[int]) -> Usual:
-    """The most frequent permissions of files, of programs and of directories."""
+    """The most frequent permissions of files, programs and directories."""
     counts: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
     for mode in files:
         counts[is_program(mode)][mode] += 1
@@ -120,13 +120,13 @@ def most_usual(files: Iterable[int], directories: Iterable[int]) -> Usual:
 def _most(counts: Counter[int], standard: int) -> int:
     if not counts:
         return standard
-    # Of equally frequent ones the smallest, so that the answer does not depend on the order.
+    # Of equally frequent modes the smallest, so that the order does not matter.
     return min(counts, key=lambda mode: (-counts[mode], mode))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a checkpoint's tree holds: the `files` tree, and the record of permissions."""
+    """The tree of a checkpoint: its `files` tree and its record."""
 
     root: bytes
     files: bytes
@@ -136,7 +136,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """A checkpoint by its ref."""
+    """The checkpoint that a take starts from."""
 
     ref: str
     commit: str
@@ -144,20 +144,20 @@ class Base:
 
 
 def content_of(trees: Trees, root: bytes) -> Content:
-    """What lies in a checkpoint's tree; raises `DamageError` when that is not what we write."""
+    """Read the tree of a checkpoint; raises `DamageError` when Holdfast did not write it."""
     entries = trees.entries(root)
     files, blob = entries.get(FILES), entries.get(RECORD)
     if files is None or blob is None or (files[0], blob[0]) != (TREE, FILE):
-        raise DamageError(f"The tree {root.hex()} in the checkpoint store is no checkpoint's.")
+        raise DamageError(f"The tree {root.hex()} in the store is not that of a checkpoint.")
     trees.entries(files[1])
     record = load_record(trees.raw(blob[1], Kind.BLOB))
     return Content(root=root, files=files[1], record=record, record_oid=blob[1])
 
 
 def find_base(trees: Trees, layout: Layout, project: str) -> Base | None:
-    """The last checkpoint that is whole enough to start from.
+    """The last intact checkpoint.
 
-    Only the references know which one that is: a kill may have come before anything else was told.
+    Only the references tell which one that is: a kill may have come before other files changed.
     """
     for ref in reversed(ref_names(layout, project)):
         if (base := _load(trees, layout, ref)) is not None:
@@ -166,7 +166,7 @@ def find_base(trees: Trees, layout: Layout, project: str) -> Base | None:
 
 
 def _load(trees: Trees, layout: Layout, ref: str) -> Base | None:
-    # A damaged checkpoint must not stand in the way of the next one.
+    # A damaged checkpoint must not prevent the next one.
     with contextlib.suppress(DamageError, OSError):
         commit = read_reference(layout.store, ref)
         tree = read_commit(trees, commit).tree
@@ -178,8 +178,8 @@ def _load(trees: Trees, layout: Layout, ref: str) -> Base | None:
 def make_record(
     trees: Trees, files: bytes, looked: Looked, before: ModeRecord | None
 ) -> ModeRecord:
-    """The record for the tree `files`; `before` is that of the last checkpoint, if there is one."""
-    # The working directory itself is not a part of what is in it.
+    """The record for the tree `files`; `before` is the record of the last checkpoint, if any."""
+    # A record does not include the working directory itself.
     directories = {path: mode for path, mode in looked.walked.directories.items() if path}
     if before is None:
         usual = most_usual(looked.permissions.values(), directories.values())
@@ -194,7 +194,7 @@ def make_record(
 
 
 def modes_changed(looked: Looked, before: ModeRecord, changed: Container[bytes]) -> int:
-    """How many files changed their permissions alone, in a way that git's trees do not show."""
+    """How many files changed only permissions that git's trees do not show."""
     return sum(
         before.modes.get(path, _usual(before.usual, mode)) != mode
         for path, mode in looked.permissions.items()
@@ -209,7 +209,7 @@ def _usual(usual: Usual, mode: int) -> int:
 def _kept_modes(
     trees: Trees, files: bytes, looked: Looked, before: ModeRecord, empty: frozenset[bytes]
 ) -> dict[bytes, int]:
-    """What the last record says of paths that this look did not come to."""
+    """The modes of the last record for paths that this look did not see."""
     seen = looked.permissions.keys() | looked.walked.directories.keys()
     kept: dict[bytes, int] = {}
     for path, mode in before.modes.items():
@@ -217,7 +217,7 @@ def _kept_modes(
             continue
         node = trees.at(files, path)
         is_file = node is not None and node[0] in (FILE, PROGRAM)
-        # After a whole look every directory was seen: one that was not is gone.
+        # After a whole look, a directory that was not seen is gone.
         is_folder = (node is not None and node[0] == TREE) or path in empty
         if is_file or (is_folder and not looked.whole):
             kept[path] = mode
@@ -225,9 +225,9 @@ def _kept_modes(
 
 
 def _empty(trees: Trees, files: bytes, looked: Looked, before: ModeRecord) -> frozenset[bytes]:
-    """Directories without anything captured in them, not even another such directory.
+    """Directories with nothing captured in them, not even another empty directory.
 
-    Only where something was looked at can that have changed.
+    That can have changed only where this look was.
     """
     walked = looked.walked
     above = {parent(path) for path in walked.directories if path}
@@ -266,7 +266,7 @@ def _ancestors(path: bytes) -> Iterator[bytes]:
 
 
 def write_root(trees: Trees, files: bytes, looked: Looked, before: Content | None) -> bytes:
-    """The tree of a checkpoint; that of the last one, when nothing differs."""
+    """The tree of a checkpoint; the tree of the last checkpoint if nothing differs."""
     record = make_record(trees, files, looked, None if before is None else before.record)
     if before is not None and before.record == record:
         oid = before.record_oid

@@ -1,7 +1,7 @@
-"""Create the store in a temporary folder and rename it into place, so it is either whole or absent.
+"""Create the store in a temporary folder and rename it into place, so it is complete or absent.
 
-The next creation clears what a kill left. Earlier versions created the store in place, so a
-half-made store that git refuses to finish may be there.
+The next creation clears the leftovers of a kill. A store behind a link is created in place, so a
+half-made store may be there as well.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.errors import HoldfastError, StorageError
-from holdfast.stores.checkpoints.ignore_rules import excludes_text, standing_digest
+from holdfast.stores.checkpoints.ignore_rules import digest_of, excludes_text
 from holdfast.stores.checkpoints.repository import FORMAT, FORMAT_FILE, Layout, alone, check
 from holdfast.stores.files import (
     OTHERS,
@@ -26,7 +26,7 @@ from holdfast.stores.files import (
 )
 from holdfast.stores.git.program import EXCLUDES, Git
 
-#: It outranks every .gitattributes, so that bytes stay bytes.
+#: These attributes outrank every .gitattributes, so that git never converts a file.
 _ATTRIBUTES = b"* -text !eol -ident !filter !working-tree-encoding\n"
 _ASIDE = "store.new"
 _LOCKS = ("config.lock", "HEAD.lock", "packed-refs.lock")
@@ -49,15 +49,15 @@ def prepare(layout: Layout, rules: Sequence[str] = ()) -> None:
     with storage_errors(f"write {excludes}"):
         if not excludes.exists() or read_file(excludes) != text:
             replace(excludes, text)
-        kept = layout.rules(standing_digest(text))
-        if not kept.exists():  # a checkpoint says under which rules it was taken, by this name
+        kept = layout.rules(digest_of(text))
+        if not kept.exists():  # checkpoints refer to their rules by this digest
             kept.parent.mkdir(mode=PRIVATE_DIR, exist_ok=True)
             replace(kept, text)
 
 
 def _close_to_others(layout: Layout) -> None:
-    """Earlier versions let the umask decide who may read what git makes. One look tells whether
-    everything has been seen to: the folder that others are kept out of last."""
+    """Take the permissions of others away, if somebody gave them any. `objects` comes last: its
+    mode tells whether this is done."""
     with storage_errors(f"make {layout.folder} private"):
         if not layout.store.joinpath("objects").lstat().st_mode & OTHERS:
             return
@@ -72,7 +72,7 @@ def _close_to_others(layout: Layout) -> None:
 
 
 def found(layout: Layout) -> None:
-    """Create the store under the exclusive lock; clears what a kill left."""
+    """Create the store under the exclusive lock; clears the leftovers of a kill."""
     aside = layout.folder / _ASIDE
     with storage_errors(f"make the checkpoint store {layout.store}"):
         layout.projects.mkdir(mode=PRIVATE_DIR, exist_ok=True)
@@ -95,21 +95,21 @@ def found(layout: Layout) -> None:
 
 
 def is_half_made(layout: Layout) -> bool:
-    """Whether there is a store that git does not take for one: a kill left it so, or somebody
-    removed what a repository must have. Creates nothing."""
+    """Whether there is a store that git does not accept, because of a kill or because somebody
+    removed a file that a repository must have. Creates nothing."""
     left = os.path.lexists(layout.store) and not layout.exists()
     left = left or (layout.exists() and not _is_repository(layout.store))
     return left or os.path.lexists(layout.folder / _ASIDE)
 
 
 def mend(layout: Layout) -> str:
-    """Clear what a kill left, or finish it if there is anything in it; says what was done."""
+    """Remove a half-made store, or finish it if there are objects in it; says what was done."""
     with alone(layout, holder="doctor"):
         if layout.exists() and not _is_repository(layout.store):
             with storage_errors(f"mend the checkpoint store {layout.store}"):
                 _clear(layout.store / "HEAD")
                 _fill(layout.store)
-            return f"gave the checkpoint store {layout.store} back what git needs"
+            return f"restored the missing git files of the checkpoint store {layout.store}"
         if not layout.exists() and _is_to_be_finished(layout.store):
             found(layout)
             return f"finished the checkpoint store {layout.store}"
@@ -117,7 +117,7 @@ def mend(layout: Layout) -> str:
             _clear(layout.folder / _ASIDE)
             if not layout.exists():
                 _clear(layout.store)
-    return f"removed what an interrupted start had left of the checkpoint store {layout.store}"
+    return f"removed a half-made checkpoint store at {layout.store}"
 
 
 def _fill(store: Path) -> None:
@@ -127,12 +127,12 @@ def _fill(store: Path) -> None:
     for folder in (store / "info", store / "worktrees"):
         folder.mkdir(mode=PRIVATE_DIR, exist_ok=True)
     replace(store / "info" / "attributes", _ATTRIBUTES)
-    # Last: a store without it is one that was never finished.
+    # Last: a store without this file was never finished.
     replace(store / FORMAT_FILE, f"{FORMAT}\n".encode())
 
 
 def _is_repository(store: Path) -> bool:
-    """Whether git accepts it. Holdfast keeps nothing in HEAD, so HEAD can be written again."""
+    """Whether git accepts the store. Holdfast does not use HEAD, so it can be written again."""
     try:
         head = read_file(store / "HEAD")
     except (OSError, HoldfastError):
@@ -141,7 +141,7 @@ def _is_repository(store: Path) -> bool:
 
 
 def _is_to_be_finished(store: Path) -> bool:
-    """A store in which there is something, or one that lies elsewhere, behind a link."""
+    """Whether a store without a format file has objects or references, or is behind a link."""
     if store.is_symlink():
         return True
     kept = (store / "refs" / "holdfast", store / "packed-refs", store / "objects" / "pack")
@@ -149,11 +149,11 @@ def _is_to_be_finished(store: Path) -> bool:
 
 
 def _refuse_foreign(store: Path) -> None:
-    """A link may lead to an empty folder, or to one that git began to make a repository of."""
+    """A link must lead to an empty folder, or to a repository that git began to make."""
     if store.is_symlink() and any(store.iterdir()) and not (store / "objects").is_dir():
         raise StorageError(
             f"{store} leads to {store.resolve()}, which holds other files; nothing was written.",
-            hint="Let it lead to an empty folder.",
+            hint="Let the link lead to an empty folder.",
         )
 
 
@@ -171,7 +171,7 @@ def _clear(path: Path) -> None:
 
 
 def _flush(folder: Path) -> None:
-    """git flushes objects and references, but not what it makes a repository of."""
+    """Flush the other files of a repository: git flushes only objects and references."""
     for place, _, names in os.walk(folder):
         for name in names:
             fd = os.open(Path(place, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,10 +1,10 @@
-"""Find checkpoints and projects: all of them, those of a project, the one that an id names."""
+"""Find checkpoints and projects: all of them, those of a project, or one by its id."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from holdfast.errors import DamageError, GitFailedError, UnknownCheckpointError
 from holdfast.model.checkpoint import SHORTEST_PREFIX, Checkpoint, Project
@@ -31,7 +31,7 @@ def refs(layout: Layout) -> list[Ref]:
 
 
 def checkpoints(layout: Layout, project: str | None = None) -> Sequence[Checkpoint]:
-    """Checkpoints, the newest first. What is damaged is left to `verify`."""
+    """Checkpoints, the newest first, without damaged ones, which `verify` reports."""
     if not layout.exists():
         return ()
     pattern = REFS if project is None else f"{REFS}{project}/"
@@ -54,14 +54,12 @@ def _read(layout: Layout, *patterns: str) -> Iterator[tuple[str, Checkpoint]]:
             records[project] = read_record(layout, project)
         record = records[project]
         with contextlib.suppress(DamageError):
-            if record is None:
-                yield ref, parse(commit, tree, message)
-            else:
-                yield ref, parse(commit, tree, message, names=record.names, pins=record.pins)
+            names, pins = ({}, frozenset()) if record is None else (record.names, record.pins)
+            yield ref, parse(commit, tree, message, names=names, pins=pins)
 
 
 def _at_once(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, str]]:
-    """Ref, commit, tree and message of each; git fails as a whole when it cannot read one."""
+    """Reference, commit, tree and message of each. git fails if it cannot read one of them."""
     said = layout.git().run("for-each-ref", f"--format={_FIELDS}", *patterns)
     fields = said.output.decode("utf-8", "replace").split("\0")
     for place in range(0, len(fields) - 1, 4):
@@ -70,7 +68,7 @@ def _at_once(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, st
 
 
 def _one_by_one(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str, str]]:
-    """The same, without those that are damaged."""
+    """The same, without damaged ones."""
     trees = Trees(opened(layout))
     for ref, commit in each_ref(layout.git(), *patterns):
         with contextlib.suppress(DamageError):
@@ -79,20 +77,12 @@ def _one_by_one(layout: Layout, *patterns: str) -> Iterator[tuple[str, str, str,
 
 
 def get(layout: Layout, prefix: str) -> Checkpoint:
-    """The one checkpoint whose id begins so."""
+    """The one checkpoint whose id begins with `prefix`."""
     check_prefix(prefix)
     matches = _matching(layout, prefix)
-    if len({one.checkpoint for one in matches}) > 1:
-        shown = ", ".join(one.checkpoint[:12] for one in matches[:_SHOWN_MATCHES])
-        more = len(matches) - _SHOWN_MATCHES
-        shown += f" and {more} more" if more > 0 else ""
-        raise UnknownCheckpointError(
-            f"{len(matches)} checkpoints have ids that begin with {prefix!r}: {shown}.",
-            hint="Give more digits of the one you mean.",
-        )
     for _, found in _read(layout, matches[0].path):
         return found
-    _matching(layout, matches[0].checkpoint)  # dropped between the two looks, it is not damaged
+    _matching(layout, matches[0].checkpoint)  # raises if it was dropped since the first look
     raise DamageError(
         f"The checkpoint {matches[0].checkpoint} is damaged: its commit cannot be read.",
         hint="Run `holdfast checkpoints verify`.",
@@ -101,16 +91,30 @@ def get(layout: Layout, prefix: str) -> Checkpoint:
 
 def _matching(layout: Layout, prefix: str) -> Sequence[Ref]:
     matches = [one for one in refs(layout) if one.checkpoint.startswith(prefix)]
-    if not matches:
-        raise UnknownCheckpointError(
-            f"No checkpoint has an id that begins with {prefix!r}.",
-            hint="`holdfast checkpoints list` shows the ids.",
-        )
+    check_one(prefix, {one.checkpoint for one in matches})
     return matches
 
 
+def check_one(
+    prefix: str, ids: Collection[str], hint: str = "`holdfast checkpoints list` shows the ids."
+) -> None:
+    """Raise `UnknownCheckpointError` unless exactly one id begins with `prefix`."""
+    if not ids:
+        raise UnknownCheckpointError(
+            f"No checkpoint has an id that begins with {prefix!r}.", hint=hint
+        )
+    if len(ids) > 1:
+        shown = ", ".join(each[:12] for each in sorted(ids)[:_SHOWN_MATCHES])
+        more = len(ids) - _SHOWN_MATCHES
+        shown += f" and {more} more" if more > 0 else ""
+        raise UnknownCheckpointError(
+            f"{len(ids)} checkpoints have ids that begin with {prefix!r}: {shown}.",
+            hint="Give more digits of the one you mean.",
+        )
+
+
 def check_prefix(prefix: object) -> None:
-    """Refuse what is no id before it ever meets git."""
+    """Refuse anything but the start of an id, before git sees it."""
     if not isinstance(prefix, str) or not _ID.fullmatch(prefix):
         raise UnknownCheckpointError(
             f"{prefix!r} is not the id of a checkpoint: {SHORTEST_PREFIX} to {_ID_DIGITS} digits,"
@@ -120,7 +124,7 @@ def check_prefix(prefix: object) -> None:
 
 
 def projects(layout: Layout) -> Sequence[Project]:
-    """Projects that have checkpoints, the one used last first."""
+    """Projects that have checkpoints, the last used first."""
     by_project: dict[str, list[Ref]] = {}
     for ref in refs(layout):
         by_project.setdefault(ref.project, []).append(ref)
@@ -146,7 +150,7 @@ def _record(
     project: str,
     held: Sequence[Ref],
 ) -> ProjectRecord | None:
-    """The project's record, or what its checkpoints say when that is lost."""
+    """The project's record, or one made from its checkpoints if that is lost."""
     touched = held[0].order / _MILLISECONDS
     record = records.get(project)
     if record is not None:

@@ -1,7 +1,6 @@
-"""The default excludes, and which names all ignore rules together leave out.
+"""The default excludes, and which paths all ignore rules together leave out.
 
-git itself answers that question, so the answer is always git's. A project's own rules can include
-a name again (`!name`).
+git itself answers that question. A project's own rules can include a name again (`!name`).
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from holdfast.stores.git.program import EXCLUDES, Git, Said
 if TYPE_CHECKING:
     import subprocess
 
-#: How the names begin of what a restore writes until it is whole: they say whose it is, should one
-#: ever be found. No checkpoint has such a file, whatever a project's rules ask for.
+#: The prefix of the temporary files of a restore. No checkpoint has such a file, whatever a
+#: project's rules say.
 TEMPORARY = b".holdfast-restore-"
 
 _FOLDERS = {
@@ -53,13 +52,13 @@ _NAMES = {
     "logs": "*.log.* npm-debug.log* yarn-error.log* core.[0-9]*",
     "left by desktops and editors": ".DS_Store Thumbs.db desktop.ini *.swp *.swo *~ .#* .coverage",
 }
-#: Earlier versions left pictures out as well. A page or a program is not whole without them.
+#: The first default excludes left out pictures as well, but a page needs its pictures.
 _PICTURES = "png jpg jpeg gif bmp webp ico"
-#: Samples without secrets in them, which people do want back.
+#: Samples without secrets, which people want back.
 _KEPT = "!.env.example !.env.sample !.env.template !.env.dist"
 
-# A question must fit into the pipe whole: we do not read before it is written, and git does not
-# read on before its answer is taken.
+# A question must fit into the pipe: we write it before we read, and git does not read on until we
+# take its answer.
 _QUESTION_BYTES = 8_192
 _FIELDS = 4
 _CHUNK = 65_536
@@ -67,17 +66,14 @@ _DIGEST_BYTES = 8
 
 
 def earlier_text(now: str) -> str:
-    """What the rules were before checkpoints said under which they were taken; `now` are those of
-    today. A rule too many spares a file; one that is missing might cost it."""
+    """The rules for a checkpoint that does not name its rules; `now` are the present rules. A rule
+    too many keeps a file; a missing rule might delete it."""
     return "\n".join([now, *_endings(_PICTURES), ""])
 
 
 @functools.cache
 def excludes_text(more: tuple[str, ...] = ()) -> str:
-    """The default rules as a file for git, followed by `more` rules, which outrank them.
-
-    Endings are there in lower and in upper case.
-    """
+    """The default rules as a file for git, followed by `more` rules, which outrank them."""
     lines = [
         "# What checkpoints leave out. Written by Holdfast; a project's .gitignore outranks it."
     ]
@@ -96,18 +92,18 @@ def _endings(names: str) -> list[str]:
 
 
 def _folder(name: str) -> str:
-    # A slash inside binds a rule to the top; these folders may be anywhere.
+    # A slash inside a rule binds it to the top, but these folders may be anywhere.
     return f"**/{name}/" if "/" in name.rstrip("/") else f"{name.rstrip('/')}/"
 
 
 class Ignoring:
-    """One `git check-ignore` process: the first question starts it, and it answers all of them."""
+    """One `git check-ignore` process for many questions. The first question starts it."""
 
     def __init__(self, git: Git, excludes: Path | None = None) -> None:
-        """`excludes` are the rules that hold everywhere, if not those of the store."""
+        """`excludes` are the rules that hold everywhere; by default those of the store."""
         self._git = git
         self._excludes = git.store / EXCLUDES if excludes is None else excludes
-        #: What the rules that hold everywhere leave out, of all that was asked: each with its rule.
+        #: The paths so far that the rules that hold everywhere leave out, each with its rule.
         self.standing: dict[bytes, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -130,7 +126,7 @@ class Ignoring:
         if process.stdin is None or process.stdout is None:
             raise AssertionError("git was started without pipes")
         try:
-            # It knows no literal paths, but after a dot a colon is a colon.
+            # This command has no literal paths, but after `./` a colon is just a colon.
             process.stdin.write(b"".join(b"./%b\0" % path for path in paths))
             process.stdin.flush()
         except BrokenPipeError:
@@ -175,7 +171,7 @@ class Ignoring:
 
 
 def _is_ours(path: bytes) -> bool:
-    """Left by a restore that was killed. A project's rules may ask for everything (`!*`)."""
+    """Left by a killed restore. A project's rules may include everything again (`!*`)."""
     return path.rpartition(b"/")[2].startswith(TEMPORARY)
 
 
@@ -190,11 +186,6 @@ def _questions(paths: Sequence[bytes]) -> Iterator[list[bytes]]:
         size += len(path) + 1
     if question:
         yield question
-
-
-def standing_digest(excludes: bytes) -> str:
-    """The digest of the rules that hold everywhere."""
-    return digest_of(excludes)
 
 
 def digest_of(data: bytes) -> str:

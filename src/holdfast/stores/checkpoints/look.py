@@ -43,13 +43,13 @@ from holdfast.stores.git.pack_writer import Pack
 from holdfast.stores.git.trees import LINK, TREE, Node, Trees
 from holdfast.value import dataclass, field
 
-#: git compares whole seconds, and some file systems have no finer ones than two.
+#: git compares whole seconds, and some file systems store times in steps of two seconds.
 _YOUNG = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeing:
-    """What a look is about: a working tree, and the last checkpoint's `files` tree."""
+    """The input of a look: a working tree, and the `files` tree of the last checkpoint."""
 
     root: bytes
     trees: Trees
@@ -61,38 +61,31 @@ class Seeing:
     standing: str
     limit: int | None
     moment: int
-    #: There is no index, so one will be made of what this look sees.
+    #: There is no index yet, so one will be made from this look.
     indexing: bool
-    #: Every file is read, whatever its times say.
+    #: Read every file, whatever its times say.
     hash_all: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What there is to look at more closely. `whole` says that the walk saw every directory."""
-
-    walked: Walked
-    paths: frozenset[bytes]
-    whole: bool
 
 
 @dataclass(slots=True, kw_only=True)
 class Looked:
-    """What a look saw: how to patch the last tree, and the permissions for its record."""
+    """What a look found. `paths` are the paths to look at more closely; `whole` means that the walk
+    saw every directory. `look` fills in how to patch the last tree, and the permissions for its
+    record."""
 
     walked: Walked
+    paths: frozenset[bytes]
     whole: bool
     patch: dict[bytes, Node | None] = field(default_factory=dict)
     permissions: dict[bytes, int] = field(default_factory=dict)
     left: dict[bytes, str] = field(default_factory=dict)
-    paths: frozenset[bytes] = frozenset()
     young: dict[bytes, Signature] = field(default_factory=dict)
     statuses: dict[bytes, bytes] = field(default_factory=dict)
     size: int = 0
 
 
-def find_all(seeing: Seeing) -> Found:
-    """A whole look: names are compared here while git compares times."""
+def find_all(seeing: Seeing) -> Looked:
+    """The paths of a whole look. Names are compared here while git compares times."""
     process = seeing.index.start_look() if seeing.index.path.exists() else None
     with ExitStack() as cleanup:
         if process is not None:
@@ -102,7 +95,7 @@ def find_all(seeing: Seeing) -> Found:
         if walked.left.get(b"") == UNREADABLE_RULES:
             raise StorageError(
                 f"Cannot look at {os.fsdecode(seeing.root)}: its .gitignore is a pipe, a socket or"
-                " a device, so nobody knows what to leave out.",
+                " a device, so its rules are unknown.",
                 hint="Move it away and try again.",
             )
         if b"" not in walked.directories:
@@ -111,7 +104,7 @@ def find_all(seeing: Seeing) -> Found:
             )
         dirty: set[bytes] = set()
         if process is not None and _has_pipe_for_attributes(seeing, walked):
-            process.kill()  # git would wait forever to read it
+            process.kill()  # git would wait for ever to read it
             dirty = seeing.index.known()
         elif process is not None:
             dirty = seeing.index.finish_look(process)
@@ -120,7 +113,7 @@ def find_all(seeing: Seeing) -> Found:
         if seeing.hash_all:
             paths |= {path for path, _ in seeing.trees.files(seeing.base)}
         paths -= ignoring.ask(_unsure(seeing, walked, paths))
-    return Found(walked=walked, paths=frozenset(paths), whole=True)
+    return Looked(walked=walked, paths=frozenset(paths), whole=True)
 
 
 def _has_pipe_for_attributes(seeing: Seeing, walked: Walked) -> bool:
@@ -131,7 +124,7 @@ def _has_pipe_for_attributes(seeing: Seeing, walked: Walked) -> bool:
 
 
 def _grown(seeing: Seeing) -> set[bytes]:
-    """Young files that changed since, or may have in the same tick of the clock."""
+    """Young files that changed since, or may have changed in the same tick of the clock."""
     return {
         path
         for path, signature in seeing.state.young.items()
@@ -140,7 +133,7 @@ def _grown(seeing: Seeing) -> set[bytes]:
 
 
 def _unsure(seeing: Seeing, walked: Walked, paths: Iterable[bytes]) -> list[bytes]:
-    """Files that no checkpoint has, in directories where nothing changed: ignored until now, or
+    """Files that the last checkpoint lacks, in directories whose names did not change: ignored, or
     away for a while."""
     return [
         path
@@ -153,14 +146,8 @@ def _unsure(seeing: Seeing, walked: Walked, paths: Iterable[bytes]) -> list[byte
     ]
 
 
-def find_all_again(seeing: Seeing, tree: str) -> Found:
-    """The same after rebuilding the private index, which is missing or damaged."""
-    seeing.index.rebuild(tree)
-    return find_all(seeing)
-
-
-def find_known(seeing: Seeing, given: Sequence[bytes]) -> Found | None:
-    """A look at some paths and what is below them; None when only a whole look will do."""
+def find_known(seeing: Seeing, given: Sequence[bytes]) -> Looked | None:
+    """The given paths and everything below them; None if that needs a whole look."""
     if any(path.rpartition(b"/")[2] == RULES or not path for path in given):
         return None
     with Ignoring(seeing.index.git) as ignoring:
@@ -175,22 +162,20 @@ def find_known(seeing: Seeing, given: Sequence[bytes]) -> Found | None:
                 paths |= _captured_below(seeing, path)
                 paths |= {left for left in seeing.state.left if left.startswith(path + b"/")}
             paths.add(path)
-    return Found(walked=walk.walked, paths=frozenset(paths | walk.walked.new), whole=False)
+    return Looked(walked=walk.walked, paths=frozenset(paths | walk.walked.new), whole=False)
 
 
-def look(seeing: Seeing, found: Found, blobs: Pack) -> Looked:
-    """Read what may have changed, and hand on what did."""
-    looked = Looked(walked=found.walked, whole=found.whole, paths=found.paths)
-    looked.left.update(found.walked.left)
-    for path in found.walked.gone:
+def look(seeing: Seeing, looked: Looked, new: Pack) -> None:
+    """Read the files that may have changed, and store new contents."""
+    looked.left.update(looked.walked.left)
+    for path in looked.walked.gone:
         if seeing.trees.at(seeing.base, path) is not None:
             looked.patch[path] = None
-    for path in found.paths:
-        _look_at(seeing, looked, path, blobs)
-    return looked
+    for path in looked.paths:
+        _look_at(seeing, looked, path, new)
 
 
-def _look_at(seeing: Seeing, looked: Looked, path: bytes, blobs: Pack) -> None:
+def _look_at(seeing: Seeing, looked: Looked, path: bytes, new: Pack) -> None:
     held = seeing.trees.at(seeing.base, path)
     here = _read(seeing, looked.walked, path, looked.whole)
     if isinstance(here, Content):
@@ -203,14 +188,14 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, blobs: Pack) -> None:
         oid = object_id(Kind.BLOB, here.data)
         if held != (here.kind, oid):
             if held is None or held[1] != oid:
-                blobs.add(oid, Kind.BLOB, here.data)
+                new.add(oid, Kind.BLOB, here.data)
             looked.patch[path] = (here.kind, oid)
         else:
             looked.patch.pop(path, None)
         return
     if isinstance(here, Left):
-        looked.left.setdefault(path, here.reason)  # of a directory the walk said it
-    # A directory takes the place of a file; what is in it is looked at by its own paths.
+        looked.left.setdefault(path, here.reason)  # the walk gave the reason for a directory
+    # A directory replaces a file. Its content is looked at by its own paths.
     if held is not None and not (isinstance(here, Directory) and held[0] == TREE):
         looked.patch[path] = None
 
@@ -218,7 +203,7 @@ def _look_at(seeing: Seeing, looked: Looked, path: bytes, blobs: Pack) -> None:
 def _note_young(seeing: Seeing, looked: Looked, path: bytes, signature: Signature) -> None:
     changed = signature[-1]
     if changed > seeing.moment - _YOUNG:
-        # Of one that changed in this very tick no signature is safe: it is read again next time.
+        # If it changed in this tick of the clock, no signature is safe: it is read again next time.
         looked.young[path] = signature if changed < seeing.moment - TICK else NO_SIGNATURE
 
 
@@ -230,7 +215,7 @@ def _read(
         return None
     names = walked.fresh.get(folder)
     if names is not None and name not in names:
-        # Gone, or ignored by now; or of a name that git has for itself.
+        # Gone, or ignored by now; or git reserves its name.
         return Left(UNFIT_NAME) if path in walked.left else None
     if name.lower() == GIT:
         exists = _mode(place(seeing.root, path)) is not None
@@ -250,8 +235,8 @@ def _walk(seeing: Seeing, ignoring: Ignoring) -> Walk:
 
 
 def _real(seeing: Seeing, given: Iterable[bytes]) -> list[bytes]:
-    """The given paths; where a link, nothing, another worktree or a directory whose rules cannot be
-    read is on the way to one, that place instead."""
+    """The given paths. If a link, a missing directory, another worktree or a directory with
+    unreadable rules is above a path, that place instead."""
     real: dict[bytes, None] = {}
     for path in given:
         names = path.split(b"/")
@@ -271,7 +256,7 @@ def _real(seeing: Seeing, given: Iterable[bytes]) -> list[bytes]:
 
 
 def _note_above(seeing: Seeing, walked: Walked, path: bytes) -> None:
-    """The directories on the way to a path, with their permissions."""
+    """Note the directories above a path, with their permissions."""
     while path and (path := parent(path)) not in walked.directories:
         mode = _mode(place(seeing.root, path))
         if mode is not None and stat.S_ISDIR(mode):
@@ -281,9 +266,9 @@ def _note_above(seeing: Seeing, walked: Walked, path: bytes) -> None:
 def _unignored(
     seeing: Seeing, walked: Walked, ignoring: Ignoring, paths: Sequence[bytes]
 ) -> list[bytes]:
-    """Without those that the rules leave out, which are gone as far as a checkpoint is concerned.
+    """The paths that the rules keep. For a checkpoint, the others are gone.
 
-    A file that was captured under the same rules needs no question.
+    git is not asked about a file that was captured under the same rules.
     """
     asked = [path for path in paths if not _surely_kept(seeing, path)]
     ignored = ignoring.ask(asked)
@@ -318,9 +303,9 @@ def _mode(path: bytes) -> int | None:
 
 
 def carried_young(seeing: Seeing, looked: Looked) -> Mapping[bytes, Signature]:
-    """The files that are young now, and those that changed since and were not looked at.
+    """The files that are young now, and young files that changed since and were not looked at.
 
-    One that is as it was, and not young any more, git sees changing from now on.
+    If a file is unchanged and no longer young, git will notice its next change.
     """
     oldest = seeing.moment - _YOUNG
     before = {
@@ -336,7 +321,7 @@ def carried_young(seeing: Seeing, looked: Looked) -> Mapping[bytes, Signature]:
 
 
 def carried_left(state: State, looked: Looked) -> Mapping[bytes, str]:
-    """What is left out now: seen in this look, or known from before where it did not look."""
+    """The paths that are left out now: by this look, or from before where it did not look."""
     if looked.whole:
         return looked.left
     seen = looked.paths | looked.walked.directories.keys() | looked.walked.gone

@@ -20,7 +20,7 @@ from pathlib import Path
 from holdfast.errors import DamageError, StorageError, UnknownCheckpointError, UsageError
 from holdfast.model.arguments import StrPath, expanded
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
-from holdfast.stores.checkpoints.checkpoint_commit import Details, parse, write_checkpoint
+from holdfast.stores.checkpoints.checkpoint_commit import write_checkpoint
 from holdfast.stores.checkpoints.content import (
     FILES,
     RECORD,
@@ -382,27 +382,23 @@ def adopt(
         now_there = None if present is None else content_of(trees, bytes.fromhex(present.tree))
         record = ModeRecord() if now_there is None else _known(files, now_there.record)
         git = Git(store=layout.store, folder=layout.private(project), work_tree=workdir)
-        details = Details(
-            project=project,
-            workdir=str(workdir),
-            time=old.time,
-            reason=old.reason,
-            session=None,
-            turn=None,
-            files_changed=old.files_changed,
-            insertions=old.insertions,
-            deletions=old.deletions,
-            not_captured=(*_left_out(git, legacy, trees, files, now_there), *more.left),
-            origin=more.origin,
-        )
         blob = trees.put(Kind.BLOB, dump_record(record))
         tree = trees.patched(trees.write({}), files)
         root = trees.write({RECORD: (FILE, blob), FILES: (TREE, tree)})
+        checkpoint = replace(
+            old,
+            project=project,
+            workdir=str(workdir),
+            tree=root.hex(),
+            name=None,
+            pinned=False,
+            not_captured=(*_left_out(git, legacy, trees, files, now_there), *more.left),
+            origin=more.origin,
+        )
         order = round(old.time * _MILLISECONDS)
-        commit = write_checkpoint(layout, trees, new, details, root, order)
-        made = read_commit(trees, commit)
+        made = write_checkpoint(layout, trees, new, checkpoint, order)
     tidy(layout)  # each imported checkpoint leaves a pack
-    return parse(made.id, made.tree, made.message)
+    return made
 
 
 def _copied(

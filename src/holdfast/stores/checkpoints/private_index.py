@@ -3,9 +3,9 @@
 The index may be behind the last checkpoint but is never ahead of it: an entry gets the content that
 a checkpoint has, and the file's times only if git finds that content in the file.
 
-An index takes a hundred bytes a file, and every worktree has one. Names and contents are those of a
-tree in the store, so maintenance keeps only times and numbers, a tenth of the size. The next whole
-look restores the full form. An index that cannot be restored is built again, which takes longer.
+An index takes a hundred bytes a file. Names and contents are those of a tree in the store, so
+maintenance keeps only times and numbers, a tenth of the size. The next whole look restores the full
+form. If that fails, the index is built again, which takes longer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RESTING = "index.resting"
 _MAGIC = b"holdfast resting index 1\n"
 _OID_BYTES = 20
 _FIELDS = 10
-#: Of the fields of a status: those that git compares. It tells times by the second.
+#: The fields of a status that git compares. It compares whole seconds.
 _KEPT = (0, 2, 5, 7, 8, 9)
 _MODIFIED, _MODE = 2, 6
 _SECOND = 1_000_000_000
@@ -44,7 +44,7 @@ _SECOND = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateIndex:
-    """For whoever holds the project's lock."""
+    """The index of one project. The caller holds the project's lock."""
 
     git: Git
     folder: Path
@@ -53,27 +53,39 @@ class PrivateIndex:
     def path(self) -> Path:
         return self.folder / "index"
 
+    @property
+    def _resting(self) -> Path:
+        return self.folder / _RESTING
+
     def is_there(self) -> bool:
         """Whether there is an index, full or compact."""
-        return self.path.exists() or is_at_rest(self.folder)
+        return self.path.exists() or self._resting.exists()
 
     def wake(self, trees: Trees) -> bool:
-        """Restore the form that git reads, if there is an index; says whether there is one."""
-        wake(self.folder, trees)
+        """Restore the full form, if only the compact form is there; returns whether there is an
+        index now."""
+        if self._resting.exists():
+            with storage_errors(f"write {self.path}"):
+                if not self.path.exists():
+                    with contextlib.suppress(DamageError, ValueError, struct.error, zlib.error):
+                        woken = _woken(read_file(self._resting), trees)
+                        replace(self.path, index_bytes(woken))
+                # Whatever happens to the index now, the compact form would know less.
+                self._resting.unlink()
         return self.path.exists()
 
     def remove(self) -> None:
         with storage_errors(f"remove {self.path}"):
             self.path.unlink(missing_ok=True)
-        forget(self.folder)
+            self._resting.unlink(missing_ok=True)
 
     def unlock(self) -> None:
-        """Remove what a killed git left. We hold the project's lock, so nobody else has it."""
+        """Remove the lock of a killed git. We hold the project's lock, so no other git runs."""
         with storage_errors(f"remove a stale lock in {self.folder}"):
             (self.folder / "index.lock").unlink(missing_ok=True)
 
     def start_look(self) -> subprocess.Popen[bytes]:
-        """Begin to compare every known file's times; `finish_look` has the result."""
+        """Begin to compare the times of every known file; `finish_look` returns the result."""
         return self.git.start("diff-files", "--name-only", "-z")
 
     def finish_look(self, process: subprocess.Popen[bytes]) -> set[bytes]:
@@ -82,14 +94,14 @@ class PrivateIndex:
         if process.returncode:
             said = Said(status=process.returncode, output=output, errors=errors)
             raise self.git.failed("diff-files", said)
-        # What git could not look at it only mentions, and then says nothing of it: look at all.
+        # git only warns about files that it could not look at: then look at all.
         return _paths(output) | (self.known() if errors else set())
 
     def known(self) -> set[bytes]:
         return _paths(self.git.run("ls-files", "-z").output)
 
     def differing(self, tree: str) -> set[bytes]:
-        """Where the index does not stand for a tree. The files themselves are not looked at."""
+        """The paths at which the index differs from a tree. The files are not looked at."""
         said = self.git.run("diff-index", "--cached", "--name-only", "-z", tree)
         return _paths(said.output)
 
@@ -101,14 +113,14 @@ class PrivateIndex:
         self._refresh()
 
     def write(self, entries: Mapping[bytes, tuple[bytes, bytes]]) -> None:
-        """Make it of files as they were when they were read. See `index_bytes`."""
+        """Write an index of files as they were when they were read. See `index_bytes`."""
         with storage_errors(f"write {self.path}"):
             replace(self.path, index_bytes(entries))
 
     def update(self, nodes: Mapping[bytes, Node | None]) -> bool:
-        """Set what a checkpoint has at these paths; returns whether that worked.
+        """Set the entries of a checkpoint at these paths; returns whether that worked.
 
-        On failure the index stays behind, as it was, and the next look is slower.
+        On failure the index stays as it was, and the next look is slower.
         """
         if self._would_wait():
             return False
@@ -121,7 +133,7 @@ class PrivateIndex:
         return True
 
     def _would_wait(self) -> bool:
-        """Whether a pipe stands where git reads attributes: then the times stay old, and the next
+        """Whether git would read attributes from a pipe. Then the index stays behind, and the next
         look reads more."""
         if self.git.work_tree is None:
             return False
@@ -140,7 +152,7 @@ class PrivateIndex:
 
 
 def _ends(folder: bytes) -> list[int]:
-    """Where the names of a folder, and of those above it, end; the root's is 0."""
+    """Where the path of a folder and of each folder above it ends; 0 for the root."""
     return [0, *(place for place, sign in enumerate(folder) if sign == ord("/")), len(folder)]
 
 
@@ -162,7 +174,7 @@ def _paths(output: bytes) -> set[bytes]:
 
 def lay_to_rest(folder: Path, trees: Trees) -> bool:
     """Replace a project's index by its compact form; returns whether that was done. An index that
-    stands for no checkpoint stays as it is."""
+    matches no checkpoint stays as it is."""
     tree = read_state(folder).tree
     path = folder / "index"
     try:
@@ -178,39 +190,14 @@ def lay_to_rest(folder: Path, trees: Trees) -> bool:
     with storage_errors(f"write to {folder}"):
         short = zlib.compress(columns)
         replace(folder / _RESTING, b"%b%b%b" % (_MAGIC, bytes.fromhex(tree), short))
-        # After the short form: killed in between there are two, and the index is the newer one.
+        # After the compact form: a kill in between leaves both, and then the full form counts.
         path.unlink()
     return True
 
 
-def wake(folder: Path, trees: Trees) -> None:
-    """Restore the full index from its compact form, if only that is there."""
-    path, resting = folder / "index", folder / _RESTING
-    if not resting.exists():
-        return
-    with storage_errors(f"write {path}"):
-        if not path.exists():
-            with contextlib.suppress(DamageError, ValueError, struct.error, zlib.error):
-                replace(path, index_bytes(_woken(read_file(resting), trees)))
-        # Whatever comes of the index now, this one would know less.
-        resting.unlink()
-
-
-def is_at_rest(folder: Path) -> bool:
-    return (folder / _RESTING).exists()
-
-
-def forget(folder: Path) -> None:
-    """There is a newer index, or there will be."""
-    with storage_errors(f"remove {folder / _RESTING}"):
-        (folder / _RESTING).unlink(missing_ok=True)
-
-
 def _row(entry: Entry | None, node: tuple[int, bytes], written: int) -> tuple[int, ...]:
-    """The numbers of a file; zeros make git look at it again.
-
-    So they are for one that is not what the checkpoint has, and for one that may have changed in
-    the second in which the index was written, which git tells by the time of the index.
+    """The numbers of a file. Zeros make git look at the file again: if it is not as in the
+    checkpoint, or if it may have changed in the second in which the index was written.
     """
     unknown = (0,) * len(_KEPT)
     if entry is None or (entry.kind, entry.oid) != node:

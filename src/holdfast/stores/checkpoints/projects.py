@@ -1,7 +1,7 @@
 """Projects: which directories may have checkpoints, and the record of each project.
 
-A record holds where the project is, when it was last used, and names and pins of its checkpoints.
-Whoever writes a record holds the project's lock.
+A record holds where the project is, when it was last used, and the names and pins of its
+checkpoints. Whoever writes a record holds the project's lock.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from holdfast import value
 from holdfast.errors import UsageError
 from holdfast.model.checkpoint import Checkpoint, ProjectState
+from holdfast.model.json_value import fields_to_json
 from holdfast.stores.checkpoints.repository import Layout, project_lock, used
 from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.value import dataclass, field
@@ -32,16 +33,16 @@ _UNIX = (
 )
 _MACOS = "Applications Library System Users Volumes"
 _BROAD = frozenset(Path("/", name) for names in (_UNIX, _MACOS) for name in names.split())
-#: Made by the kernel: nothing in them is a file that could be put back.
+#: Folders of the kernel: they hold no files that could be restored.
 _KERNEL = tuple(Path(name) for name in ("/dev", "/proc", "/sys"))
-#: Memory that looks like a disk; folders in it are as good as any.
+#: Memory that looks like a disk; folders in it may have checkpoints.
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a name to compare with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectRecord:
-    """What a record says. `mount` is the mount point that it lay on, "" for the root's disk, and
-    `disk` the file system that was mounted there; names and pins are by id."""
+    """A record. `mount` is the mount point of the project, "" for the root's disk, and `disk` is
+    the file system that was mounted there. Names and pins are by id."""
 
     project: str
     workdir: str
@@ -54,23 +55,15 @@ class ProjectRecord:
 
 
 def read_record(layout: Layout, project: str) -> ProjectRecord | None:
-    """The record; None when it is missing or unreadable. The next take writes it again."""
+    """The record; None when it is missing or unreadable. The next take writes a new one."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         return _from_json(project, json.loads(read_file(_path(layout, project))))
     return None
 
 
 def write_record(layout: Layout, record: ProjectRecord) -> None:
-    data = {
-        "format": _FORMAT,
-        "workdir": record.workdir,
-        "created_at": record.created_at,
-        "last_touch": record.last_touch,
-        "mount": record.mount,
-        "disk": record.disk,
-        "names": dict(record.names),
-        "pins": sorted(record.pins),
-    }
+    fields = fields_to_json(record, without=("project", "pins"))
+    data = {"format": _FORMAT, **fields, "pins": sorted(record.pins)}
     path = _path(layout, record.project)
     with storage_errors(f"write {path}"):
         make_private_dir(path.parent)
@@ -83,7 +76,7 @@ def remove_record(layout: Layout, project: str) -> None:
 
 
 def recorded(layout: Layout) -> dict[str, ProjectRecord]:
-    """Every record that can be read."""
+    """Every readable record, by project."""
     try:
         names = [path.stem for path in layout.projects.iterdir() if path.suffix == ".json"]
     except FileNotFoundError:
@@ -96,45 +89,38 @@ def state_of(record: ProjectRecord) -> ProjectState:
     """A directory counts as unmounted, not as missing, if its disk is gone, or if the directory
     around it is gone as well: then nobody can tell."""
     workdir = Path(record.workdir)
-    if not _is_there(workdir):
-        if unmounted(record) or not _is_seen(workdir.parent):
+    if not _is_directory(workdir, in_doubt=True):
+        if unmounted(record) or not _is_directory(workdir.parent, in_doubt=False):
             return ProjectState.UNMOUNTED
         return ProjectState.MISSING
     return ProjectState.LIVE
 
 
 def state_without_record(workdir: str) -> ProjectState:
-    """The same for a directory of which nobody noted the disk: one that may have been on a disk
-    that is not mounted now is not gone."""
+    """The same for a directory whose disk was not recorded. If it may have been on a disk that is
+    not mounted now, it does not count as missing."""
     place = Path(workdir)
     if not place.is_absolute():
         return ProjectState.UNMOUNTED
-    if _is_there(place):
+    if _is_directory(place, in_doubt=True):
         return ProjectState.LIVE
-    if not _is_seen(place.parent) or _may_be_mounted_later(place):
+    if not _is_directory(place.parent, in_doubt=False) or _may_be_mounted_later(place):
         return ProjectState.UNMOUNTED
     return ProjectState.MISSING
 
 
-def _is_there(place: Path) -> bool:
-    """Whatever cannot be looked at may be there."""
+def _is_directory(place: Path, *, in_doubt: bool) -> bool:
+    """`in_doubt` is the answer for a place that cannot be looked at."""
     try:
         return stat.S_ISDIR(place.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        return True
-
-
-def _is_seen(place: Path) -> bool:
-    try:
-        return stat.S_ISDIR(place.stat().st_mode)
-    except OSError:
-        return False
+        return in_doubt
 
 
 def _may_be_mounted_later(place: Path) -> bool:
-    """Whether it lies where disks come and go, or on one of fstab that is not mounted."""
+    """Whether a place is where disks are mounted, or on a disk of fstab that is not mounted."""
     if any(place.is_relative_to(root) for root in _MEDIA):
         return True
     with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -145,7 +131,7 @@ def _may_be_mounted_later(place: Path) -> bool:
 
 
 def unmounted(record: ProjectRecord) -> str | None:
-    """Why the disk that a project lay on is not there; None when it is."""
+    """Why the disk of a project is not there; None when it is."""
     if not record.mount:
         return None
     if not os.path.ismount(record.mount):
@@ -156,7 +142,7 @@ def unmounted(record: ProjectRecord) -> str | None:
 
 
 def whereabouts(workdir: Path) -> tuple[str, str]:
-    """The mount point above a directory, and the file system there; nothing for the root, which
+    """The mount point above a directory, and the file system there; "" for the root's disk, which
     is never missing."""
     place = workdir
     while not place.is_mount():
@@ -165,7 +151,7 @@ def whereabouts(workdir: Path) -> tuple[str, str]:
 
 
 def _disk_at(place: str) -> str:
-    """What tells one file system from another that takes its place; "" where nothing does."""
+    """An id of the file system at a place; "" if it has none."""
     try:
         number = os.statvfs(place).f_fsid
     except OSError:
@@ -191,7 +177,7 @@ def _path(layout: Layout, project: str) -> Path:
 
 
 def pin(layout: Layout, checkpoint: Checkpoint, pinned: bool) -> Checkpoint:
-    """Pin a checkpoint, or take its pin away."""
+    """Pin a checkpoint, or unpin it."""
 
     def change(record: ProjectRecord) -> ProjectRecord:
         pins = record.pins | {checkpoint.id} if pinned else record.pins - {checkpoint.id}
@@ -202,7 +188,7 @@ def pin(layout: Layout, checkpoint: Checkpoint, pinned: bool) -> Checkpoint:
 
 
 def rename(layout: Layout, checkpoint: Checkpoint, name: str | None) -> Checkpoint:
-    """Give a checkpoint a name; None takes it away."""
+    """Give a checkpoint a name; None removes its name."""
 
     def change(record: ProjectRecord) -> ProjectRecord:
         others = {key: value for key, value in record.names.items() if key != checkpoint.id}
@@ -226,7 +212,7 @@ def _change(
 
 
 def refused(workdir: Path, layout: Layout, user_home: Path | None) -> str | None:
-    """Why no checkpoint is taken of a resolved directory; None when there is no reason."""
+    """Why no checkpoint is taken of a resolved directory; None if it may be taken."""
     if workdir == workdir.parent:
         return "it is the root of the file system"
     why = _holds_a_home(workdir, user_home) or _meets_the_store(workdir, layout)
@@ -251,12 +237,12 @@ def _holds_a_home(workdir: Path, user_home: Path | None) -> str | None:
 def _meets_the_store(workdir: Path, layout: Layout) -> str | None:
     store = Path(os.path.realpath(layout.folder))
     if workdir.is_relative_to(store):
-        return "it is a part of the checkpoint store"
+        return "it is part of the checkpoint store"
     return "the checkpoint store is in it" if store.is_relative_to(workdir) else None
 
 
 def unreachable(workdir: Path, record: ProjectRecord | None) -> str | None:
-    """Why a directory cannot be looked at; `record` is what is known of it from before."""
+    """Why a directory cannot be looked at; None if it can. `record` is its record, if any."""
     if not workdir.exists():
         away = None if record is None else unmounted(record)
         return away or "there is no such directory"
@@ -268,9 +254,9 @@ def unreachable(workdir: Path, record: ProjectRecord | None) -> str | None:
 
 
 def relative(workdir: Path, path: str) -> bytes:
-    """A path of the project as the store has it; raises `UsageError` for one outside.
+    """A path relative to the project; raises `UsageError` for a path outside.
 
-    Nothing is resolved: a link on the way is a part of the project, what it points at is not.
+    Nothing is resolved: a symlink is part of the project, its target is not.
     """
     whole = os.path.normpath(Path(workdir, path))
     if whole == str(workdir):

@@ -1,7 +1,7 @@
 """Records of a project's restores: the one under way, and the latest.
 
 The first is on disk from before the first change until after the last: whoever holds the project's
-lock and finds one knows that a restore was interrupted. The second says which checkpoints undo
+lock and finds it knows that a restore was interrupted. The second says which checkpoints undo
 needs.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from holdfast.model.json_value import fields_to_json
 from holdfast.stores import files
 from holdfast.stores.files import read_file, storage_errors, sync_dir
 from holdfast.value import dataclass, field, replace
@@ -23,13 +24,12 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoration:
-    """From which checkpoint to which one. `safety` holds everything that the restore changes; it
-    is "" until that checkpoint was taken.
+    """A restore from the checkpoint `safety` to `target`. `safety` is "" until it was taken.
 
-    `fresh` are paths that the restore made where nothing was, and that the safety checkpoint's
-    rules leave out: only here it stands that they are ours, and go when the restore is undone.
-    `undoes` says that this one takes back the one before it. `held` are paths that it leaves alone
-    because they changed after the preview, each with the reason.
+    `fresh` are new paths of the restore that the rules of the safety checkpoint leave out: only
+    this record says that they are ours and that undo deletes them. `undoes` means that this restore
+    is the undo of the one before it. `held` are paths that the restore leaves alone because they
+    changed after the preview, each with the reason.
     """
 
     target: str
@@ -49,8 +49,8 @@ class Restoration:
         return mine == (other.safety, other.target, other.paths)
 
     def following(self, other: Restoration, *, cut: bool) -> Restoration:
-        """This one, with what the record of the one before it tells. When an undo is through,
-        nothing that was made is left; one that was cut short may have left some."""
+        """This restore, with what the record of the one before it says. After a complete undo, no
+        fresh path is left; an interrupted undo may have left some."""
         if self.is_same_as(other):
             return replace(self, fresh=other.fresh, undoes=other.undoes, held=other.held)
         if self.is_reverse_of(other) and (cut or not other.undoes):
@@ -59,8 +59,8 @@ class Restoration:
 
 
 def under_way(folder: Path) -> Restoration | None:
-    """The restore that was cut short, if one was. A damaged record says nothing that could be
-    finished: what it was about is in the safety checkpoint all the same."""
+    """The restore that was interrupted, if any. With a damaged record it cannot be finished, but
+    the safety checkpoint still has everything."""
     return _read(folder / _UNDER_WAY)
 
 
@@ -69,20 +69,20 @@ def latest(folder: Path) -> Restoration | None:
 
 
 def held(folder: Path) -> frozenset[str]:
-    """The checkpoints of a project that a restore, or undoing the latest one, still needs: no
-    rotation and no cap may take them."""
+    """The checkpoints of a project that a restore or its undo still needs. Rotation and the cap
+    must not drop them."""
     records = (_read(folder / _UNDER_WAY), _read(folder / _LATEST))
     ends = {end for record in records if record for end in (record.target, record.safety)}
     return frozenset(ends - {""})
 
 
 def announce(folder: Path, restoration: Restoration) -> None:
-    """Before the safety checkpoint is taken: that must not push the target out."""
+    """Protect the target before the safety checkpoint is taken, which may rotate it out."""
     _write(folder / _LATEST, restoration)
 
 
 def begin(folder: Path, restoration: Restoration) -> None:
-    # In this order: that it is the latest and not under way says that it is through.
+    # In this order: a restore that is the latest and not under way is done.
     _write(folder / _UNDER_WAY, restoration)
     _write(folder / _LATEST, restoration)
 
@@ -112,15 +112,6 @@ def _read(path: Path) -> Restoration | None:
 
 
 def _write(path: Path, restoration: Restoration) -> None:
-    data = {
-        "format": _FORMAT,
-        "target": restoration.target,
-        "safety": restoration.safety,
-        "paths": None if restoration.paths is None else list(restoration.paths),
-        "started_at": restoration.started_at,
-        "fresh": list(restoration.fresh),
-        "undoes": restoration.undoes,
-        "held": dict(restoration.held),
-    }
+    data = {"format": _FORMAT, **fields_to_json(restoration)}
     with storage_errors(f"write {path}"):
         files.replace(path, json.dumps(data).encode("ascii"))

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import BusyError, StorageError
+from holdfast.model.json_value import fields_to_json
 from holdfast.stores.checkpoints.repository import Layout, alone, is_older_name, write_cache
 from holdfast.stores.files import PRIVATE_FILE, allocated_below, read_file, storage_errors
 from holdfast.stores.git.pack_writer import join
@@ -148,16 +149,9 @@ def note_bounded(layout: Layout, *, limit: int, at: float, took: float) -> Weigh
 
 
 def _note(layout: Layout, weighed: Weighed) -> Weighed:
-    data = {
-        "beside": weighed.beside,
-        "limit": weighed.limit,
-        "floor": weighed.floor,
-        "bounded_at": weighed.bounded_at,
-        "took": weighed.took,
-    }
     # A full disk must not fail a take.
     with contextlib.suppress(OSError):
-        write_cache(layout.folder / _WEIGHED, json.dumps(data).encode("ascii"))
+        write_cache(layout.folder / _WEIGHED, json.dumps(fields_to_json(weighed)).encode())
     return weighed
 
 

@@ -26,7 +26,7 @@ from holdfast.stores.checkpoints.space import (
     store_bytes,
 )
 from holdfast.stores.files import storage_errors
-from holdfast.stores.git.object_files import note_also_well_packed, object_files, pack_oids
+from holdfast.stores.git.object_files import note_well_packed, object_files, pack_oids
 from holdfast.stores.git.pack_writer import remove_pack
 from holdfast.stores.git.program import PACKING_CONFIG
 from holdfast.value import dataclass
@@ -155,7 +155,7 @@ def _copy(layout: Layout, group: Sequence[_Part], *, compare: bool) -> None:
     made = pack_objects(layout, anew=anew, oids=oids)
     if compare and made is not None:
         with storage_errors(f"write to {layout.store}"):
-            note_also_well_packed(layout.packs.parent, made.name)
+            note_well_packed(layout.packs.parent, made.name)
 
 
 def pack_objects(

@@ -1,8 +1,8 @@
 """Take a checkpoint: look, write the objects, write the reference, keep the private index warm.
 
 Write-order rule: objects are flushed before the reference that makes them a checkpoint, and the
-private index comes after the reference. A kill anywhere leaves a whole checkpoint or none, and an
-index that is at most behind, which the next look notices.
+private index comes after the reference. A kill leaves a complete checkpoint or none. The index may
+be behind, which the next look notices.
 """
 
 from __future__ import annotations
@@ -13,29 +13,33 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.errors import DamageError, GitFailedError, StorageError
-from holdfast.model.checkpoint import Capturing, Lines, NotCaptured, Sight, TakeOutcome, Taking
+from holdfast.model.checkpoint import (
+    Capturing,
+    Checkpoint,
+    Lines,
+    NotCaptured,
+    Sight,
+    TakeOutcome,
+    Taking,
+)
 from holdfast.stores.checkpoints import look_state as states
 from holdfast.stores.checkpoints.checkpoint_commit import (
-    Details,
     order_after,
     write_checkpoint,
 )
 from holdfast.stores.checkpoints.comparison import count_lines
 from holdfast.stores.checkpoints.content import Base, find_base, modes_changed, write_root
-from holdfast.stores.checkpoints.file_content import Signature
-from holdfast.stores.checkpoints.ignore_rules import standing_digest
+from holdfast.stores.checkpoints.ignore_rules import digest_of
 from holdfast.stores.checkpoints.look import (
-    Found,
     Looked,
     Seeing,
     carried_left,
     carried_young,
     find_all,
-    find_all_again,
     find_known,
     look,
 )
-from holdfast.stores.checkpoints.look_state import Listed, Listing, Listings, State
+from holdfast.stores.checkpoints.look_state import Listed, Listings, State
 from holdfast.stores.checkpoints.private_index import PrivateIndex
 from holdfast.stores.checkpoints.repository import Layout, opened
 from holdfast.stores.checkpoints.walk import parent
@@ -46,14 +50,14 @@ from holdfast.stores.git.program import EXCLUDES, Git
 from holdfast.stores.git.trees import EMPTY, TREE, Node, Trees, path_text
 from holdfast.value import dataclass, replace
 
-#: The index is brought up to date when the next look would have to read more than this again.
+#: The index is updated if the next look would have to read more than this again.
 _BEHIND_FILES = 32
 _BEHIND_BYTES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What to take, and what to say of it."""
+    """What to take, and the details of the checkpoint."""
 
     workdir: Path
     project: str
@@ -65,24 +69,30 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredLook:
-    """A working tree that was looked at and is in the store."""
+    """A look whose objects are in the store."""
 
     base: Base | None
-    state: State
-    listing: Listing
-    standing: str
-    excluded: int
+    seeing: Seeing
     looked: Looked
     root: bytes
     files: bytes
     changed: Mapping[bytes, tuple[Node | None, Node | None]]
-    modes_changed: int
-    young: Mapping[bytes, Signature]
 
     @property
     def not_captured(self) -> tuple[NotCaptured, ...]:
-        left = sorted(carried_left(self.state, self.looked).items())
+        left = sorted(carried_left(self.seeing.state, self.looked).items())
         return tuple(NotCaptured(path=path_text(path), reason=why) for path, why in left)
+
+    def taking(self, outcome: TakeOutcome, commit: str, reason: str) -> Taking:
+        looked = self.looked
+        counts = looked.walked.excluded if looked.whole else self.seeing.excluded
+        return Taking(
+            outcome=outcome,
+            id=commit,
+            reason=reason,
+            not_captured=self.not_captured,
+            excluded=sum(counts.values()),
+        )
 
 
 class Taker:
@@ -118,28 +128,19 @@ class Taker:
         seen = self._seen(paths)
         if seen.base is not None and seen.root == seen.base.content.root:
             self._keep(seen)
-            return Taking(
-                outcome=TakeOutcome.UNCHANGED,
-                id=seen.base.commit,
-                reason="nothing changed since the last checkpoint",
-                not_captured=seen.not_captured,
-                excluded=seen.excluded,
-            )
+            reason = "nothing changed since the last checkpoint"
+            return seen.taking(TakeOutcome.UNCHANGED, seen.base.commit, reason)
         commit = self._commit(order, seen)
         self._keep(seen)
-        return Taking(
-            outcome=TakeOutcome.TAKEN,
-            id=commit,
-            reason=order.reason,
-            not_captured=seen.not_captured,
-            excluded=seen.excluded,
-        )
+        return seen.taking(TakeOutcome.TAKEN, commit, order.reason)
 
     def look(self) -> Sight:
         with self._objects:
             seen = self._seen(None)
             self._objects.flush()
-        return Sight(tree=seen.root.hex(), not_captured=seen.not_captured, rules=seen.standing)
+        return Sight(
+            tree=seen.root.hex(), not_captured=seen.not_captured, rules=seen.seeing.standing
+        )
 
     def _seen(self, paths: Sequence[bytes] | None) -> StoredLook:
         self._index.unlock()
@@ -150,7 +151,7 @@ class Taker:
         except DamageError:
             if base is None:
                 raise
-            # What the last checkpoint has lost cannot be built upon: start over without it.
+            # The last checkpoint is damaged: start over without it.
             return self._look(None, State(), None)
 
     def _look(self, base: Base | None, state: State, paths: Sequence[bytes] | None) -> StoredLook:
@@ -178,16 +179,16 @@ class Taker:
             state=state,
             listing=listed.directories,
             excluded=listed.excluded,
-            standing=standing_digest(excludes),
+            standing=digest_of(excludes),
             limit=self._limit,
-            # The kernel's clock, as files have it: the lock was written when it was taken.
+            # The time by the kernel's clock for files: taking the lock wrote to it.
             moment=(self._folder / "lock").stat().st_mtime_ns,
             indexing=base is None,
             hash_all=self._hash_all,
         )
 
     def _in_step(self, state: State, base: Base) -> State:
-        """The state, made to speak of this checkpoint's tree whatever happened since."""
+        """The state for the tree of this checkpoint, whatever tree it was for."""
         tree = base.content.files.hex()
         ahead = state.ahead
         if state.tree != tree and self._index.wake(self._trees):
@@ -196,25 +197,23 @@ class Taker:
             except GitFailedError:
                 self._index.remove()
         if not state.tree or _lower(self._limit, state.limit):
-            # The files that had just changed are forgotten; or what was small enough may be too
-            # large now.
+            # The young files are unknown, or a file may be above the new size limit: read all.
             ahead |= {path for path, _ in self._trees.files(base.content.files)}
         return replace(state, tree=tree, ahead=ahead)
 
-    def _found(self, seeing: Seeing, base: Base | None) -> Found:
+    def _found(self, seeing: Seeing, base: Base | None) -> Looked:
         if base is None:
             return find_all(seeing)
-        tree = base.content.files.hex()
-        if not self._index.wake(self._trees):
-            return find_all_again(seeing, tree)
-        try:
-            return find_all(seeing)
-        except GitFailedError:
-            return find_all_again(seeing, tree)
+        with suppress(GitFailedError):
+            if self._index.wake(self._trees):
+                return find_all(seeing)
+        # The index is missing or damaged.
+        self._index.rebuild(base.content.files.hex())
+        return find_all(seeing)
 
-    def _stored(self, seeing: Seeing, found: Found, base: Base | None) -> StoredLook:
-        """Write what is new: contents, trees, the record of permissions."""
-        looked = look(seeing, found, self._objects)
+    def _stored(self, seeing: Seeing, looked: Looked, base: Base | None) -> StoredLook:
+        """Store new contents, trees, and the record of permissions."""
+        look(seeing, looked, self._objects)
         files = self._trees.patched(seeing.base, looked.patch)
         before = None if base is None else base.content
         root = write_root(self._trees, files, looked, before)
@@ -223,40 +222,32 @@ class Taker:
             differing = self._trees.differing(seeing.base, files)
             changed = {path: (old, new) for path, old, new in differing}
         return StoredLook(
-            base=base,
-            state=seeing.state,
-            listing=seeing.listing,
-            standing=seeing.standing,
-            excluded=sum((looked.walked.excluded if looked.whole else seeing.excluded).values()),
-            looked=looked,
-            root=root,
-            files=files,
-            changed=changed,
-            modes_changed=0 if before is None else modes_changed(looked, before.record, changed),
-            young=carried_young(seeing, looked),
+            base=base, seeing=seeing, looked=looked, root=root, files=files, changed=changed
         )
 
     def _commit(self, order: Order, seen: StoredLook) -> str:
-        lines = self._lines(seen)
-        details = Details(
+        lines, base = self._lines(seen), seen.base
+        modes = 0
+        if base is not None:
+            modes = modes_changed(seen.looked, base.content.record, seen.changed)
+        checkpoint = Checkpoint(
+            id="",
             project=self._project,
             workdir=str(self._workdir),
             time=order.now,
             reason=order.reason,
             session=order.session,
             turn=order.turn,
-            files_changed=len(seen.changed) + seen.modes_changed,
+            files_changed=len(seen.changed) + modes,
             insertions=None if lines is None else lines.insertions,
             deletions=None if lines is None else lines.deletions,
+            tree=seen.root.hex(),
             not_captured=seen.not_captured,
-            rules=seen.standing,
+            rules=seen.seeing.standing,
         )
-        last = "" if seen.base is None else seen.base.ref
-        number = order_after(order.now, last)
+        number = order_after(order.now, "" if base is None else base.ref)
         with storage_errors("write a checkpoint"):
-            return write_checkpoint(
-                self._layout, self._trees, self._objects, details, seen.root, number
-            )
+            return write_checkpoint(self._layout, self._trees, self._objects, checkpoint, number).id
 
     def _lines(self, seen: StoredLook) -> Lines | None:
         if seen.looked.size > _BEHIND_BYTES:
@@ -268,14 +259,14 @@ class Taker:
         return self._trees.raw(blob, Kind.BLOB) if new is None else new
 
     def _keep(self, seen: StoredLook) -> None:
-        # The checkpoint is taken. What is not remembered only makes the next look slower.
+        # The checkpoint is taken. If this fails, the next look is only slower.
         with suppress(StorageError):
             self._remember(seen)
 
     def _ahead(self, seen: StoredLook) -> frozenset[bytes]:
-        """Paths where the index is behind, but for what is gone from a directory whose names were
-        just read: if it comes back, they tell."""
-        ahead = seen.state.ahead | seen.changed.keys()
+        """Paths where the index is behind. A path that is gone from a directory whose names were
+        just read needs no entry: if it comes back, the names tell."""
+        ahead = seen.seeing.state.ahead | seen.changed.keys()
         fresh = seen.looked.walked.fresh if seen.looked.whole else ()
         return frozenset(
             path
@@ -284,17 +275,17 @@ class Taker:
         )
 
     def _remember(self, seen: StoredLook) -> None:
-        """Write down what this look knew; bring the index up to date if it fell far behind."""
-        looked = seen.looked
+        """Write down what this look knew. Update the index if it is far behind."""
+        looked, seeing = seen.looked, seen.seeing
         state = State(
             tree=seen.files.hex(),
             limit=self._limit,
             ahead=self._ahead(seen),
-            left=carried_left(seen.state, looked),
-            young=seen.young,
+            left=carried_left(seeing.state, looked),
+            young=carried_young(seeing, looked),
         )
         if looked.whole and (
-            looked.walked.listing != seen.listing or state.left.keys() != seen.state.left.keys()
+            looked.walked.listing != seeing.listing or state.left.keys() != seeing.state.left.keys()
         ):
             states.write_listing(
                 self._folder, looked.walked.listing, state.left, looked.walked.excluded
@@ -302,7 +293,7 @@ class Taker:
         if seen.base is None:
             self._index.write(_entries(looked))
             state = replace(state, ahead=frozenset())
-        if state != seen.state:
+        if state != seeing.state:
             states.write_state(self._folder, state)
         behind = state.ahead | (looked.paths - state.left.keys())
         if seen.base is None:
@@ -323,7 +314,7 @@ class Taker:
 
 
 def _entries(looked: Looked) -> dict[bytes, tuple[bytes, bytes]]:
-    """An index of all that a first look captured."""
+    """The entries of an index for everything that a first look captured."""
     nodes = looked.patch.items()
     return {path: (looked.statuses[path], node[1]) for path, node in nodes if node is not None}
 

@@ -1,7 +1,7 @@
 """The part of the checkpoint store that takes checkpoints.
 
 An agent takes a checkpoint before every change, often in a process of its own. So this module
-imports only what a take needs; everything that reads, compares or restores is in `store`.
+imports only what a take needs; listing, comparing and restoring are in `store`.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from holdfast.ports import Bounding
 
 USUAL = Capturing()
-#: How far a project's record may lag behind a take that found nothing new.
+#: How old the `last_touch` of a record may be before a take writes it again.
 _TOUCH_SECONDS = 3600.0
 _FULL = (
-    "{place}: it does not fit into the checkpoint store, whose cap is {limit}, although everything"
-    " that may go has gone. The newest checkpoint of each project stays, and so do pinned and"
-    " named ones: `holdfast checkpoints prune --dry-run` says what is in the way. Raise"
+    "{place}: it does not fit into the checkpoint store, whose cap is {limit}, although every"
+    " checkpoint that may go is gone. The newest checkpoint of each project stays, and so do pinned"
+    " and named ones: `holdfast checkpoints prune --dry-run` shows them. Raise"
     " checkpoints.max_total_size_mb, or exclude large files"
 )
 
@@ -51,8 +51,8 @@ _FULL = (
 class CheckpointWriter:
     """Takes checkpoints into `folder`. Safe for many processes; every call is durable on return.
 
-    `how` says what is captured and which bounds hold. `bounding` brings the store back below its
-    bounds after a take that went above them.
+    `how` says what is captured and which bounds hold. `bounding` brings the store back within its
+    bounds after a take that exceeded them.
     """
 
     def __init__(
@@ -89,15 +89,15 @@ class CheckpointWriter:
         except StorageError:
             if before is not None and before == _identity(place):
                 raise
-            reason = f"{place}: it went away while it was looked at"
+            reason = f"{place}: it went away during the take"
             return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=reason)
 
     def _open(self, now: float) -> None:
-        """What a take does first. `now` is for those who have something to move out of the way."""
+        """The first step of a take. A subclass may move older files aside."""
         self.prepare()
 
     def _take_within_bounds(self, order: Order, paths: Sequence[bytes] | None) -> Taking:
-        """Take one. Only when the store is far above its cap does that wait until there is room."""
+        """Take a checkpoint. If the store is far above its cap, make room first."""
         limit = self.how.max_bytes
         if limit is None:
             return self._take(order, paths, None)
@@ -117,7 +117,7 @@ class CheckpointWriter:
         with used(self.layout), project_lock(self.layout, project, str(place)):
             self._finish_restore(project)
             taken = self._taker(project, place, room).take(order, paths)
-            # The checkpoint is taken. What a full disk prevents now is done later.
+            # The checkpoint is taken. If a full disk prevents the rest, a later take does it.
             with suppress(StorageError):
                 self._touch(project, place, order.now)
                 if taken.outcome is TakeOutcome.TAKEN:
@@ -128,7 +128,7 @@ class CheckpointWriter:
         return taken
 
     def _finish_restore(self, project: str) -> None:
-        """Finish a restore that was killed, before its half-done state is captured."""
+        """Finish an interrupted restore before its half-done state is captured."""
         if restore_record.under_way(self.layout.private(project)) is not None:
             # Imported here: only a take that follows a killed restore needs it.
             from holdfast.stores.checkpoints.restore import finish  # noqa: PLC0415
@@ -140,7 +140,7 @@ class CheckpointWriter:
         if limit is not None and room is not None:
             total = store_bytes(self.layout) if room.total is None else room.total
             over = is_over(self.layout, limit, total)
-            if total <= limit:  # it copies packs: above the cap there is no room for that
+            if total <= limit:  # above the cap there is no room to copy packs
                 tidy(self.layout)
         else:
             tidy(self.layout)
@@ -169,7 +169,7 @@ class CheckpointWriter:
     def reading(self) -> AbstractContextManager[None]:
         """Nobody removes an object until the context ends. Every call does this by itself; hold it
         around several calls that belong together."""
-        # Reading makes nothing, so there may be no store and no lock.
+        # Reading creates nothing, so there may be no store and no lock.
         return used(self.layout) if self.layout.exists() else nullcontext()
 
     def prepare(self) -> None:
@@ -199,7 +199,7 @@ class CheckpointWriter:
                 project=project, workdir=str(place), created_at=now, last_touch=now
             )
             if self.how.max_bytes is not None:
-                weigh(self.layout)  # it has a private index now
+                weigh(self.layout)  # there is a new private index
         elif abs(now - record.last_touch) < _TOUCH_SECONDS and record.mount == mount:
             return
         touched = replace(record, last_touch=now, mount=mount, disk=disk)
@@ -207,7 +207,7 @@ class CheckpointWriter:
 
 
 def _identity(place: Path) -> tuple[int, int] | None:
-    """Which directory it is; another may have its name a moment later."""
+    """Device and inode of a directory: another one may have its name a moment later."""
     try:
         status = place.stat()
     except OSError:

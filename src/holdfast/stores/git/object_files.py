@@ -108,16 +108,11 @@ def object_files(objects: Path) -> ObjectFiles:
     )
 
 
-def note_well_packed(objects: Path) -> None:
-    """Note that every present pack was made by looking for deltas."""
-    names = sorted(path.name for path in (objects / "pack").glob("pack-*.pack"))
-    replace(objects.parent / _WELL_PACKED, "\n".join(names).encode("ascii"))
-
-
-def note_also_well_packed(objects: Path, name: str) -> None:
-    """Note the same about one more pack."""
-    names = sorted({*_well_packed(objects), name})
-    replace(objects.parent / _WELL_PACKED, "\n".join(names).encode("ascii"))
+def note_well_packed(objects: Path, more: str | None = None) -> None:
+    """Note that git looked for deltas in every present pack, or in one more pack."""
+    every = (path.name for path in (objects / "pack").glob("pack-*.pack"))
+    names = every if more is None else {*_well_packed(objects), more}
+    replace(objects.parent / _WELL_PACKED, "\n".join(sorted(names)).encode("ascii"))
 
 
 def _well_packed(objects: Path) -> frozenset[str]:

@@ -1,8 +1,8 @@
 """Bring a checkpoint of Hermes into a store of Holdfast, to compare, restore or keep it there.
 
-What Hermes did not capture (nested repositories, large files) must not look as if it had been
-absent. Where attributes of the project made git store other bytes than the file had, the file comes
-back as a checkout gives it.
+Files that Hermes did not capture (nested repositories, large files) must not look as if they had
+been absent. If attributes of the project made git store other bytes than the file had, the file
+comes back as a checkout gives it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ORIGIN = "hermes"
 
 
 def origin_of(checkpoint: Checkpoint) -> str:
-    """What a checkpoint that was brought in says of where it came from."""
+    """The origin that a copy of a checkpoint records."""
     return f"{_ORIGIN}:{checkpoint.id}:{checkpoint.tree}"
 
 
@@ -52,17 +52,17 @@ def bring_in(
 
 
 def size_limit(home: Path) -> int:
-    """The largest file that this Hermes captures, so far as its configuration says one."""
+    """The size of the largest file that this Hermes captures, from its configuration."""
     try:
         found = _CONFIGURED.findall(read_file(home / "config.yaml"))
     except OSError:
         return _USUAL_LIMIT
-    # More than one may be meant for other things: the smallest spares most.
+    # Several may be meant for different things: the smallest one is the safe choice.
     return min([_USUAL_LIMIT, *(int(number) * _MEGABYTE for number in found if int(number))])
 
 
 def nested(trees: Trees, tree: str) -> tuple[NotCaptured, ...]:
-    """Nested repositories in a tree of Hermes: it stores that they are there, and nothing more."""
+    """Nested repositories in a tree of Hermes, which stores only that they exist."""
     return tuple(
         NotCaptured(path=path_text(path), reason=_NESTED)
         for path, (mode, _) in trees.files(bytes.fromhex(tree))
@@ -77,7 +77,7 @@ def _left(
     present: Sight,
     limit: int,
 ) -> Iterator[NotCaptured]:
-    """Of what is there now, what Hermes would not have captured at that time either."""
+    """The present files that Hermes would not have captured at that time either."""
     links = {path for path, (mode, _) in stored.items() if mode == _GITLINK}
     for path in sorted(links):
         yield NotCaptured(path=path_text(path), reason=_NESTED)
@@ -99,7 +99,7 @@ def _left(
 
 
 class _Nested:
-    """Which directories are repositories of their own; each is asked once."""
+    """Which directories are nested repositories; each is looked at once."""
 
     def __init__(self, root: bytes) -> None:
         self._root = root
@@ -126,7 +126,7 @@ def _size(path: bytes) -> int:
 def _converted(
     repository: Path, old: Checkpoint, stored: Mapping[bytes, Node]
 ) -> Mapping[bytes, bytes]:
-    """The contents of files that a checkout changes; most projects have none."""
+    """The contents of files that a checkout converts; most projects have no such file."""
     if not _has_converting(repository, stored):
         return {}
     with tempfile.TemporaryDirectory(prefix="holdfast-") as made:

@@ -32,8 +32,8 @@ _TIME_DIGITS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One commit of a chain. `parent` is "" for the first; `time` is that of its author, which is
-    the one that Hermes shows; `raw` is the commit itself."""
+    """One commit of a chain. `parent` is "" for the first; `time` is the author's time, which
+    Hermes shows; `raw` is the commit itself."""
 
     id: str
     parent: str
@@ -44,12 +44,12 @@ class Link:
 
 
 def read_link(trees: Trees, commit: str) -> Link:
-    """Read a commit; raises `DamageError` when it is missing, damaged or none of Hermes's."""
+    """Read a commit; raises `DamageError` if it is missing, damaged or not written by Hermes."""
     return parse_link(commit, trees.raw(bytes.fromhex(commit), Kind.COMMIT))
 
 
 def parse_link(commit: str, raw: bytes) -> Link:
-    """What a commit says; raises `DamageError` when Hermes did not write it."""
+    """Parse a commit; raises `DamageError` if Hermes did not write it."""
     found = parse_commit(commit, raw)
     if found.authored is None:
         raise DamageError(f"The commit {commit} is not a checkpoint: it has no time.")
@@ -75,7 +75,7 @@ def write_after(trees: Trees, link: Link, parent: str) -> Link:
 def walk(trees: Trees, tip: str, cuts: Collection[str]) -> tuple[Link, ...]:
     """A chain, the newest first, to its end or to where it was cut.
 
-    What cannot be read ends it: `verify` names that, and the newer ones can still be used.
+    A commit that cannot be read ends it: `verify` names it, and the newer ones can still be used.
     """
     found: list[Link] = []
     seen: set[str] = set()
@@ -110,7 +110,7 @@ def write_cuts(store: Path, cuts: Collection[str]) -> None:
         for _ in range(_TRIES):
             with lock.holding(data, _USUAL_FILE) as held:
                 if held:
-                    # git believes its list of parents before it looks here, where it has one.
+                    # git trusts its commit graph before this file.
                     forget_graph(store)
                     if cuts:
                         lock.commit()
@@ -122,8 +122,8 @@ def write_cuts(store: Path, cuts: Collection[str]) -> None:
 
 
 def forget_graph(store: Path) -> None:
-    """Remove git's list of commits and their parents, which must not name what is gone. `git gc`
-    writes it again."""
+    """Remove git's commit graph, which must not name commits that are gone. `git gc` writes it
+    again."""
     info = store / "objects" / "info"
     (info / "commit-graph").unlink(missing_ok=True)
     shutil.rmtree(info / "commit-graphs", ignore_errors=True)
@@ -164,7 +164,7 @@ class Chains:
                 yield project, link
 
     def refs(self) -> Iterator[Ref]:
-        """Every checkpoint, shown or in the trash, as a reference; most have none of their own."""
+        """Every checkpoint, shown or in the trash, as a reference; most exist only in a chain."""
         for project, link in self.all():
             yield ref_of(project, link)
         yield from self.trash

@@ -60,7 +60,7 @@ _OUR_FOLDER = ".holdfast"
 
 
 def doubt(layout: HermesLayout) -> str | None:
-    """Why it is not known how to change this store; None when it is known."""
+    """Why this store must not be changed; None if its layout is known."""
     with storage_errors(f"look at {layout.store}"):
         return next(_doubts(layout), None)
 
@@ -83,7 +83,7 @@ def _doubts(layout: HermesLayout) -> Iterator[str]:
         ):
             yield f"it holds {path.name!r}, which no Hermes that we know puts there"
     for path in sorted(layout.folder.glob("store?*")):
-        yield f"beside it lies {path.name!r}, which no Hermes that we know puts there"
+        yield f"next to it is {path.name!r}, which no Hermes that we know puts there"
     yield from _in_git(layout.store / "config")
     for name in named(layout.store):
         if not PROJECT.fullmatch(name):
@@ -111,7 +111,8 @@ def _in_records(folder: Path) -> Iterator[str]:
 
 
 def who_runs(layout: HermesLayout) -> str | None:
-    """In words; None when nobody does. What cannot be known counts as running."""
+    """Why Hermes may be running, in words; None if it is not. What cannot be known counts as
+    running."""
     if not (_PROCESSES / "self" / "fd").is_dir():
         return "whether Hermes runs cannot be known on this system"
     if processes.hides_some():
@@ -171,8 +172,8 @@ def _opened_in(process: Path, home: Path) -> str | None:
 
 
 def _may_be_hermes(process: Path) -> bool:
-    """Whether one that may not be looked into could be Hermes or its git: it belongs to another
-    user, or does not let itself be traced. What it was started as can be read all the same."""
+    """Whether a process that hides its open files could be Hermes or its git: it belongs to another
+    user, or cannot be traced. Its command line can be read all the same."""
     command = _proc_text(process / "cmdline").split(b"\0")
     if any(b"hermes" in word for word in command):
         return True

@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from holdfast.errors import DamageError
+from holdfast.model.json_value import JsonValue, fields_to_json
 from holdfast.stores.checkpoints.repository import Layout
 from holdfast.stores.files import read_file, storage_errors, sync_dir
 from holdfast.stores.git.objects import Objects
@@ -78,8 +79,8 @@ def opened(layout: HermesLayout) -> Objects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HermesRecord:
-    """A project as Hermes's file says it. `text` is all of it: there may be more than we know."""
+class HermesRecord(JsonValue):
+    """A project as Hermes recorded it. `text` is the whole file, which may hold more."""
 
     workdir: str
     created_at: float
@@ -106,7 +107,7 @@ def read_record(layout: HermesLayout, project: str) -> HermesRecord | None:
 
 
 def parse_record(data: bytes) -> HermesRecord | None:
-    """What such a file says; None for one that is damaged, or that names no directory."""
+    """The content of a record; None if it is damaged or names no directory."""
     try:
         text = data.decode("utf-8")
         said = json.loads(text)
@@ -121,15 +122,11 @@ def parse_record(data: bytes) -> HermesRecord | None:
 
 
 def bring_back_record(layout: HermesLayout, project: str, record: HermesRecord) -> None:
-    """Write a record as Hermes had it, unless there is one: it knows better by now."""
+    """Write a record as Hermes had it, unless there is a newer one."""
     path = layout.records / f"{project}.json"
     if path.exists():
         return
-    known = {
-        "workdir": record.workdir,
-        "created_at": record.created_at,
-        "last_touch": record.last_touch,
-    }
+    known = fields_to_json(record, without=("text",))
     with storage_errors(f"write {path}"):
         layout.records.mkdir(exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -141,7 +138,7 @@ def bring_back_record(layout: HermesLayout, project: str, record: HermesRecord) 
 
 
 def remove_record(layout: HermesLayout, project: str, known: HermesRecord | None) -> None:
-    """The record of a project without a checkpoint, unless Hermes wrote it since it was noted."""
+    """Remove the record of a project without checkpoints, unless Hermes has changed it since."""
     if known is not None and read_record(layout, project) == known:
         path = layout.records / f"{project}.json"
         with storage_errors(f"remove {path}"):
@@ -149,8 +146,8 @@ def remove_record(layout: HermesLayout, project: str, known: HermesRecord | None
 
 
 def forget_indexes(layout: HermesLayout, tips: Collection[str], *, before: float) -> None:
-    """Remove the indexes of projects without a checkpoint, before what they name is removed: Hermes
-    would trust them. One that was touched lately belongs to a first checkpoint under way."""
+    """Remove the indexes of projects without checkpoints, before the objects that they name: Hermes
+    would trust them. A recently touched one may belong to a first checkpoint in progress."""
     with (
         storage_errors(f"clear {layout.indexes}"),
         contextlib.suppress(FileNotFoundError, NotADirectoryError),
@@ -163,7 +160,7 @@ def forget_indexes(layout: HermesLayout, tips: Collection[str], *, before: float
 
 
 def tips_of(layout: HermesLayout) -> Iterator[tuple[str, str]]:
-    """Each project with its newest checkpoint; those that git cannot read are left out."""
+    """Each project with its newest checkpoint, without references that git cannot read."""
     for ref, commit in each_ref(layout.git(), REFS):
         project = ref.removeprefix(REFS)
         if PROJECT.fullmatch(project):
@@ -171,17 +168,18 @@ def tips_of(layout: HermesLayout) -> Iterator[tuple[str, str]]:
 
 
 def unreadable(layout: HermesLayout) -> list[str]:
-    """Projects whose reference is there and leads nowhere."""
+    """Projects whose reference cannot be read."""
     with storage_errors(f"read the references of {layout.store}"):
         there = {name for name in named(layout.store) if PROJECT.fullmatch(name)}
-    # Asked afterwards: what Hermes removes meanwhile is in neither, what it adds is no damage.
+    # Listed afterwards: a reference that Hermes removes in between is in neither list, and one
+    # that it adds is not damage.
     lost = there - dict(tips_of(layout)).keys()
     with storage_errors(f"read the references of {layout.store}"):
         return sorted(lost & set(named(layout.store)))
 
 
 def check_readable(layout: HermesLayout) -> None:
-    """Raise `DamageError` when one cannot be read: what it led to would count as unneeded."""
+    """Raise `DamageError` if a reference cannot be read: its objects would count as unneeded."""
     lost = unreadable(layout)
     if lost:
         raise DamageError(
@@ -192,8 +190,8 @@ def check_readable(layout: HermesLayout) -> None:
 
 
 def named(store: Path) -> Iterator[str]:
-    """The names below `refs/hermes/`, without asking git: it keeps quiet about those that it cannot
-    read, and may not understand the store at all."""
+    """The names below `refs/hermes/`, read without git: git skips references that it cannot read,
+    and may not understand the store at all."""
     folder = store / REFS
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
         name = str(path.relative_to(folder))

@@ -21,6 +21,7 @@ from holdfast.homes.hermes.repository.layout import (
 from holdfast.homes.hermes.repository.notes import Notes, all_notes
 from holdfast.model.checkpoint import Checkpoint, Project, ProjectState
 from holdfast.model.checkup import Damage, Verification
+from holdfast.stores.checkpoints.finder import check_one
 from holdfast.stores.checkpoints.older_layout import LegacyRepository, repositories
 from holdfast.stores.checkpoints.projects import ProjectRecord, state_of
 from holdfast.stores.checkpoints.sizes import measure
@@ -31,16 +32,20 @@ from holdfast.value import replace
 
 _STATISTICS = re.compile(r"(\d+) (file|insertion|deletion)")
 _UNKNOWN = "(directory not known)"
-#: How many gits to ask side by side: there may be a thousand older repositories.
+#: How many git processes run at once: there may be a thousand older repositories.
 _AT_ONCE = 4
 
 _SHOWN = 5
+_NEW_IDS = (
+    "`holdfast checkpoints list` shows the ids. When Hermes drops old checkpoints, the others get"
+    " new ids."
+)
 
 
 def checkpoints(
     layout: HermesLayout, chains: Chains, projects: Iterable[str] | None = None
 ) -> Sequence[Checkpoint]:
-    """Those of some projects or of all; of each project the newest first."""
+    """The checkpoints of these projects, or of all; of each project the newest first."""
     wanted = list(chains.tips if projects is None else projects)
     records, notes = read_records(layout), all_notes(layout)
     counted = _counted(layout, wanted)
@@ -93,7 +98,7 @@ def projects(layout: HermesLayout, chains: Chains) -> list[Project]:
 
 
 def _state(record: ProjectRecord) -> ProjectState:
-    # Of a project whose record is lost nobody can say that its directory is gone.
+    # Without its record, nobody can say that the directory of a project is gone.
     unknown = record.workdir == _UNKNOWN
     return ProjectState.UNMOUNTED if unknown else state_of(record)
 
@@ -123,9 +128,9 @@ def workdir_of(record: HermesRecord | None, notes: Notes | None) -> str:
 
 
 def older(repositories: Sequence[LegacyRepository]) -> Sequence[Checkpoint]:
-    """Those of older layouts, the newest first, with files and lines as the others have them."""
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as some:
-        found = [each for part in some.map(_of_older, repositories) for each in part]
+    """The checkpoints of older layouts, the newest first, with counts of files and lines."""
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        found = [each for part in pool.map(_of_older, repositories) for each in part]
     return sorted(found, key=lambda each: -each.time)
 
 
@@ -150,7 +155,7 @@ def _counts(git: Git, refs: Sequence[str]) -> Mapping[str, tuple[int, int, int]]
     try:
         said = git.run(*arguments, stdin="\n".join([*refs, ""]).encode("ascii"))
     except GitFailedError:
-        return {}  # damage is told by `verify`, not by a list
+        return {}  # `verify` reports damage, a list does not
     return dict(_parsed(said.output.decode("utf-8", "replace")))
 
 
@@ -163,24 +168,10 @@ def _parsed(text: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
 
 
 def meant(prefix: str, found: Sequence[Checkpoint], here: Path | None) -> Checkpoint:
-    """Of those whose id begins so, the one. Raises `UnknownCheckpointError` when it is none or
-    several, and when it is of several directories, in none of which the user is: worktrees of
-    which Hermes took the same in the same second have one checkpoint between them."""
-    ids = sorted({each.id for each in found})
-    if not ids:
-        raise UnknownCheckpointError(
-            f"No checkpoint has an id that begins with {prefix!r}.",
-            hint="`holdfast checkpoints list` shows the ids. When Hermes drops old ones, those that"
-            " stay get new ids.",
-        )
-    if len(ids) > 1:
-        more = len(ids) - _SHOWN
-        raise UnknownCheckpointError(
-            f"{len(ids)} checkpoints have ids that begin with {prefix!r}:"
-            f" {', '.join(each[:12] for each in ids[:_SHOWN])}"
-            f"{f' and {more} more' if more > 0 else ''}.",
-            hint="Give more digits of the one you mean.",
-        )
+    """The one checkpoint whose id begins with `prefix`. Raises `UnknownCheckpointError` when there
+    is none or more than one. Worktrees that Hermes captured in the same second share a checkpoint:
+    then it is that of the directory that the user is in, and an error if the user is in none."""
+    check_one(prefix, {each.id for each in found}, _NEW_IDS)
     return found[0] if len(found) == 1 else _in_place(found, here)
 
 
@@ -237,7 +228,7 @@ def _objects(layout: HermesLayout, chains: Chains) -> Iterator[Damage]:
 
 
 def _ends(chains: Chains) -> Iterator[Damage]:
-    """A chain that ends before its first checkpoint, though nobody cut it there."""
+    """Chains that end before their first checkpoint although they were not cut there."""
     for project, tip in chains.tips.items():
         chain = chains.of(project)
         if not chain:

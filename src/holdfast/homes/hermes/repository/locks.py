@@ -38,9 +38,9 @@ _STALE = 60.0
 
 _GC_LOCK = "gc.pid"
 _PAUSE = 0.05
-#: git itself takes no notice of one that is older.
+#: git itself ignores an older one.
 _FORGOTTEN = 12 * 3_600.0
-#: The digits of a process's number; a longer one is no number of a process.
+#: The most digits of a process id.
 _LONGEST = 9
 
 _WAIT = 30.0
@@ -88,7 +88,8 @@ class GitLock:
         sync_dir(self._path.parent)
 
     def _clear(self) -> None:
-        """What a killed run left, or this one: the lock first, while its other name tells."""
+        """Remove the files of a killed run, or of this one. The lock first: its second name proves
+        that it is ours."""
         with contextlib.suppress(FileNotFoundError):
             if self._mine.samefile(self._guard):
                 self._guard.unlink()
@@ -133,7 +134,7 @@ def _try(path: Path) -> str | None:
 
 
 def _holder(path: Path) -> str | None:
-    """Who has the lock; None when that is nobody who lives."""
+    """Who has the lock; None if no living process has it."""
     try:
         words = read_file(path).decode("utf-8", "replace").split()
         age = time.time() - path.stat().st_mtime  # noqa: TID251 - the age of a lock of git's
@@ -170,7 +171,7 @@ def changing(layout: HermesLayout, *, holder: str) -> Iterator[None]:
         ),
         gc_lock(layout.store, wait=_WAIT),
     ):
-        Quarantine(layout.store).bring_back_all()  # of a killed run: nobody looked at it again
+        Quarantine(layout.store).bring_back_all()  # a killed run did not check these files again
         yield
 
 

@@ -26,6 +26,7 @@ from holdfast.homes.hermes.repository.locks import changing
 from holdfast.model.checkpoint import Checkpoint
 from holdfast.model.checkpoint_inventory import Weights, root_of
 from holdfast.model.item import CHECKPOINT, Item
+from holdfast.model.json_value import JsonValue, fields_to_json
 from holdfast.stores.files import make_private_dir, read_file, storage_errors
 from holdfast.stores.files import replace as replace_file
 from holdfast.value import dataclass, field, replace
@@ -34,13 +35,13 @@ _FORMAT = 1
 
 _HOLDER = "checkpoints"
 
-#: Hermes tells times by the second; the order of a chain is finer.
+#: Hermes records whole seconds; the order of a chain is finer.
 _TICK = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """A pin or a name. Hermes gives checkpoints new ids, so what they are is noted as well."""
+class Mark(JsonValue):
+    """A pin or a name. Hermes gives checkpoints new ids, so tree and reason are noted as well."""
 
     tree: str
     reason: str
@@ -50,8 +51,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """What is noted of one project. `marks` are by checkpoint; `followed` says of a commit that we
-    wrote anew which one was before it at first."""
+    """The notes on one project. `marks` are by checkpoint; `followed` has the original parent of
+    each commit that Holdfast rewrote."""
 
     record: HermesRecord | None = None
     mount: str = ""
@@ -60,8 +61,8 @@ class Notes:
     followed: Mapping[str, str] = field(default_factory=dict)
 
     def marks_of(self, chain: Iterable[Link]) -> Mapping[str, Mark]:
-        """The marks by the ids that the checkpoints have now. Where two look alike, both have it:
-        a mark protects, so one too many is the safe side."""
+        """The marks by the current ids of the checkpoints. If two look alike, both get the mark: a
+        mark protects, so one too many is the safe side."""
         links = list(chain)
         known = {link.id for link in links}
         found = {key: mark for key, mark in self.marks.items() if key in known}
@@ -85,7 +86,7 @@ class Notes:
 
 
 def read_notes(layout: HermesLayout, project: str) -> Notes:
-    """What is noted; nothing, when it cannot be read."""
+    """The notes on a project; empty if they cannot be read."""
     with contextlib.suppress(OSError):
         return parse_notes(read_file(_path(layout, project)))
     return Notes()
@@ -118,30 +119,8 @@ def write_notes(layout: HermesLayout, project: str, notes: Notes) -> None:
 
 
 def _to_json(notes: Notes) -> dict[str, Any]:
-    record = notes.record
-    return {
-        "format": _FORMAT,
-        "record": None
-        if record is None
-        else {
-            "workdir": record.workdir,
-            "created_at": record.created_at,
-            "last_touch": record.last_touch,
-            "text": record.text,
-        },
-        "mount": notes.mount,
-        "disk": notes.disk,
-        "marks": {
-            key: {
-                "tree": mark.tree,
-                "reason": mark.reason,
-                "pinned": mark.pinned,
-                "name": mark.name,
-            }
-            for key, mark in notes.marks.items()
-        },
-        "followed": dict(notes.followed),
-    }
+    marks = {key: mark.to_json() for key, mark in notes.marks.items()}
+    return {"format": _FORMAT, **fields_to_json(notes, without=("marks",)), "marks": marks}
 
 
 def _from_json(data: Mapping[str, Any]) -> Notes:
@@ -204,7 +183,7 @@ def _change(
 
 
 def marks(layout: HermesLayout, chains: Chains) -> Mapping[str, Mark]:
-    """Pins and names, by the ids that checkpoints have now."""
+    """Pins and names, by the current ids of the checkpoints."""
     found: dict[str, Mark] = {}
     for project in chains.tips:
         found |= read_notes(layout, project).marks_of(chains.of(project))
@@ -212,7 +191,7 @@ def marks(layout: HermesLayout, chains: Chains) -> Mapping[str, Mark]:
 
 
 def items(layout: HermesLayout, chains: Chains, weights: Weights) -> Iterator[Item]:
-    """Every checkpoint. Inside a project, none is as old as another: the chain has an order."""
+    """Every checkpoint. Within a project no two have the same time: the chain has an order."""
     what_if = weights.what_if()
     marked = marks(layout, chains)
     for project in chains.tips:
@@ -235,8 +214,8 @@ def items(layout: HermesLayout, chains: Chains, weights: Weights) -> Iterator[It
 def version_of(
     layout: HermesLayout, project: str, link: Link, mark: Mark | None, *, is_tip: bool
 ) -> str:
-    """Its id, whether somebody keeps it; of the newest also when the project was last used: it goes
-    only with its whole project, and only while that is as it was judged."""
+    """The id, and whether the checkpoint is kept; for the newest also when the project was last
+    used: it goes only with its whole project, and only if that was not used since."""
     kept = "+kept" if mark is not None and (mark.pinned or mark.name) else ""
     if not is_tip:
         return f"{link.id}{kept}"

@@ -1,9 +1,9 @@
 """Object files on their way out: moved aside, checked once more, and only then removed.
 
-git touches an object's file, or its pack, when somebody stores an object that is already there. So
-Hermes may start to rely on an object in the very moment in which it is moved: either git touched
-the file before, which shows, or git does not find it and writes it again. Whatever was touched
-comes back.
+When somebody stores an object that is already there, git touches its file or its pack. So Hermes
+may start to rely on an object in the very moment in which it is moved. Either git touched the file
+before the move, which shows in its time, or git does not find it and writes it again. Every file
+that was touched comes back.
 """
 
 from __future__ import annotations
@@ -12,24 +12,22 @@ import contextlib
 import os
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
 from holdfast.stores.files import PRIVATE_DIR, entries_of, read_file, storage_errors
-from holdfast.stores.git.object_files import Loose, ObjectFiles
+from holdfast.stores.git.object_files import Loose, ObjectFiles, object_files
 from holdfast.stores.git.program import Git
 from holdfast.value import dataclass
 
-_FAN = re.compile(r"[0-9a-f]{2}")
 _TEMPORARY = re.compile(r"\.?tmp[-_].*")
-_LOCK = re.compile(r".*\.lock")
-
 _FOLDER = "holdfast-reclaim"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackFile:
-    """A pack. `stem` is its path without an ending: several files belong to it."""
+    """A pack. `stem` is its path without a suffix: several files belong to it."""
 
     stem: Path
     touched: float
@@ -37,7 +35,7 @@ class PackFile:
 
     @property
     def files(self) -> list[Path]:
-        """Its index first: without that nobody finds the pack."""
+        """Its index first: without the index nobody finds the pack."""
         found = sorted(self.stem.parent.glob(f"{self.stem.name}.*"))
         return sorted(found, key=lambda path: path.suffix != ".idx")
 
@@ -63,47 +61,38 @@ def pack_files(files: ObjectFiles) -> list[PackFile]:
 
 
 def abandoned_files(store: Path, *, before: float) -> list[Path]:
-    """What killed processes left: half-written files, and locks, with which no git would touch a
-    project any more. Hermes kills a git that is slow. What was touched lately may be in use."""
-    objects = store / "objects"
-    written = (objects, objects / "pack", *_fans(objects))
-    locked = (store, store / "indexes", *_folders(store / "refs"))
-    return [
-        Path(file.path)
-        for folders, pattern in ((written, _TEMPORARY), (locked, _LOCK))
-        for folder in folders
-        for file in entries_of(folder)
-        if pattern.fullmatch(file.name) and _is_older(file, before)
-    ]
+    """Files that killed processes left: Hermes kills a git that is slow. These are half-written
+    files, and locks, which keep git from a project for good. A recently touched one may be in
+    use."""
+    folders = [store, store / "indexes"]
+    folders += [Path(folder) for folder, _, _ in os.walk(store / "refs")]
+    locks = (Path(file.path) for folder in folders for file in entries_of(folder))
+    found = [path for path in locks if path.suffix == ".lock"]
+    temporary = object_files(store / "objects").temporary
+    found += [path for path in temporary if _TEMPORARY.fullmatch(path.name)]
+    return [path for path in found if _touched(path) <= before]
 
 
-def _is_older(file: os.DirEntry[str], before: float) -> bool:
+def _touched(path: Path) -> float:
+    """When a file was written; infinity for one that is not there."""
     try:
-        return file.stat(follow_symlinks=False).st_mtime <= before
+        return path.lstat().st_mtime
     except FileNotFoundError:
-        return False
-
-
-def _folders(top: Path) -> list[Path]:
-    return [Path(folder) for folder, _, _ in os.walk(top)]
-
-
-def _fans(objects: Path) -> list[Path]:
-    return [Path(each.path) for each in entries_of(objects) if _FAN.fullmatch(each.name)]
+        return float("inf")
 
 
 class Quarantine:
-    """What was moved out of `objects/`, each under the path that it had there."""
+    """The files that were moved out of `objects/`, each under the path that it had there."""
 
     def __init__(self, store: Path) -> None:
         self._objects = store / "objects"
         self._folder = store / _FOLDER
-        self._loose: list[Loose] = []
-        self._packs: list[tuple[PackFile, list[Path]]] = []
+        #: Files that belong together, the one that git touches, and when it was touched last.
+        self._moved: list[tuple[list[Path], Path, float]] = []
 
     @classmethod
     def empty(cls, store: Path) -> Self:
-        """A new one. What a killed run left in the old one comes back: nobody looked at it."""
+        """A new one. Files that a killed run left in the old one come back: nobody checked them."""
         found = cls(store)
         found.bring_back_all()
         with storage_errors(f"make {found._folder}"):
@@ -112,78 +101,56 @@ class Quarantine:
 
     @property
     def is_left(self) -> bool:
-        """Whether a killed run left something in it."""
+        """Whether a killed run left files in it."""
         return self._folder.is_dir()
 
     def move_loose(self, file: Loose) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self._move(file.path)
-            self._loose.append(file)
+        self._move([file.path], file.path, file.touched)
 
     def move_pack(self, pack: PackFile) -> None:
-        files = pack.files
-        self._packs.append((pack, files))
-        for path in files:
-            with contextlib.suppress(FileNotFoundError):
-                self._move(path)
+        self._move(pack.files, pack.stem.with_suffix(".pack"), pack.touched)
 
     def bring_back_touched(self) -> int:
-        """Bring back what was touched since the survey; returns how many files."""
-        back = 0
-        for file in self._loose:
-            if self._touched(file.path) != file.touched:
-                self._bring_back(file.path)
-                back += 1
-        for pack, files in self._packs:
-            if self._touched(pack.stem.with_suffix(".pack")) != pack.touched:
-                for path in reversed(files):  # its index last
-                    self._bring_back(path)
-                back += 1
-        return back
+        """Bring back what was touched since the survey; returns how many objects and packs."""
+        back = [
+            files for files, touched, seen in self._moved if _touched(self._place(touched)) != seen
+        ]
+        for files in back:
+            self._bring_back(reversed(files))  # the index of a pack last
+        return len(back)
 
     def bring_back_all(self) -> None:
         with storage_errors(f"bring back what was moved to {self._folder}"):
-            self._bring_back_all()
+            moved = [
+                self._objects / Path(folder, name).relative_to(self._folder)
+                for folder, _, names in os.walk(self._folder)
+                for name in names
+            ]
+            self._bring_back(sorted(moved, key=lambda path: path.suffix == ".idx"))
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def remove(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _move(self, path: Path) -> None:
-        place = self._place(path)
-        place.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
-        path.rename(place)
+    def _move(self, files: list[Path], touched: Path, seen: float) -> None:
+        self._moved.append((files, touched, seen))
+        for path in files:
+            place = self._place(path)
+            place.parent.mkdir(mode=PRIVATE_DIR, parents=True, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                path.rename(place)
 
     def _place(self, path: Path) -> Path:
         return self._folder / path.relative_to(self._objects)
 
-    def _touched(self, path: Path) -> float:
-        try:
-            return self._place(path).lstat().st_mtime
-        except FileNotFoundError:
-            return -1.0
-
-    def _bring_back(self, path: Path) -> None:
-        place = self._place(path)
-        # The folder is there unless git removed it as empty; an object that was written again is
-        # the same object.
-        with contextlib.suppress(FileNotFoundError):
-            path.parent.mkdir(exist_ok=True)
-            if path.exists():
-                place.unlink()
-            else:
-                place.rename(path)
-
-    def _bring_back_all(self) -> None:
-        if not self._folder.is_dir():
-            return
-        indexes = []
-        for folder, _, names in os.walk(self._folder):
-            for name in names:
-                original = self._objects / Path(folder, name).relative_to(self._folder)
-                if original.suffix == ".idx":
-                    indexes.append(original)  # after their packs
+    def _bring_back(self, files: Iterable[Path]) -> None:
+        """An object that was written again meanwhile is the same object. git may have removed an
+        empty folder."""
+        for path in files:
+            place = self._place(path)
+            with contextlib.suppress(FileNotFoundError):
+                path.parent.mkdir(exist_ok=True)
+                if path.exists():
+                    place.unlink()
                 else:
-                    self._bring_back(original)
-        for original in indexes:
-            self._bring_back(original)
-        shutil.rmtree(self._folder, ignore_errors=True)
+                    place.rename(path)

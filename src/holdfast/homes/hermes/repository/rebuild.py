@@ -29,7 +29,7 @@ from holdfast.value import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The checkpoints that a project is to have, the oldest first. None: it goes."""
+    """The checkpoints that a project is to have, the oldest first. If empty, the project goes."""
 
     project: str
     staying: tuple[Link, ...]
@@ -65,10 +65,11 @@ def rebuild(
     hide: Iterable[Ref] = (),
     show: Iterable[Ref] = (),
 ) -> None:
-    """Make it so. References in `hide` are made first, those in `show` go last.
+    """Give the projects these checkpoints. References in `hide` are created first, those in `show`
+    are removed last.
 
-    The caller holds the lock and calls `settle` afterwards. Raises `GitFailedError` when Hermes
-    moved a reference meanwhile: look again.
+    The caller holds the lock and calls `settle` afterwards. Raises `GitFailedError` if Hermes has
+    moved a reference since the look: then look again.
     """
     layout = chains.layout
     known = {ref.path for ref in chains.trash}
@@ -85,7 +86,7 @@ def rebuild(
 
 
 def settle(layout: HermesLayout, projects: Collection[str]) -> None:
-    """What follows from the references: records of projects, and cuts that something needs."""
+    """Bring records and cuts in line with the references."""
     chains = Chains.look(layout)
     for project in projects:
         record = read_notes(layout, project).record
@@ -97,8 +98,8 @@ def settle(layout: HermesLayout, projects: Collection[str]) -> None:
 
 
 def cut_off_what_is_gone(layout: HermesLayout) -> None:
-    """End chains where the next checkpoint is missing. It is lost already, and git refuses to pack
-    or list what leads to it: two Hermes that collect garbage at once leave such stores.
+    """Cut chains whose next checkpoint is missing. It is lost already, and git refuses to pack or
+    list the commits before it. Two Hermes that collect garbage at once leave such stores.
 
     The caller holds the lock, so nobody else removes objects.
     """
@@ -128,8 +129,8 @@ def _rebuilt(chains: Chains, wanted: Wanted) -> _Rebuilt:
 
 
 def _cut_elsewhere(chains: Chains, wanted: Wanted) -> bool:
-    """Whether to cut this chain would cut another project's, which has the same commit: that of a
-    second worktree, taken in the same second."""
+    """Whether a cut of this chain would also cut that of another project with the same commit: a
+    second worktree, captured in the same second."""
     first = wanted.staying[0]
     if not first.parent or first.id in chains.cuts:
         return False
@@ -137,7 +138,7 @@ def _cut_elsewhere(chains: Chains, wanted: Wanted) -> bool:
 
 
 def _cuts(cuts: Collection[str], rebuilt: Iterable[_Rebuilt]) -> set[str]:
-    """A chain ends where it is to end, and nowhere above that."""
+    """Cut each chain at its end, and nowhere else."""
     found = set(cuts)
     for each in rebuilt:
         found -= {link.id for link in each.links[1:]}
@@ -146,7 +147,7 @@ def _cuts(cuts: Collection[str], rebuilt: Iterable[_Rebuilt]) -> set[str]:
 
 
 def _needed_cuts(chains: Chains) -> set[str]:
-    """Ends of chains; and what is in the trash alone, without the one before it."""
+    """The ends of chains, and commits in the trash whose parent is not there."""
     shown = {link.id for _, link in chains.all()}
     hidden = {ref.checkpoint for ref in chains.trash} - shown
     found = {cut for cut in chains.cuts if cut in shown}

@@ -41,7 +41,7 @@ from holdfast.value import dataclass
 
 _GITLINK = b"160000"
 
-#: What was touched within so many seconds may be about to be referred to.
+#: Hermes may be about to refer to an object that was touched within so many seconds.
 GRACE = 600.0
 
 #: Packs are rewritten from so many unneeded bytes, loose objects, or packs on.
@@ -52,12 +52,12 @@ _MANY_PACKS = 8
 _MARGIN = 16 * 1024 * 1024
 _NO_ROOM = "too little room on the disk to pack again; only single objects were given back"
 _WAITING = "Hermes used the store in the last ten minutes; the rest comes back with a later run"
-_CAME_BETWEEN = "Hermes took a checkpoint meanwhile; the space comes back with the next run"
+_CAME_BETWEEN = "Hermes took a checkpoint at the same time; the next run gives the space back"
 
 
 def held(layout: HermesLayout) -> set[bytes]:
-    """Everything that references and indexes lead to. Raises `GitFailedError` when part of that
-    is missing: a store with damage is no place to remove anything."""
+    """Everything that references and indexes lead to. Raises `GitFailedError` if part of that is
+    missing: nothing is removed from a damaged store."""
     arguments = ("rev-list", "--objects", "--no-object-names", "--all", "--reflog")
     said = layout.git().run(*arguments)
     found = {bytes.fromhex(line.decode("ascii")) for line in said.output.split()}
@@ -66,13 +66,13 @@ def held(layout: HermesLayout) -> set[bytes]:
 
 
 def closure(layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]) -> set[bytes]:
-    """What these lead to, themselves included, without what is known. What is missing is left out:
-    its writer has not come that far, or never will."""
+    """Everything that these objects lead to, with themselves, without `known`. Missing objects are
+    left out: their writer has not got that far, or was killed."""
     return {oid for oid, is_there in _walk(layout, starts, known) if is_there}
 
 
 def missing_below(layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]) -> bool:
-    """Whether something that these lead to is not there."""
+    """Whether an object that these lead to is missing."""
     return any(not is_there for _, is_there in _walk(layout, starts, known))
 
 
@@ -109,7 +109,8 @@ def _below(kind: Kind, data: bytes) -> Iterator[bytes]:
 
 
 def indexed(layout: HermesLayout) -> Iterator[bytes]:
-    """Everything that an index names; of nested repositories that is a commit which is not here."""
+    """Everything that an index names. For a nested repository that is a commit which is not
+    here."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for path in layout.indexes.iterdir():
             # Hermes rebuilds an index that is damaged or being replaced.
@@ -119,8 +120,8 @@ def indexed(layout: HermesLayout) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Survey:
-    """What is there, and what is needed. `young` is the time after which a file is too young;
-    `waiting` says whether some are needed for nothing else than that."""
+    """The object files, and which objects are needed. A file touched after `young` stays; `waiting`
+    says whether objects are needed only for that reason."""
 
     loose: dict[bytes, Loose]
     packs: Sequence[PackFile]
@@ -131,7 +132,7 @@ class _Survey:
 
     @property
     def unneeded(self) -> set[bytes]:
-        """Objects of packs that nobody needs."""
+        """Objects in packs that nothing needs."""
         return set().union(*self.in_packs.values()) - self.needed
 
     def going(self) -> list[Loose]:
@@ -171,7 +172,7 @@ def _reclaim(layout: HermesLayout, leaving: Quarantine, now: float, *, thorough:
     note = note or (_WAITING if seen.waiting else "")
     with storage_errors(f"give back space of {layout.store}"):
         forget_graph(layout.store)
-        # What Hermes touches from here on is seen, or written again.
+        # Hermes either touches a file from here on, which shows, or writes it again.
         for file in seen.going():
             leaving.move_loose(file)
         for pack in packed.leaving:
@@ -206,7 +207,7 @@ def _look(layout: HermesLayout, young: float) -> _Survey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Packed:
-    """`objects` are in packs that stay; `leaving` are packs of which everything needed is there."""
+    """`objects` are in packs that stay; `leaving` are packs whose needed objects are all there."""
 
     objects: Collection[bytes] = ()
     leaving: Sequence[PackFile] = ()
@@ -220,7 +221,7 @@ def _pack_again(layout: HermesLayout, seen: _Survey, *, thorough: bool) -> tuple
     wanted = sum(pack.size for pack in seen.packs) + loose + _MARGIN
     if shutil.disk_usage(layout.store).free < wanted:
         return _Packed(), _NO_ROOM
-    # Objects of a pack have one time together: of one that was touched lately, all stay.
+    # All objects of a pack share its time: if it was touched recently, all of them stay.
     spared: set[bytes] = set()
     for pack in seen.packs:
         if pack.touched > seen.young:
@@ -238,7 +239,7 @@ def _pack_again(layout: HermesLayout, seen: _Survey, *, thorough: bool) -> tuple
     there = set().union(*new.values())
     _check(layout, seen, old, there | spared)
     with storage_errors(f"clear {layout.store}"):
-        # It would name packs that are gone; git does without.
+        # It would name packs that are gone; git does not need it.
         (layout.store / "objects" / "pack" / "multi-pack-index").unlink(missing_ok=True)
     return _Packed(objects=there, leaving=old), _WAITING if spared else ""
 
@@ -256,7 +257,8 @@ def _is_worth(layout: HermesLayout, seen: _Survey, *, thorough: bool) -> bool:
 
 
 def _make_packs(layout: HermesLayout, seen: _Survey, spared: set[bytes]) -> list[PackFile]:
-    """One of everything that references lead to, with good deltas; one of what else must stay."""
+    """One pack of everything that references lead to, with good deltas; one of the rest that
+    stays."""
     folder = layout.store / "objects" / "pack"
     usual = ("--delta-base-offset", "--non-empty", "-q", str(folder / "pack"))
     git = layout.git()
@@ -274,8 +276,8 @@ def _make_packs(layout: HermesLayout, seen: _Survey, spared: set[bytes]) -> list
 
 
 def _date(pack: PackFile, seen: _Survey, objects: Collection[bytes]) -> None:
-    """A new pack is as old as the youngest of what it was made of, or what is dropped next would
-    count as just written."""
+    """A new pack gets the time of the newest file that it was made of. Otherwise its objects would
+    count as just written when they are dropped."""
     times = [file.touched for oid, file in seen.loose.items() if oid in objects]
     times += [
         each.touched
@@ -299,7 +301,7 @@ def _named(layout: HermesLayout, names: Collection[str]) -> list[PackFile]:
 def _check(
     layout: HermesLayout, seen: _Survey, old: Sequence[PackFile], there: Collection[bytes]
 ) -> None:
-    """Before any pack goes: everything in it that is needed is in one that stays."""
+    """Before a pack goes, all its needed objects must be in a pack that stays."""
     for pack in old:
         lost = (seen.in_packs[str(pack.stem)] & seen.needed) - set(there) - seen.loose.keys()
         if lost:
@@ -310,7 +312,7 @@ def _check(
 
 
 def _is_missed(layout: HermesLayout, seen: _Survey) -> bool:
-    """Whether something that came since we looked leads to what was moved aside."""
+    """Whether an object that came since the survey leads to one that was moved aside."""
     now = object_files(layout.store / "objects").loose
     came = [*(now.keys() - seen.loose.keys()), *indexed(layout)]
     return missing_below(layout, came, seen.needed)

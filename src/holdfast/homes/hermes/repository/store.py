@@ -68,7 +68,7 @@ class HermesCheckpointStore(ShadowGitStore):
             *(each for each in self._older(None) if each.id.startswith(prefix)),
             *(each for each in own if each.origin is None),
         ]
-        # Last what was brought in: few know those ids.
+        # Copies of Hermes's checkpoints come last: few people know their ids.
         chosen = meant(prefix, found or own[:1], self._here)
         nested = () if chosen.origin else self._nested_in(chosen)
         return replace(chosen, not_captured=(*chosen.not_captured, *nested))
@@ -89,17 +89,18 @@ class HermesCheckpointStore(ShadowGitStore):
             checkpoint,
             reason=reason,
             not_captured=(),
-            files_changed=0,  # they change when the one before goes: then it would be another
+            files_changed=0,  # it changes if the checkpoint before goes; the id must not
             insertions=None,
             deletions=None,
         )
         self.prepare()
-        with self.reading():  # what a look finds is held by nothing else
+        with self.reading():  # nothing else keeps the objects that a look stores
             present = self.look(workdir) if workdir.is_dir() else None
             return adoption.bring_in(self.layout, repository, plain, present, limit=limit)
 
     def captured(self, tree: str) -> Captured:
-        """Of Hermes's own: git's modes only, no empty directories, no nested repositories."""
+        """A checkpoint of Hermes has git's modes only, no empty directories or nested
+        repositories."""
         trees = self._holding(tree)
         if trees is None:
             return super().captured(tree)
@@ -152,13 +153,13 @@ class HermesCheckpointStore(ShadowGitStore):
         return listing.checkpoints(self._hermes, chains, None if project is None else [project])
 
     def _beginning(self, prefix: str) -> Sequence[Checkpoint]:
-        """Those of Hermes's store whose id begins so, once for each project that has it."""
+        """Hermes's checkpoints whose id begins with `prefix`, once for each project that has it."""
         chains = self._chains()
         if chains is None:
             return ()
         of = {project for project, link in chains.all() if link.id.startswith(prefix)}
-        some = listing.checkpoints(self._hermes, chains, sorted(of))
-        return [each for each in some if each.id.startswith(prefix)]
+        listed = listing.checkpoints(self._hermes, chains, sorted(of))
+        return [each for each in listed if each.id.startswith(prefix)]
 
     def _nested_in(self, checkpoint: Checkpoint) -> Sequence[NotCaptured]:
         """Nested repositories, of which Hermes stores only that they are there."""
@@ -168,7 +169,7 @@ class HermesCheckpointStore(ShadowGitStore):
         try:
             return adoption.nested(Trees(opened_at(repository)), checkpoint.tree)
         except DamageError:
-            return ()  # `verify` reports it; looking at the rest goes on
+            return ()  # `verify` reports it
 
     def _older(self, workdir: StrPath | None) -> Sequence[Checkpoint]:
         wanted = None if workdir is None else str(real(workdir))
@@ -179,7 +180,7 @@ class HermesCheckpointStore(ShadowGitStore):
         ]
 
     def _repository(self, checkpoint: Checkpoint) -> Path | None:
-        """Where Hermes has it; None for a checkpoint of Holdfast. Two directories may share one."""
+        """The repository of Hermes that holds a checkpoint; None for a checkpoint of Holdfast."""
         if checkpoint.project.startswith(PROJECT_PREFIX):
             return self._hermes.store
         if not checkpoint.project.startswith(_OLDER_PREFIX):
@@ -198,7 +199,7 @@ class HermesCheckpointStore(ShadowGitStore):
             )
 
     def _holding(self, oid: str) -> Trees | None:
-        """The repository of Hermes that has an object; None when that is ours."""
+        """The repository of Hermes that has an object; None if it is in ours."""
         places = [self._hermes.store] if self._hermes.exists() else []
         places += [each.path for each in repositories(self._hermes.shape)]
         for path in places:

@@ -1,14 +1,14 @@
 """Hermes's sessions on their way into the archive, and back: every row that belongs to them.
 
-The line of a session in its bundle is one that a Holdfast home can import. What only Hermes knows
-stands in its extra fields, and is all that it takes to put the rows back as they were.
+The line of a session in its bundle is one that a Holdfast home can import. Its extra fields hold
+the values that only Hermes knows, which is enough to put the rows back as they were.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import DamageError, UsageError
@@ -17,7 +17,7 @@ from holdfast.homes.hermes.state_db import moves, values
 from holdfast.homes.hermes.state_db.moves import HermesEngine
 from holdfast.homes.hermes.state_db.rows import dicts
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
-from holdfast.model.session import Json, Message, Session, SessionFilter
+from holdfast.model.session import Json, Session
 from holdfast.services.exchange.json_lines import ByteLines, raw_lines
 from holdfast.services.exchange.line_reader import ReadSession, read_session
 from holdfast.stores.archive.beside import Beside
@@ -35,7 +35,7 @@ class HermesRows(RowsOut):
     """The rows of one Hermes home."""
 
     def __init__(self, store: HermesSessionStore, engine: HermesEngine) -> None:
-        super().__init__(engine)
+        super().__init__(store, engine)
         self._hermes = engine
         self._store = store
 
@@ -48,19 +48,6 @@ class HermesRows(RowsOut):
                 each.id: self._with_tables(db, number, each)
                 for number, each in zip(numbers, sessions, strict=True)
             }
-
-    def messages(self, session_id: str) -> Iterator[Message]:
-        return self._store.messages(session_id)
-
-    def children(self, session_id: str) -> Sequence[str]:
-        return [each.id for each in self._store.find(SessionFilter(parent_id=session_id))]
-
-    def is_original(self, beside: Beside) -> bool:
-        there = self._store.find(SessionFilter(ids=(beside.session.id,)))
-        if not there or there[0].started_at != beside.session.started_at:
-            return False
-        first = next(self._store.messages(there[0].id, limit=1), None)
-        return (None if first is None else first.number) == beside.first_message
 
     def put_back(self, beside: Beside, line: ByteLines) -> str:
         wanted = beside.session
@@ -132,7 +119,7 @@ def _read(line: ByteLines) -> ReadSession:
 
 
 def _row(columns: object, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """All columns that a table had, with nothing in those of which nothing was kept."""
+    """All columns that a table had; those without a kept value are NULL."""
     names = columns if isinstance(columns, list) else list(kept)
     return {str(name): values.from_json(kept.get(str(name))) for name in names}
 

@@ -1,8 +1,8 @@
-"""Connections to Hermes's database, beside Hermes itself.
+"""Connections to Hermes's database, which Hermes may have open too.
 
-Nothing of ours is put beside the file, and no setting that stays in it is changed. A database whose
-schema is not known is read only, and Hermes may bring it to a newer one at any time: so that is
-asked again inside every transaction that writes.
+We put no file of ours next to it, and change no setting that stays in it. A database with an
+unknown schema is only read. Hermes may upgrade the schema at any time, so every transaction that
+writes looks at it again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from holdfast.stores.sqlite.gate import Gate
 
 
 class HermesDatabase(Database):
-    """One `state.db`. `schema` is what it was when it was last looked at."""
+    """One `state.db`. `schema` is as it was at the last look."""
 
     schema: Schema
 
@@ -49,8 +49,7 @@ class HermesDatabase(Database):
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """What SQLite says of a table or a text that is not what it was: damage, or a newer form
-        that is not known."""
+        """An error of SQLite here means damage, or a newer schema that we do not know."""
         try:
             with super().read() as db:
                 yield db
@@ -105,8 +104,8 @@ def _version(db: sqlite3.Connection) -> object:
 
 
 class _NoGate(Gate):
-    """Hermes does not queue up. It asks SQLite for the lock again and again, and anybody who has
-    the database open may be doing so."""
+    """Hermes does not wait in a queue. It asks SQLite for the lock again and again, and any process
+    that has the database open may be doing that."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -119,7 +118,7 @@ class _NoGate(Gate):
         return others_have_open(self._database)
 
     def close(self) -> None:
-        """It holds nothing."""
+        """There is nothing to close."""
 
 
 # --- Who has the database open --------------------------------------------------------------------
@@ -132,22 +131,21 @@ _OWNER, _FILE, _FIELDS = 4, 5, 6
 
 
 def others_have_open(database: Path) -> bool:
-    """Whether another process may have it open, asked by one that has. True as well when that
-    cannot be known."""
+    """Whether another process has the database open, or may have. This process has it open."""
     owners = _owners(database)
     return owners is None or bool(owners)
 
 
 def strangers_have_open(database: Path) -> bool:
-    """Whether one of them may count process ids in another way, as one in a container does. Where
-    that cannot be known, on a system that has containers, it may."""
+    """Whether a process that has it open may be in another pid namespace, as in a container. On
+    Linux, True also if that cannot be known."""
     owners = _owners(database)
     return sys.platform == "linux" if owners is None else not all(map(_is_neighbour, owners))
 
 
 def _owners(database: Path) -> set[str] | None:
-    """Process ids of others; None when our own lock is not on the list, which then says nothing.
-    Neither does that of a container: it leaves out whoever is outside."""
+    """The ids of other processes that have a lock. None if the list is useless: it lacks our own
+    lock, or we are in a container, where it lacks the processes outside."""
     if not processes.is_outermost():
         return None
     try:

@@ -1,10 +1,10 @@
 """Whether a session of Hermes lives. Any one sign protects, and so does a sign that fails.
 
-- `runtime/active_sessions.json`: a process that is not provably gone holds it. Hermes writes it
-  only where the number of sessions is limited, so that its absence proves nothing.
-- The row: it has no end, and was active of late or the current one of a chat; or somebody
-  compresses it, or a delegate of it is still at work.
-- `gateway.pid`: a gateway that runs may go on with any session that it routes to, ended or not.
+- `runtime/active_sessions.json`: a process that is not provably gone holds the session. Hermes
+  writes this file only if the number of sessions is limited, so its absence proves nothing.
+- The row: the session has no end, and was active recently or is the current one of a chat; or it is
+  being compressed, or one of its delegates is still at work.
+- `gateway.pid`: a running gateway may go on with any session that it routes to, ended or not.
 - Any process that has the database open may have any session open that has no end.
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.text import format_duration
 from holdfast.policy.lifecycle import NOT_ENDED, SessionLife
 from holdfast.stores import processes
+from holdfast.stores.files import open_regular
 from holdfast.value import dataclass
 
 ACTIVE = Path("runtime", "active_sessions.json")
@@ -31,13 +31,13 @@ ROUTES = Path("sessions", "sessions.json")
 _LARGEST = 16 * 1024 * 1024
 #: Ticks that two readings of the start of a process may be apart.
 _SAME_START = 2.0
-#: Whether a process that began at some tick is provably gone.
+#: Whether a process, given by its id and the tick of its start, is provably gone.
 _Gone = Callable[[object, object], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """Signs of life at one moment. `doubt` is why nothing can be proved of any session."""
+    """Signs of life at one moment. `doubt` is why no session can be proved dead."""
 
     held: frozenset[str]
     routed: frozenset[str]
@@ -85,7 +85,7 @@ def look(
 ) -> Signs:
     """The signs of life as they are. Inside a write transaction those of the rows cannot change."""
     doubts: list[str] = []
-    # Of a process that counts ids in its own way nothing is proved.
+    # Nothing can be proved about a process in another pid namespace.
     is_gone = _never if strangers_have_open(database) else _is_gone
     held = frozenset(_held(root / ACTIVE, doubts, is_gone))
     gateway = _gateway_runs(root / GATEWAY, is_gone)
@@ -102,18 +102,18 @@ def look(
 
 
 def _held(path: Path, doubts: list[str], is_gone: _Gone) -> Iterator[str]:
-    """Whom the registry names. The start times in it are those of a clock that can be set: they
-    prove nothing."""
+    """The sessions that the registry names. Its start times come from a clock that can be set, so
+    they prove nothing."""
     document = _document(path, doubts)
     if document is None:
         return
     entries = document.get("entries") if isinstance(document, dict) else document
     if not isinstance(entries, list):
-        doubts.append(f"{path} says nothing that is known")
+        doubts.append(f"{path} has an unknown form")
         return
     for entry in entries:
         if not isinstance(entry, dict) or not isinstance(entry.get("session_id"), str):
-            doubts.append(f"{path} says nothing that is known")
+            doubts.append(f"{path} has an unknown form")
             return
         if not is_gone(entry.get("pid"), None):
             yield entry["session_id"]
@@ -176,8 +176,8 @@ def _never(_process: object, _ticks: object) -> bool:
 
 
 def _is_gone(process: object, ticks: object) -> bool:
-    """True only when it can be proved: there is no such process, or it is another one by now, which
-    began at another time since the start of the machine."""
+    """True only if it can be proved: no process has this id, or the one that has it started at
+    another tick since boot."""
     if isinstance(process, bool) or not isinstance(process, int) or process <= 0:
         return False
     if not processes.exists(process):
@@ -194,22 +194,16 @@ def _named_in(entry: Any) -> Iterator[str]:
 
 
 def _document(path: Path, doubts: list[str]) -> Any:
-    """What a small JSON file says; None when there is none. Whatever is wrong is a doubt."""
+    """The content of a small JSON file; None if there is no file. An error is a doubt."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(open_regular(path), "rb") as raw:
+            text = raw.read(_LARGEST + 1)
+        if len(text) > _LARGEST:
+            doubts.append(f"{path} is larger than {_LARGEST:,} bytes")
+            return None
+        return json.loads(text) if text.strip() else None
     except FileNotFoundError:
         return None
-    except OSError as error:
-        doubts.append(f"{path} cannot be read: {error.strerror}")
-        return None
-    try:
-        with os.fdopen(fd, "rb") as raw:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-                doubts.append(f"{path} is no small file")
-                return None
-            text = raw.read(_LARGEST)
-        return json.loads(text) if text.strip() else None
     except (OSError, ValueError, RecursionError) as error:
         doubts.append(f"{path} cannot be read: {error}")
         return None

@@ -1,7 +1,7 @@
-"""Hermes's sessions under our names, in SQL: what filters of our own store ask for works on them.
+"""Hermes's sessions under our names, in SQL, so that the filters of our own store work on them.
 
-The releases differ in their columns: what one does not have reads as empty. A release that is not
-known yet may lack any but those by which its database was recognised.
+The releases differ in their columns: a missing one reads as NULL. A release that we do not know yet
+may lack any column except those by which its database was recognised.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Row = Mapping[str, Any]
 
 _LAST_SAID = "(SELECT max(m.timestamp) FROM messages m WHERE m.session_id = h.id)"
 _LATEST_SAID = f"max(h.started_at, coalesce({_LAST_SAID}, h.started_at))"
-#: Counted, and not taken from the row: the row counts what Hermes made of them.
+#: Counted here, because the count in the row is not the number of stored messages.
 _STORED = "(SELECT count(*) FROM messages m WHERE m.session_id = h.id)"
 _PARENT_REASON = "(SELECT {} FROM sessions q WHERE q.id = h.parent_session_id)"
 
 
 def sessions_table(schema: Schema) -> str:
-    """The sessions `s`, their parents `p` and their routes `r`. What of it is not asked for costs
-    nothing."""
+    """The sessions `s`, their parents `p` and their routes `r`. Columns that a query does not use
+    cost nothing."""
     columns = ", ".join(f"{sql} AS {name}" for name, sql in _columns(schema).items())
     return f"""
         (SELECT {columns} FROM sessions h) s
@@ -43,16 +43,16 @@ def where(wanted: SessionFilter) -> tuple[str, list[Any]]:
 
 
 def message_bytes(schema: Schema) -> str:
-    """The size of a message `m`, nearly: what of it is text, in characters."""
+    """The approximate size of a message `m`: the characters of its text."""
     columns = ("content", "tool_calls", "reasoning")
     there = [column for column in columns if schema.has("messages", column)]
     return " + ".join(f"length(coalesce(m.{column}, ''))" for column in there) or "0"
 
 
 def taken_back(schema: Schema) -> str | None:
-    """A condition for messages `m` that the user took back; None where there is no such thing.
+    """A condition for messages `m` that the user took back; None if the release has no such thing.
 
-    What Hermes summed up is not active either, and was said all the same.
+    Messages that Hermes summed up are not active either, and were said all the same.
     """
     if not schema.has("messages", "active"):
         return None
@@ -60,7 +60,7 @@ def taken_back(schema: Schema) -> str | None:
     return f"(m.active = 0{summed_up})"
 
 
-def dicts(cursor: sqlite3.Cursor) -> list[Row]:
+def dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
     """Rows by the names of their columns."""
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor]
@@ -116,8 +116,8 @@ def _columns(schema: Schema) -> Mapping[str, str]:
 def _said(schema: Schema) -> str:
     """How many messages were said and not taken back.
 
-    Those taken back are subtracted: Hermes has an index on `active`, and to look at `compacted` in
-    every message would mean to read every message.
+    It subtracts those that were taken back: Hermes has an index on `active`, while a look at
+    `compacted` in every message would read every message.
     """
     gone = taken_back(schema)
     if gone is None:

@@ -1,4 +1,4 @@
-"""What Holdfast knows of Hermes's database, and whether a given one is what it knows.
+"""What Holdfast knows about Hermes's database, and whether it knows the schema of a given one.
 
 A database is known when all of this holds:
 
@@ -8,9 +8,9 @@ A database is known when all of this holds:
 - no table that refers to sessions, or has a column `session_id`, is unknown;
 - no trigger on a table that is written to is unknown, and each one known does what it did.
 
-Columns nobody knows are fine: rows are copied by the columns that are there. Everything else that
-is unknown may mean that a removal leaves something behind which Hermes trips over: such a database
-is read, never written.
+Unknown columns are fine: rows are copied with all columns that are there. Anything else unknown may
+mean that a removal leaves rows behind that Hermes trips over: such a database is read, never
+written.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ OLDEST, NEWEST = min(RELEASES), max(RELEASES)
 
 #: Tables whose rows belong to one session and go with it.
 BELONGING = ("messages", "session_model_usage", "compression_locks", "telegram_dm_topic_bindings")
-#: Tables that name sessions and outlive them; Hermes's own removal leaves them alone as well.
+#: Tables that name sessions and outlive them: Hermes's own removal leaves them alone, too.
 OUTLIVING = ("gateway_routing", "async_delegations", "delivery_obligations")
 
-_NEEDED = {
+#: The columns that every known release has.
+NEEDED = {
     "sessions": [
         "id",
         "source",
@@ -76,7 +77,7 @@ _BUSY_MILLISECONDS = 5_000
 
 
 def _known_triggers() -> dict[str, str]:
-    """What the triggers of the known releases do, by name, without spaces and case."""
+    """The bodies of the triggers of the known releases, by name, without spaces, in lower case."""
     known = {}
     for table in _SEARCH_TABLES:
         gone = f"deletefrom{table}whererowid=old.id;"
@@ -91,7 +92,7 @@ _TRIGGERS = _known_triggers()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """What a database is. `unknown` says why it must not be written to; None when it may be."""
+    """The schema of a database. `unknown` says why it must not be written; None if it may be."""
 
     version: int | None
     unknown: str | None
@@ -100,7 +101,7 @@ class Schema:
 
     @property
     def release(self) -> str | None:
-        """The releases that make such a database, as far as that is known."""
+        """The releases that make such a database, if they are known."""
         if self.version is None or self.version > NEWEST or self.version < OLDEST:
             return None
         return RELEASES[max(number for number in RELEASES if number <= self.version)]
@@ -110,12 +111,12 @@ class Schema:
 
     @property
     def belonging(self) -> tuple[str, ...]:
-        """Those tables here whose rows go with their session."""
+        """The tables of this database whose rows go with their session."""
         return tuple(name for name in BELONGING if self.has(name, "session_id"))
 
 
 def is_hermes(path: Path) -> bool | None:
-    """Whether this is the database of Hermes; None when there is none, or none that can be read."""
+    """Whether this is the database of Hermes; None if the file is missing or cannot be read."""
     if not path.is_file():
         return None
     uri = path.absolute().as_uri() + "?mode=rw"
@@ -139,7 +140,7 @@ def is_hermes(path: Path) -> bool | None:
 
 
 def read(db: sqlite3.Connection) -> Schema:
-    """What a database is, from its own schema."""
+    """Read the schema of a database."""
     entries = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
     tables = [name for kind, name, _, _ in entries if kind == "table"]
     columns = {name: _columns(db, name) for name in tables}
@@ -185,7 +186,7 @@ def _unknown_version(db: sqlite3.Connection, version: int | None) -> str | None:
 
 
 def _unknown_tables(db: sqlite3.Connection, columns: dict[str, tuple[str, ...]]) -> str | None:
-    for table, needed in _NEEDED.items():
+    for table, needed in NEEDED.items():
         missing = [column for column in needed if column not in columns.get(table, ())]
         if missing:
             return f"its table {table} has no column {missing[0]}"
@@ -217,11 +218,11 @@ def _unknown_triggers(
 
 
 def _does(name: str, sql: str) -> str:
-    """The text of a trigger behind its name, without spaces and case."""
+    """The text of a trigger after its name, without spaces, in lower case."""
     text = re.sub(r"\s+", "", sql).casefold()
     return text.removeprefix(f"createtrigger{name.casefold()}").removesuffix(";")
 
 
 def _is_own_index(sql: str) -> bool:
-    """Whether a search table holds its own copy of the text: only then may rows be missing."""
+    """Whether a search table holds its own copy of the text. Only then may rows be missing."""
     return "content=" not in re.sub(r"\s+", "", sql).casefold()

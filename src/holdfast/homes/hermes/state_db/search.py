@@ -1,7 +1,7 @@
 """Search in a Hermes home, with the results that a home of ours would give.
 
-Hermes's table of words takes a run of Chinese, Japanese or Thai for one word, Latin letters inside
-the run too. So the table answers what it can, and the messages that it cannot answer for are read.
+Hermes's table of words takes a run of Chinese, Japanese or Thai for one word, with the Latin
+letters inside it. So the table finds what it can, and the messages that it may miss are read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Row: TypeAlias = tuple[int, str, float, str]
 _Place: TypeAlias = tuple[float, int, str]
 
 _PIECES = "messages_fts_trigram"
-#: The least that Hermes's table of pieces can find.
+#: The shortest text that the trigram table can find.
 _SHORTEST_PIECE = 3
 _WORD = re.compile("[A-Za-z0-9]+")
 
@@ -117,7 +117,7 @@ def _indexed(db: sqlite3.Connection, query: Query, scope: Scope, asked: Search) 
 
 
 def _excludes(query: Query) -> bool:
-    """Whether it has a NOT: what the table of words does not see would not be excluded."""
+    """Whether it has a NOT: the table of words would not exclude words that it does not see."""
     match query:
         case Term():
             return False
@@ -174,8 +174,8 @@ def run_together(
 
 
 def _pieces(query: Query) -> str | None:
-    """A query that Hermes's table of pieces answers with every match of this one, and with others.
-    None when it cannot: it has no pieces of short words, and keeps diacritics that ours drops."""
+    """A query for Hermes's trigram table that finds every match of this one, and others. None if
+    there is no such query: the table lacks short words, and keeps diacritics that ours drops."""
     match query:
         case Term():
             words = _WORD.findall(query.text)
@@ -210,7 +210,7 @@ def _texts(
 def _best(
     db: sqlite3.Connection, schema: Schema, seeking: TextSearch[_Place], asked: Search
 ) -> list[Row]:
-    """What is shown is read once more: no text was kept."""
+    """The best matches, with snippets. Their texts are read once more, because none was kept."""
     best = seeking.best(asked.most)
     chosen = json.dumps([number for _, (_, number, _) in best])
     among = "m.id IN (SELECT value FROM json_each(?))"

@@ -1,7 +1,5 @@
-"""The sessions of Hermes as a store of ours: read in full, and never written but by a removal.
-
-What an agent does with its sessions, Hermes does itself; here it is refused with a word of why.
-"""
+"""The sessions of Hermes as a session store. Everything can be read; only titles and removals are
+written. Hermes writes its sessions itself, so all other writes are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +23,6 @@ from holdfast.model.session import (
     SessionFilter,
     SessionOrder,
 )
-from holdfast.model.stored_session import Lease
 from holdfast.model.usage import Share, StoreStats, UsageEntry
 from holdfast.policy.prices import Prices
 from holdfast.stores.sqlite.messages import paged
@@ -58,7 +55,7 @@ class HermesSessionStore(ForeignSessions):
         return found[0]
 
     def resolve(self, prefix: str) -> str:
-        """The id that starts with `prefix`, whole or unique; what is ambiguous is listed."""
+        """The id that is `prefix`, or the only one that starts with it. An error lists several."""
         if not prefix or len(prefix) > _LONGEST_ID or not prefix.isprintable():
             raise UsageError(f"{prefix[:_LONGEST_ID]!r} is not a session id.")
         with self.database.read() as db:
@@ -108,13 +105,9 @@ class HermesSessionStore(ForeignSessions):
                 chosen,
             )
         )
-        whole_rows = {
-            row["holdfast_number"]: {k: v for k, v in row.items() if k != "holdfast_number"}
-            for row in raw
-        }
+        raw_rows = {row.pop("holdfast_number"): row for row in raw}
         by_number = {
-            row["number"]: values.session(row, whole_rows[row["number"]], whole=whole)
-            for row in rows
+            row["number"]: values.session(row, raw_rows[row["number"]], whole=whole) for row in rows
         }
         return [by_number[number] for number in numbers]
 
@@ -134,7 +127,7 @@ class HermesSessionStore(ForeignSessions):
             return [source for (source,) in rows]
 
     def delegates_of(self, ids: Sequence[str]) -> Sequence[str]:
-        """As Hermes has it: by its mark, wherever the session hangs, and not by its source."""
+        """As in Hermes: by its mark, whatever the parent and the source of the session are."""
         with self.database.read() as db:
             rows = db.execute(
                 f"SELECT s.id, s.model_config FROM {sessions_table(self.database.schema)} "  # noqa: S608 - our own names
@@ -166,7 +159,7 @@ class HermesSessionStore(ForeignSessions):
             with self.database.read() as db:
                 return dicts(
                     db.execute(
-                        # By session: by number SQLite would go through all of them.
+                        # `+id` keeps the index by session: by id, SQLite would read every message.
                         "SELECT * FROM messages WHERE session_id = ? AND +id > ? AND +id < ? "  # noqa: S608 - our own text
                         f"ORDER BY +id {order} LIMIT ?",
                         (session_id, after, before, most),
@@ -200,9 +193,6 @@ class HermesSessionStore(ForeignSessions):
     def close_words(self, text: str) -> Sequence[str]:
         return ()
 
-    def leases_of(self, session_id: str) -> Sequence[Lease]:
-        return ()
-
     def weigh(self, wanted: SessionFilter) -> Share:
         return survey.weigh(self.database, wanted)
 
@@ -216,7 +206,7 @@ class HermesSessionStore(ForeignSessions):
     # --- Writing ----------------------------------------------------------------------------------
 
     def rename(self, session_id: str, title: str | None) -> Session:
-        """Titles are unique in Hermes, and it takes only what its own rules let through."""
+        """Titles are unique in Hermes, and must follow its rules."""
         title = values.clean_title(title)
         with self.database.write() as db:
             taken = db.execute(

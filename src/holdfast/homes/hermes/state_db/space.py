@@ -1,14 +1,14 @@
-"""Giving the space of Hermes's database back, and its search tables where nearly all goes.
+"""Giving the space of Hermes's database back, and rebuilding its search tables in large removals.
 
-Hermes keeps the text of every message three times: in its row and in two search tables, whose
-triggers take a message out of them word by word. That is most of what a removal costs. Where less
-stays than goes, it is faster to make the search tables anew with what stays, in one transaction,
-and to remove the rest then: of a row that is not in a search table the triggers have nothing to
-take out. What such a run does not come to remove is searched again at its end, or by the next run.
+Hermes keeps the text of every message three times: in its row and in two search tables. Triggers
+take a removed message out of these word by word, which is most of the cost of a removal. If more
+goes than stays, it is faster to rebuild the search tables with what stays, in one transaction, and
+to remove the rest afterwards: the triggers find nothing to take out. Messages that such a run does
+not remove after all are indexed again at its end, or by the next run.
 
-The file itself shrinks only when it is written anew: Hermes does not turn on SQLite's own way to
-give pages back. That keeps every writer waiting, so it is done where it takes a moment, or where
-nobody else has the database open. Elsewhere the pages are free for Hermes to use again.
+The file shrinks only with a VACUUM, because Hermes does not turn on `auto_vacuum`. A VACUUM keeps
+every writer waiting. So it runs only if it takes a moment, or if nobody else has the database open.
+Otherwise Hermes uses the free pages again.
 """
 
 from __future__ import annotations
@@ -22,32 +22,33 @@ from pathlib import Path
 from holdfast.errors import BusyError, StorageError
 from holdfast.homes.hermes.state_db.database import HermesDatabase, others_have_open
 from holdfast.stores.files import make_private_dir, replace, storage_errors
+from holdfast.stores.sqlite.database import pragma
 from holdfast.stores.sqlite.survey import used_bytes
 
-#: The search tables are made anew when more than this share of the messages goes, and what stays
-#: is indexed again in less than a second; where nobody waits, in some seconds.
+#: The search tables are rebuilt if more than this share of the messages goes and the rest is few
+#: enough to be indexed in less than a second; if nobody waits, in a few seconds.
 _MOST_GOES = 1 / 2
 _FEW_STAY = 2_000
 _FEW_STAY_ALONE = 20_000
-#: So many messages are indexed again in one transaction.
+#: Messages that are indexed again in one transaction.
 _AT_ONCE = 200
-#: Pages that are written anew in less than a second.
+#: A VACUUM of so many pages takes less than a second.
 _FEW_PAGES = 10_000
-#: Less is not worth it while others wait.
+#: A smaller share of free pages is not worth a VACUUM of a large file.
 _LEAST_SHARE = 0.1
 _ROOM = 2
 _MARKER = "search-renewal.json"
 
 
 class SearchRenewal:
-    """Makes the search tables anew, and knows after a kill that it did."""
+    """Rebuilds the search tables. A marker file says so after a kill."""
 
     def __init__(self, database: HermesDatabase, state: Path) -> None:
         self._database = database
         self._marker = state / _MARKER
 
     def is_worth_it(self, going: Collection[str]) -> bool:
-        """Whether little stays of what is searched when these sessions go."""
+        """Whether few messages stay when these sessions go."""
         if not self._database.schema.search_tables:
             return False
         with self._database.read() as db:
@@ -59,16 +60,16 @@ class SearchRenewal:
             ).fetchone()
             needed = used_bytes(db) * (messages - leaving) / max(1, messages)
         if shutil.disk_usage(self._database.path.parent).free < _ROOM * needed:
-            return False  # what stays is written into the log and into the file
+            return False  # what stays is written to the log and to the file
         few = _FEW_STAY if others_have_open(self._database.path) else _FEW_STAY_ALONE
         return bool(leaving > messages * _MOST_GOES and messages - leaving <= few)
 
     def renew(self, db: sqlite3.Connection, going: Collection[str]) -> None:
-        """Make the search tables anew, with all that stays, as a part of the caller's transaction.
-        Readers see the old ones until that is done."""
+        """Rebuild the search tables with everything that stays, in the caller's transaction.
+        Readers see the old tables until it commits."""
         with storage_errors(f"write {self._marker}"):
             make_private_dir(self._marker.parent)
-            replace(self._marker, b"{}")  # before the tables: a kill must not hide that it is due
+            replace(self._marker, b"{}")  # before the tables, so that a kill is noticed
         for table in self._database.schema.search_tables:
             [sql] = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchone()
             db.execute(f"DROP TABLE {table}")
@@ -83,13 +84,13 @@ class SearchRenewal:
         )
 
     def finish(self) -> None:
-        """Bring what stayed after all back into the search tables."""
+        """Put the messages that stayed after all back into the search tables."""
         if self._marker.exists():
             self.complete()
             self._marker.unlink(missing_ok=True)
 
     def complete(self) -> None:
-        """Bring every message that is in none of the search tables into them."""
+        """Put every message that a search table lacks into it."""
         while self._index_some():
             pass
 
@@ -110,20 +111,20 @@ class SearchRenewal:
 
 
 def is_search_due(state: Path) -> bool:
-    """Whether a run left something out of the search tables that may have to come back."""
+    """Whether a run may have left messages out of the search tables."""
     return (state / _MARKER).exists()
 
 
 def give_back(database: HermesDatabase) -> None:
-    """Bring the file down to what it holds, if that keeps nobody waiting.
-
-    Raises `BusyError` when somebody would have to wait, and says so."""
-    pages, free = (_pragma(database, name) for name in ("page_count", "freelist_count"))
+    """Shrink the file to what it holds. Raises `BusyError` if Hermes would have to wait."""
+    wanted = ("page_count", "freelist_count", "page_size", "auto_vacuum")
+    with database.read() as db:
+        pages, free, size, gives_back_itself = (pragma(db, name) for name in wanted)
     used = pages - free
-    if _pragma(database, "auto_vacuum"):
+    if gives_back_itself:
         database.script("PRAGMA incremental_vacuum")
     elif free and (used <= _FEW_PAGES or _is_free(database, pages, free)):
-        _check_room(database, used * _pragma(database, "page_size"))
+        _check_room(database, used * size)
         database.vacuum()
     database.truncate_log()
 
@@ -133,22 +134,16 @@ def _is_free(database: HermesDatabase, pages: int, free: int) -> bool:
         return False  # Hermes uses them again
     if others_have_open(database.path):
         raise BusyError(
-            "Hermes has its database open, and writing it anew would keep it waiting. Free pages "
-            "are used again; run `holdfast maintain --force` while Hermes is not running to give "
-            "them back."
+            "Hermes has its database open, and a VACUUM would keep it waiting. Hermes uses free "
+            "pages again; to give them back, run `holdfast maintain --force` while it does not run."
         )
     return True
 
 
 def _check_room(database: HermesDatabase, needed: int) -> None:
-    """VACUUM writes a copy of what is left, and that once more into the log."""
+    """VACUUM writes a copy of what is left, and writes that copy into the log."""
     if shutil.disk_usage(database.path.parent).free < _ROOM * needed:
         raise StorageError(
-            f"There is no room to write {database.path} anew; its free pages are used again.",
+            f"There is no room for a VACUUM of {database.path}; its free pages are used again.",
             hint="Free some space, then run `holdfast maintain --force`.",
         )
-
-
-def _pragma(database: HermesDatabase, name: str) -> int:
-    with database.read() as db:
-        return int(db.execute(f"PRAGMA {name}").fetchone()[0])

@@ -1,4 +1,4 @@
-"""Hermes's sessions as items: what a plan needs to know of each, and no more."""
+"""Hermes's sessions as items of a plan, and counted for statistics."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from holdfast.homes.hermes.state_db.life import Signs
 from holdfast.homes.hermes.state_db.rows import Row, dicts, message_bytes, sessions_table, where
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.values import delegated_by
-from holdfast.model.item import SESSION, SPACE, Item
+from holdfast.model.item import SESSION, Item
 from holdfast.model.session import Relation, SessionFilter, session_version
 from holdfast.model.usage import Share, StoreStats
 from holdfast.stores.sqlite import survey
 from holdfast.stores.sqlite.survey import Classes, Owner, used_bytes
 
-#: What a session takes beside its messages: its row, its places in indexes.
+#: The bytes of a session besides its messages: its row, its entries in indexes.
 _ROW_WEIGHT = 512
 _LONGEST_PLAIN = 96
 _AGENT = "Hermes"
@@ -49,7 +49,7 @@ def sessions(
 
 
 def weigh(database: HermesDatabase, wanted: SessionFilter) -> Share:
-    """How many sessions these are, and their share of the database file."""
+    """The number of these sessions, and their share of the database file."""
     condition, parameters = where(wanted)
     with database.read() as db:
         ids = [
@@ -63,21 +63,6 @@ def weigh(database: HermesDatabase, wanted: SessionFilter) -> Share:
         share = _share(db, weights)
     size = sum(weights.get(name, 0) + _ROW_WEIGHT for name in ids) * share
     return Share(name="", count=len(ids), bytes=round(size))
-
-
-def space(database: HermesDatabase, name: str) -> Item:
-    """What the file could give back: pages nobody uses, and its write-ahead log."""
-    with database.read() as db:
-        [page], [free] = (
-            db.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "freelist_count")
-        )
-    return Item(
-        kind=SPACE,
-        id=name,
-        bytes=page * free + database.log_bytes(),
-        last_active_at=0.0,
-        version="",
-    )
 
 
 def owners(database: HermesDatabase, wanted: Sequence[str]) -> Mapping[str, Owner]:
@@ -94,7 +79,7 @@ def owners(database: HermesDatabase, wanted: Sequence[str]) -> Mapping[str, Owne
 
 
 def _named(database: HermesDatabase, ids: Sequence[str]) -> Mapping[str, Owner]:
-    """Those of these sessions that are in the store, by id."""
+    """The sessions with these ids that are in the store."""
     with database.read() as db:
         rows = db.execute(
             f"""
@@ -107,7 +92,7 @@ def _named(database: HermesDatabase, ids: Sequence[str]) -> Mapping[str, Owner]:
 
 
 def _odd_ids(database: HermesDatabase) -> list[str]:
-    """Ids that cannot be a part of a file name as they are; a few too many do no harm."""
+    """Ids that may have to be changed in a file name; a few too many do no harm."""
     with database.read() as db:
         rows = db.execute(
             """
@@ -154,7 +139,7 @@ def _item(row: Row, size: int, share: float, now: float, signs: Signs) -> Item:
         ),
         alive=lives.alive,
         abandoned=lives.abandoned,
-        # What was taken back is no reason to call a long session trivial.
+        # With those that were taken back: a long session is not trivial because of them.
         messages=row["stored_count"],
         titled=row["title"] is not None,
         archived_in=_AGENT if row["agent_archived"] else "",

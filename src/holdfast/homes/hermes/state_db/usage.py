@@ -1,9 +1,10 @@
 """What Hermes's sessions used, also those that are gone.
 
-Hermes counts what is in its database. What left it through Holdfast is written down before it goes,
-by session: so that a session which comes back is not counted twice, whatever was killed when.
+Hermes counts the sessions in its database. Before Holdfast removes a session, it writes down what
+the session used, under its id: so a session that comes back is not counted twice, whatever was
+killed.
 
-What auxiliary models used (vision, compression, titles) stands in a table of its own in Hermes, by
+What auxiliary models used (vision, compression, titles) is in a table of its own in Hermes, by
 task, and not in the row of the session. It is counted here as well, each task under its name.
 """
 
@@ -43,7 +44,7 @@ _Row = tuple[str, float, str, str | None, int, int, int, float, int, int, int, s
 
 
 class UsageLedger:
-    """What sessions used that left a Hermes home through Holdfast."""
+    """What the sessions of a Hermes home used, with those that Holdfast removed."""
 
     def __init__(self, state: Path) -> None:
         self._path = state / NAME
@@ -68,8 +69,8 @@ class UsageLedger:
                 )
 
     def _create(self) -> None:
-        """Private from its first moment; SQLite's own would not be. One that is there is not
-        opened: that would cost this process the locks it has on it."""
+        """Private from the start, unlike a file that SQLite creates. An existing file is not
+        opened: closing it again would drop the locks that this process holds on it."""
         with storage_errors(f"create {self._path}"), contextlib.suppress(FileExistsError):
             flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
             os.close(os.open(self._path, flags, PRIVATE_FILE))
@@ -119,7 +120,7 @@ class UsageLedger:
 
 
 def _of_tasks(schema: Schema, condition: str) -> str:
-    """The same columns for what auxiliary models used. A cost of 0 is one that nobody told."""
+    """The same columns for auxiliary models. A cost of 0 means that the cost is unknown."""
     tokens = ("u.input_tokens", "u.output_tokens", "u.cache_read_tokens")
     untold = "(u.actual_cost_usd = 0 AND u.estimated_cost_usd = 0)"
     sums = ", ".join(f"sum({each})" for each in tokens)

@@ -1,7 +1,7 @@
 """Hermes's rows as sessions and messages, and back without losing a bit.
 
-What has a name of ours goes by it. Every other column that holds something stands under `hermes`
-in `extra`, and so does the raw value of what would not come back from our names as it was.
+Columns that have a field in our values go there. Every other column with a value is in `extra`,
+under `hermes`; so is the raw value of a column that our fields could not give back exactly.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from holdfast.errors import UsageError
 from holdfast.homes.hermes.state_db.rows import Row
+from holdfast.homes.hermes.state_db.schema import NEEDED
 from holdfast.model.session import (
     TAKEN_BACK,
     EndReason,
@@ -23,17 +24,18 @@ from holdfast.model.session import (
     Session,
     Tokens,
 )
+from holdfast.value import replace
 
 LONGEST_TITLE = 100
-#: Controls, what has no width, and what turns the direction of text. Tab, line feed and carriage
-#: return are blanks.
+#: Control characters, characters without width, and those that change the direction of text. Tab,
+#: line feed and carriage return count as spaces.
 _DROPPED = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1f\x7f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffc]"
 )
 _HALF = re.compile("[\ud800-\udfff]")
-#: Where columns without a name of ours stand in `extra`.
+#: The key in `extra` of columns that have no field of ours.
 EXTRA = "hermes"
-#: Large, and nothing to look at in a list.
+#: Too large for a list.
 LARGE = frozenset({"system_prompt"})
 
 #: Marks content that Hermes stores as JSON.
@@ -43,29 +45,13 @@ _DELEGATE_SOURCE = "subagent"
 #: In the configuration of a delegate's model: the session that it works for.
 DELEGATE_MARK = "_delegate_from"
 _COMPRESSED = "compression"
-#: Columns of a session that our names hold as they are.
-_NAMED = frozenset(
-    [
-        "id",
-        "source",
-        "parent_session_id",
-        "title",
-        "cwd",
-        "model",
-        "started_at",
-        "ended_at",
-        "end_reason",
-        "message_count",
-        "tool_call_count",
-        "input_tokens",
-        "output_tokens",
-        "cache_read_tokens",
-    ]
-)
+#: Columns of a session that our fields hold exactly.
+_NAMED = frozenset([*NEEDED["sessions"], "cwd"])
 
 
 def session(row: Row, raw: Row, *, whole: bool = False) -> Session:
-    """`row` has our names, `raw` is the row itself. With `whole`, everything in it comes along."""
+    """`row` has our names, `raw` is the row itself. With `whole`, `extra` holds all of its
+    columns."""
     kept = raw if whole else {k: v for k, v in raw.items() if k not in _NAMED | LARGE}
     extra = {
         name: to_json(value)
@@ -114,23 +100,9 @@ def message(raw: Row) -> Message:
         for column, value in raw.items()
         if column != "session_id" and value is not None and not _same(again.get(column), value)
     }
-    return Message(
-        role=named.role,
-        content=named.content,
-        timestamp=named.timestamp,
-        tool_name=named.tool_name,
-        tool_calls=named.tool_calls,
-        tool_call_id=named.tool_call_id,
-        reasoning=named.reasoning,
-        tokens=named.tokens,
-        number=named.number,
-        extra={EXTRA: rest} | ({TAKEN_BACK: True} if _is_taken_back(raw) else {}),
-    )
-
-
-def _is_taken_back(raw: Row) -> bool:
-    """What Hermes summed up is not active either, and was said all the same."""
-    return raw.get("active") == 0 and not raw.get("compacted")
+    # A message that Hermes summed up is not active either, and was said all the same.
+    taken_back = raw.get("active") == 0 and not raw.get("compacted")
+    return replace(named, extra={EXTRA: rest} | ({TAKEN_BACK: True} if taken_back else {}))
 
 
 def message_row(read: Message) -> dict[str, Any]:
@@ -151,7 +123,7 @@ def from_json(value: Json) -> Any:
 def relation_of(
     parent_id: str | None, source: str, model_config: Any, parent_reason: str | None
 ) -> str | None:
-    """How a session came from its parent, as far as Hermes says. SQL calls it."""
+    """How a session came from its parent, if Hermes says so. A function for SQL."""
     if parent_id is None:
         return None
     if delegated_by(model_config) or source == _DELEGATE_SOURCE:
@@ -205,7 +177,7 @@ def content(stored: Any) -> Json:
 
 
 def loaded(stored: Any) -> Json:
-    """JSON that Hermes stored as text; text that is none stays text."""
+    """The JSON that Hermes stored as text; text that is not JSON stays text."""
     if not isinstance(stored, str):
         return None
     try:
@@ -228,10 +200,10 @@ def to_json(value: Any) -> Json:
 
 
 def clean_title(title: str | None) -> str | None:
-    """A title as Hermes itself would store it, on one line and with single blanks; None when
-    nothing is left. Hermes lists, resumes and looks up sessions by title.
+    """A title as Hermes itself would store it: on one line, with single spaces; None if nothing is
+    left. Hermes lists, resumes and looks up sessions by title.
 
-    Raises `UsageError` for one that is too long even so.
+    Raises `UsageError` if it is still too long.
     """
     if title is None:
         return None

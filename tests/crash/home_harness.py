@@ -1,0 +1,228 @@
+"""Kill a run on a home of the factory at its calls, and look at what it leaves behind.
+
+`python -m tests.crash.home_harness HOME SCENARIO MOST [TWICE]`; see `harness`. MOST is how many
+kills there are at most, evenly over all calls. With TWICE, the run that settles is killed as well,
+at so many of its calls.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast import Home
+from holdfast.errors import CannotUndoError
+from holdfast.model.item import SESSION
+from holdfast.model.report import Result
+from holdfast.services.endings import end_abandoned
+from holdfast.spine.settle import settle
+from tests.contract import factory
+from tests.contract.factory import (
+    HOMES,
+    SESSION_HOMES,
+    SETTING_UP,
+    Look,
+    Sample,
+    Templates,
+)
+from tests.crash.harness import Tally, calls_of, run_killed
+
+Action = Callable[[Sample, Home], object]
+
+
+def prune(sample: Sample, home: Home) -> None:
+    sample.plan(home).apply()
+
+
+def prune_now(sample: Sample, home: Home) -> None:
+    home.prune(older_than="90d", use_trash=False)
+
+
+def archive(sample: Sample, home: Home) -> None:
+    home.archive_sessions([each.id for each in sample.plan(home).removals if each.kind == SESSION])
+
+
+def restore(sample: Sample, home: Home) -> None:
+    home.plan_restore_sessions().apply()
+
+
+def undo(sample: Sample, home: Home) -> None:
+    home.undo_latest()
+
+
+def empty(sample: Sample, home: Home) -> None:
+    home.trash.plan_empty().apply()
+
+
+def end(sample: Sample, home: Home) -> None:
+    end_abandoned(home._place.home, clock=lambda: sample.now, command="maintain")
+
+
+def settle_only(sample: Sample, home: Home) -> None:
+    """Every run that writes settles first; this one does nothing else."""
+    opened = home._place.home
+    with opened.log.writing("settle") as log:
+        settle(log, opened, clock=lambda: sample.now)
+
+
+# --- What must hold afterwards --------------------------------------------------------------------
+
+
+def everything_returns(sample: Sample, home: Home, original: Look) -> None:
+    """Settled, undone and restored, the home is what it was, and nothing is left over."""
+    for operation in home.log.list():  # the latest first
+        if operation.command == SETTING_UP:
+            continue
+        try:
+            report = home.undo(operation)
+        except CannotUndoError:
+            continue
+        bad = [each for each in report.outcomes if each.result is not Result.BROUGHT_BACK]
+        assert not [each for each in bad if each.result is not Result.RECLAIMED], bad
+    if sample.kind == SESSION and home.archive.count():
+        restore(sample, home)
+        assert not home.archive.count()
+    assert factory.words(sample, home) == original, "undo did not give everything back"
+    assert not factory.trash(sample, home), "copies were left behind"
+
+
+def the_rest_goes(sample: Sample, home: Home, original: Look) -> None:
+    """The next run finishes the work, and everything still comes back."""
+    going = {each.id for each in sample.plan(home).removals if each.kind == sample.kind}
+    prune(sample, home)
+    assert not going & sample.ids(home)
+    everything_returns(sample, home, original)
+
+
+def each_is_whole(sample: Sample, home: Home, original: Look) -> None:
+    """What was to go for good is here with all its parts, or gone with all of them."""
+    assert not factory.trash(sample, home)
+    before = factory.words(sample, home)
+    if sample.plan(home).removals:
+        home.undo(home.prune(older_than="90d").operation)
+        assert factory.words(sample, home) == before
+    prune_now(sample, home)
+    assert not sample.plan(home).removals
+
+
+def only_the_trash_went(sample: Sample, home: Home, original: Look) -> None:
+    assert not sample.plan(home).removals
+    empty(sample, home)
+    assert not factory.trash(sample, home)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    killed: Action
+    verify: Callable[[Sample, Home, Look], None] = everything_returns
+    before: tuple[Action, ...] = ()
+
+
+#: For everything that can leave a home.
+ALWAYS = {
+    "prune": Scenario(killed=prune),
+    "prune-then-prune": Scenario(killed=prune, verify=the_rest_goes),
+    "undo": Scenario(killed=undo, before=(prune,)),
+    "empty": Scenario(killed=empty, verify=only_the_trash_went, before=(prune,)),
+}
+#: For sessions.
+SESSIONS = {
+    "prune-now": Scenario(killed=prune_now, verify=each_is_whole),
+    "archive": Scenario(killed=archive),
+    "undo-archive": Scenario(killed=undo, before=(archive,)),
+    "restore": Scenario(killed=restore, before=(archive,)),
+}
+#: For homes in which a session can be ended for an agent that is gone.
+ENDINGS = {"end": Scenario(killed=end), "reopen": Scenario(killed=undo, before=(end,))}
+SCENARIOS = ALWAYS | SESSIONS | ENDINGS
+
+
+def cases() -> Iterator[tuple[str, str]]:
+    """Every home with every scenario that there is for it."""
+    for name, sample in HOMES.items():
+        yield from ((name, each) for each in ALWAYS)
+        if name in SESSION_HOMES:
+            yield from ((name, each) for each in SESSIONS)
+        if sample.ends:
+            yield from ((name, each) for each in ENDINGS)
+
+
+# --- The kills ------------------------------------------------------------------------------------
+
+
+class Bench:
+    """A home that is as it was before the operation, as often as it is wanted."""
+
+    def __init__(self, name: str, scenario: Scenario, scratch: Path) -> None:
+        self.root, self._template = scratch / "home", scratch / "template"
+        self.sample = Templates(scratch / "templates").copy(name, self.root)
+        self._scenario = scenario
+        with self.sample.open(self.root) as home:
+            self.original = factory.words(self.sample, home)
+            for action in scenario.before:
+                action(self.sample, home)
+        self.root.rename(self._template)
+
+    def fresh(self) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
+        shutil.copytree(self._template, self.root, symlinks=True)
+
+    def run(self, action: Action) -> Callable[[Path], None]:
+        def work(root: Path) -> None:
+            with closing(self.sample.open(root)) as home:
+                action(self.sample, home)
+
+        return work
+
+    def calls(self, action: Action, most: int) -> Iterator[int]:
+        """At which calls to kill: all, or `most` of them."""
+        made = calls_of(self.run(action), self.root)
+        step = max(1, made // most)
+        yield from range(1 + step // 2, made + 1, step)
+
+    def verify(self) -> None:
+        if self.sample.whole is not None:
+            self.sample.whole(self.root)
+        with self.sample.open(self.root) as home:
+            settle_only(self.sample, home)
+            view = home.log.read()
+            assert not view.problems
+            assert all(each.finished_at is not None for each in view.operations)
+            self._scenario.verify(self.sample, home, self.original)
+
+
+def kill(bench: Bench, scenario: Scenario, most: int, twice: int, tally: Tally) -> None:
+    bench.fresh()
+    for kill_at in bench.calls(scenario.killed, most):
+        bench.fresh()
+        tally.kills += not run_killed(bench.run(scenario.killed), bench.root, kill_at)
+        bench.verify()
+        tally.states += 1
+        for settle_at in range(1 + kill_at % 7, 7 * twice, 7):
+            bench.fresh()
+            run_killed(bench.run(scenario.killed), bench.root, kill_at)
+            through = run_killed(bench.run(settle_only), bench.root, settle_at)
+            tally.kills += 1 + (not through)
+            bench.verify()
+            tally.states += 1
+            if through:
+                break
+
+
+def main(name: str, scenario: str, most: str, twice: str = "0") -> None:
+    tally = Tally()
+    with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as made:
+        scratch = Path(made).resolve()
+        with factory.formats_installed(scratch / "packages"):
+            bench = Bench(name, SCENARIOS[scenario], scratch)
+            kill(bench, SCENARIOS[scenario], int(most), int(twice), tally)
+    tally.tell()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

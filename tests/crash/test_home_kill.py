@@ -1,0 +1,32 @@
+"""Law 4 over every home of the factory: killed at any point, a run leaves nothing half gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crash.child import harness
+from tests.crash.home_harness import cases
+
+#: Kills of each case. `make test` spreads a few over the run, `make test-deep` takes every call, or
+#: a thousand.
+FEW, MANY = "2", "1000"
+
+
+@pytest.mark.parametrize(("name", "scenario"), [*cases()])
+def test_killed_at_a_few_calls(name: str, scenario: str) -> None:
+    counts = harness(name, scenario, FEW, module="home_harness")
+    assert counts["states"] == counts["kills"] >= int(FEW)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("name", "scenario"), [*cases()])
+def test_killed_at_every_call(name: str, scenario: str) -> None:
+    counts = harness(name, scenario, MANY, module="home_harness")
+    assert counts["states"] == counts["kills"] >= int(FEW)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("name", "scenario"), [*cases()])
+def test_killed_again_while_settling(name: str, scenario: str) -> None:
+    counts = harness(name, scenario, "25", "20", module="home_harness")
+    assert counts["states"] >= int(FEW)
