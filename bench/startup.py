@@ -46,7 +46,7 @@ every run.
 
 {work}
 
-Decision 0030 says what makes them quick.
+Decision 0032 says what makes them quick.
 """
 
 
