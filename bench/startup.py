@@ -1,7 +1,9 @@
-"""How long `holdfast --version` and `--help` take, as ratios to a bare interpreter.
+"""How long commands that do little take to start, as ratios to a bare interpreter.
 
 All are measured in one run, taking turns, so that whatever else the machine does falls on all of
-them alike. The medians are compared.
+them alike. Of `--version` and `--help` the medians of the time are compared; of commands that work
+on a home, the least processor time (user and system, children included), because they also wait for
+the disk.
 
     .venv/bin/python bench/startup.py --runs 101
 """
@@ -9,18 +11,24 @@ them alike. The medians are compared.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from plotting import common_options
 
+import holdfast
+
 RUNS = 41
 FEWEST_RUNS = 21
+_SESSIONS = 50
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 _TEXT = """\
 ## Start
@@ -32,6 +40,13 @@ Whole processes, taking turns, medians of {runs} runs each.
 Both are answered before click is loaded. The help page is kept in a file that `make docs` writes
 and a test compares with the commands: a click group without commands and options, asked for its
 help, takes more than four times as long as a bare interpreter.
+
+Commands that work on a home, least processor time of {runs} runs each. The file at P changes before
+every run.
+
+{work}
+
+Decision 0032 says what makes them quick.
 """
 
 
@@ -43,10 +58,15 @@ class Contender:
     command: list[str]
     limit: float | None = None
     seconds: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
 
     @property
     def median(self) -> float:
         return statistics.median(self.seconds)
+
+    @property
+    def least(self) -> float:
+        return min(self.processor)
 
 
 def contenders() -> list[Contender]:
@@ -59,31 +79,68 @@ def contenders() -> list[Contender]:
     ]
 
 
-def measure(entries: list[Contender], runs: int) -> None:
-    """Take turns, and let each go first equally often. The first round only warms the caches."""
+def workers(home: Path, project: Path) -> list[Contender]:
+    """A checkpoint of one known path, and a list of sessions on a pipe, in a home that has both."""
+    made = holdfast.open(home, create=True)
+    for number in range(_SESSIONS):
+        made.sessions.create(source="cli", title=f"The session with the number {number}")
+    made.close()
+    (project / "known").write_text("0\n")
+    bare, *_ = contenders()
+    command = str(Path(sys.executable).parent / "holdfast")
+    take = [command, "--home", str(home), "checkpoints", "take", str(project)]
+    subprocess.run(take, check=True, stdout=subprocess.DEVNULL)
+    return [
+        bare,
+        Contender(
+            "`holdfast checkpoints take --path P`",
+            [*take, "--path", str(project / "known")],
+            limit=5,
+        ),
+        Contender(
+            f"`holdfast sessions list`, {_SESSIONS} sessions",
+            [command, "--home", str(home), "sessions", "list"],
+            limit=8,
+        ),
+    ]
+
+
+def measure(entries: list[Contender], runs: int, changing: Path | None = None) -> None:
+    """Take turns, and let each go first equally often. The first round only warms the caches.
+    `changing` is a file to write before every run."""
+    content = itertools.count(1)
     for number in range(-1, runs):
         start = number % len(entries)
         for entry in entries[start:] + entries[:start]:
-            seconds = _once(entry.command)
+            if changing is not None:
+                changing.write_text(f"{next(content)}\n")
+            seconds, processor = _once(entry.command)
             if number >= 0:
                 entry.seconds.append(seconds)
+                entry.processor.append(processor)
 
 
-def _once(command: list[str]) -> float:
+def _once(command: list[str]) -> tuple[float, float]:
     # Where bytecode is forbidden every module is compiled on every run: nobody's everyday case.
     environment = {k: v for k, v in os.environ.items() if k != _NO_BYTECODE}
-    started = time.perf_counter()
+    started, used = time.perf_counter(), _used()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
-    return time.perf_counter() - started
+    return time.perf_counter() - started, _used() - used
 
 
-def table(entries: list[Contender]) -> str:
-    base = entries[0].median
-    lines = ["| command | median | ratio | at most |", "|---|---:|---:|---:|"]
+def _used() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return children.ru_utime + children.ru_stime
+
+
+def table(entries: list[Contender], what: str = "median") -> str:
+    base = getattr(entries[0], what)
+    lines = [f"| command | {what} | ratio | at most |", "|---|---:|---:|---:|"]
     for entry in entries:
         limit = "" if entry.limit is None else f"{entry.limit:g} x"
-        ratio = f"{entry.median / base:.2f} x"
-        lines.append(f"| {entry.name} | {entry.median * 1000:.1f} ms | {ratio} | {limit} |")
+        time_taken = getattr(entry, what)
+        ratio = f"{time_taken / base:.2f} x"
+        lines.append(f"| {entry.name} | {time_taken * 1000:.1f} ms | {ratio} | {limit} |")
     return "\n".join(lines)
 
 
@@ -102,7 +159,12 @@ def main() -> None:
     runs: int = FEWEST_RUNS if arguments.quick else arguments.runs
     entries = contenders()
     measure(entries, runs)
-    print(_TEXT.format(runs=runs, table=table(entries)))
+    with tempfile.TemporaryDirectory() as folder:
+        home, project = Path(folder, "home"), Path(folder, "project")
+        project.mkdir()
+        working = workers(home, project)
+        measure(working, runs, changing=project / "known")
+    print(_TEXT.format(runs=runs, table=table(entries), work=table(working, "least")))
 
 
 if __name__ == "__main__":

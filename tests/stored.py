@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.model.session import Message, Search, Session, SessionFilter
-from holdfast.model.stored_session import Holder, Lease
+from holdfast.model.stored_session import Holder
 from holdfast.model.usage import CostTotals
 from holdfast.policy.prices import Prices, costs
 from holdfast.ports import SessionStore
@@ -104,12 +104,42 @@ class Seen:
     files: dict[str, SeenFile]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A row of the store: who holds or held a session."""
+
+    session_id: str
+    holder: Holder
+    heartbeat: float
+    released: bool
+
+
+def leases_of(store: SqliteSessionStore, session_id: str) -> list[Lease]:
+    with store.database.read() as db:
+        rows = db.execute(
+            """
+            SELECT s.id, l.heartbeat, l.released, l.host, l.boot, l.process, l.started
+            FROM sessions s JOIN leases l ON l.session = s.number WHERE s.id = ?
+            """,
+            (session_id,),
+        ).fetchall()
+    return [
+        Lease(
+            session_id=found,
+            holder=Holder(host=host, boot=boot, process=process, started=started),
+            heartbeat=heartbeat,
+            released=bool(released),
+        )
+        for found, heartbeat, released, host, boot, process, started in rows
+    ]
+
+
 def see(root: Path) -> Seen:
     with opened(root) as store:
         sessions = {session.id: session for session in store.find(SessionFilter())}
         messages = {name: list(store.messages(name)) for name in sessions}
         hits = {hit.message.number or 0 for hit in _hits(store)}
-        leases = {name: list(store.leases_of(name)) for name in sessions}
+        leases = {name: leases_of(store, name) for name in sessions}
     numbers = {each.number for said in messages.values() for each in said}
     assert hits == numbers, "search and store differ"
     return Seen(

@@ -55,6 +55,9 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
 Clock = Callable[[], float]
 
 
+# --- Runs and their log ---------------------------------------------------------------------------
+
+
 class Progress(Protocol):
     """Told how far a long run is; asked, between two batches, whether to stop."""
 
@@ -179,6 +182,9 @@ class OperationLog(Protocol):
         """Take the home's lock; raises `BusyError` when another process keeps it."""
 
 
+# --- Homes ----------------------------------------------------------------------------------------
+
+
 class Checkup(Protocol):
     """What a home knows about its own health."""
 
@@ -251,6 +257,9 @@ class Home(Protocol):
 
     def close(self) -> None:
         """Close the databases that this home has opened. It opens them again when asked to."""
+
+
+# --- Sessions -------------------------------------------------------------------------------------
 
 
 class SessionStore(Protocol):
@@ -452,6 +461,9 @@ class GuardBook(Protocol):
     def warn_on(self, today: float, told: Sequence[str]) -> None: ...
 
 
+# --- The archive ----------------------------------------------------------------------------------
+
+
 class Blobs(Protocol):
     """A store of immutable data under names, such as a folder or a bucket of an object store.
 
@@ -551,6 +563,9 @@ class Archive(Protocol):
         """What all of it takes on the disk: bundles, the catalogue, and what is no bundle."""
 
 
+# --- Processes, files of sessions, maintenance ----------------------------------------------------
+
+
 class Processes(Protocol):
     """Identifies this process, and says which processes have provably ended."""
 
@@ -597,6 +612,9 @@ class Notifier(Protocol):
     """Receives events. Never raises."""
 
     def tell(self, event: Event, stop: Callable[[], bool] = ...) -> None: ...
+
+
+# --- Checkpoints ----------------------------------------------------------------------------------
 
 
 class CheckpointTaker(Protocol):
@@ -719,6 +737,9 @@ class CheckpointUpkeep(Protocol):
         """The cheap part of `pack`, if it is due."""
 
     def verify(self) -> Verification: ...
+
+
+# --- Formats of other agents, and the parts of their sessions -------------------------------------
 
 
 class PartMover(Protocol):

@@ -64,7 +64,7 @@ def test_one_that_was_cut_short_says_how_far_it_came_and_goes_on(
     tally.injected()
     assert result.code == 1
     assert "5 files done" in result.err
-    assert "The same restore again finishes it" in " ".join(result.err.split())
+    assert "Run the same restore again to finish it" in " ".join(result.err.split())
     again = machine.run("checkpoints", "restore", first, "--yes")
     assert again.code == 0, again
     assert "1 written, 0 deleted." in again.words

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.stores import processes
-from tests.stored import opened
+from tests.stored import leases_of, opened
 
 #: Holds a session when no file can be opened, says what came of it, and dies without a word.
 _STARVED = """
@@ -51,6 +51,6 @@ def test_a_holder_without_a_free_descriptor_is_never_held_for_good(tmp_path: Pat
     )
     assert done.stdout == "Cannot tell which process this is: Too many open files.\n"
     with opened(tmp_path / "home") as store:
-        leases = [lease for name in ("starved", "fed") for lease in store.leases_of(name)]
+        leases = [lease for name in ("starved", "fed") for lease in leases_of(store, name)]
     assert [lease.session_id for lease in leases] == ["fed"]
     assert all(processes.is_dead(lease.holder) for lease in leases), "nobody can prove its death"

@@ -30,6 +30,7 @@ from holdfast.spine.undo import undo
 from holdfast.stores import processes
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.model.faults import SIZE, Fault, suffering
+from tests.stored import leases_of
 
 START = 1_800_000_000.0
 
@@ -83,6 +84,18 @@ def test_ids_tell_when_and_what(open_: Open) -> None:
     assert sessions.create(source="cron", job="backup").id == "cron_backup_20270115_080000"
     with pytest.raises(UsageError):
         sessions.create(source="cron", job="../x")
+
+
+def test_messages_are_appended_one_by_one_or_as_lists(open_: Open) -> None:
+    sessions = open_()
+    session = sessions.create(source="cli").id
+    sessions.append(session, [said("a"), {"role": "user", "content": "b"}])
+    sessions.append(session, (said("c"),), said("d"), [])
+    sessions.append(session, (said(each) for each in "ef"))
+    assert [each.content for each in sessions.messages(session)] == list("abcdef")
+    for wrong in ("text", b"bytes", 5, None, [["nested"]]):
+        with pytest.raises(UsageError, match="A message must be"):
+            sessions.append(session, wrong)  # type: ignore[arg-type]
 
 
 def test_a_limit_warns_once_then_continues_in_a_new_session(open_: Open) -> None:
@@ -254,7 +267,7 @@ def test_an_end_that_failed_and_is_tried_again_gives_the_lease_back(
     assert not sessions.get(session.id).ended
     sessions.end(session.id)
     store = SqliteSessionStore(tmp_path / "home/sessions.db")
-    assert [each.released for each in store.leases_of(session.id)] == [True]
+    assert [each.released for each in leases_of(store, session.id)] == [True]
     store.close()
 
 
@@ -396,7 +409,7 @@ def is_held(sessions: Sessions, session_id: str) -> bool:
     mine = processes.this_process()
     store = sessions._store
     assert isinstance(store, SqliteSessionStore)
-    leases = store.leases_of(session_id)
+    leases = leases_of(store, session_id)
     return any(lease.holder == mine and not lease.released for lease in leases)
 
 

@@ -53,7 +53,7 @@ def test_what_nobody_can_look_at_stays_as_it_is(judge: Callable[[Presence], Verd
 def test_after_a_kill_what_nobody_can_look_at_stays_pending(undoable: bool) -> None:
     for seen in EVERYTHING:
         verdict = judge_interrupted(seen, undoable=undoable)
-        assert (verdict.result is Result.PENDING) == (seen.here is None)
+        assert (verdict.result is Result.PENDING) == (seen.here is None and seen.ours)
         if seen.here is None:
             assert verdict.step is Step.NOTHING
 

@@ -28,7 +28,7 @@ from holdfast.homes.registry import (
     usual_places,
 )
 from holdfast.homes.signs import KIND, open_own
-from holdfast.model.arguments import StrPath, named_place
+from holdfast.model.arguments import StrPath, expanded, named_place
 from holdfast.model.checkpoint import BY_DEFAULT, Capturing
 from holdfast.stores.files import storage_errors, write_new
 from holdfast.value import replace
@@ -67,17 +67,16 @@ def find_home(path: StrPath, environ: Mapping[str, str] | None = None) -> Path:
 def usual_homes(user_home: Path, environ: Mapping[str, str]) -> list[Path]:
     """Where homes of agents may be: their usual folders below the home directory, the folders that
     environment variables name, and homes that lie inside these, such as profiles."""
-    return usual_places(user_home, named_homes(environ))
+    named = {kind.name: environ.get(kind.environment) for kind in kinds() if kind.environment}
+    return usual_places(
+        user_home, {name: expanded(place) for name, place in named.items() if place}
+    )
 
 
-def named_homes(environ: Mapping[str, str]) -> dict[str, Path]:
-    """The homes of other agents that environment variables name, by the name of the agent."""
-    named = {
-        kind.name: environ.get(kind.environment)
-        for kind in kinds()
-        if kind.environment and kind.name != KIND
-    }
-    return {name: Path(place).expanduser() for name, place in named.items() if place}
+def agent_of(path: Path) -> str | None:
+    """The agent whose home a folder is; None when it is not a home."""
+    kind = kind_of(path) if path.is_dir() else None
+    return None if kind is None else kind.agent
 
 
 def has_checkpoints_to_import(path: Path) -> bool:
@@ -211,6 +210,12 @@ class Place:
         create_home(self.root)
         self.root = self.root.resolve()
         self._is_new = kind is None
+
+    def create_own(self) -> None:
+        """Make a Holdfast home when there is none. Raises `NotAHomeError` for a home of another
+        agent."""
+        create_home(self.root)
+        self.create()
 
     def create_state(self) -> Path:
         """Make the folder for what is Holdfast's own, and the home when there is none."""

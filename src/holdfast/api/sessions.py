@@ -12,7 +12,6 @@ from holdfast.api.place import Place
 from holdfast.errors import UsageError
 from holdfast.guard.guard import Guard, GuardRules
 from holdfast.homes.maintenance import alerting
-from holdfast.homes.registry import create_home
 from holdfast.homes.session_files import HomeSessionFiles
 from holdfast.homes.signs import KIND
 from holdfast.model.arguments import StrPath, instance, named_place
@@ -109,8 +108,7 @@ def open_sessions(
     """The sessions of a home alone, for an agent that needs nothing else of it. The home is made
     when there is none. Everything is closed with the sessions."""
     place = Place(named_place(home), clock=clock)
-    create_home(place.root)
-    place.create()
+    place.create_own()
     return sessions_of(place, options=options, on_alert=on_alert, guards=guards, prices=prices)
 
 

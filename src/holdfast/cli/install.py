@@ -10,14 +10,12 @@ import sys
 from pathlib import Path
 from typing import Any, Protocol
 
-import click
-
 from holdfast.cli.errors import print_error
 from holdfast.cli.invocation import DEFAULT_HOME, Invocation, quoted
 from holdfast.cli.output import name, note, print_json, say
-from holdfast.cli.removal import confirmed
+from holdfast.cli.removal import asked
 from holdfast.cli.streams import write
-from holdfast.errors import BusyError, DeclinedError, StorageError, UsageError
+from holdfast.errors import BusyError, StorageError, UsageError
 from holdfast.stores.files import replace, storage_errors
 from holdfast.value import dataclass
 
@@ -91,7 +89,7 @@ def install(invocation: Invocation, name: str, *, dry_run: bool, yes: bool) -> i
     scheduler = _scheduler(invocation, name, job_of(home.root))
     if not invocation.json:
         scheduler.show()
-    declined = None if dry_run or yes else _ask()
+    declined = None if dry_run or yes else asked("Install this?", "installed")
     if dry_run or declined is not None:
         _document(invocation, scheduler, installed=False)
         if declined is not None:
@@ -115,17 +113,6 @@ def _scheduler(invocation: Invocation, name: str, job: Job) -> Scheduler:
         return Systemd(job, invocation)
 
     return Cron(job, invocation)
-
-
-def _ask() -> DeclinedError | None:
-    """None when a person said yes."""
-    if not sys.stdin.isatty():
-        return DeclinedError(
-            "Nothing was installed: there is no terminal to ask on.",
-            hint="Look at it with --dry-run, then pass --yes.",
-        )
-    click.echo(err=True)
-    return None if confirmed("Install this?") else DeclinedError("Nothing was installed.")
 
 
 def _document(invocation: Invocation, scheduler: Scheduler, *, installed: bool) -> None:

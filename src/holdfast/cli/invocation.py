@@ -13,7 +13,7 @@ from holdfast.errors import NotAHomeError, UsageError
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from holdfast.api.capture import Capture
     from holdfast.api.checkpoints import Checkpoints
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from holdfast.api.place import Place
     from holdfast.config.settings import Settings
 
-DEFAULT_KIND = "holdfast"
 DEFAULT_HOME = ".holdfast"
 
 
@@ -110,18 +109,6 @@ class Invocation:
         """Where the settings of the chosen home are, or would be."""
         return self.place(self.home_path).config_file
 
-    @cached_property
-    def named_homes(self) -> Mapping[str, Path]:
-        """Homes of other agents that the environment names, by kind."""
-        from holdfast.homes.registry import kinds
-
-        named = {
-            kind.name: os.environ.get(kind.environment)
-            for kind in kinds()
-            if kind.environment and kind.name != DEFAULT_KIND
-        }
-        return {name: Path(place).expanduser() for name, place in named.items() if place}
-
     def place(self, root: Path) -> Place:
         """A folder as the place of a home. Nothing is read yet, and nothing made."""
         from holdfast.api.place import Place
@@ -132,10 +119,8 @@ class Invocation:
 
     def open_place(self, path: Path | None = None) -> Place:
         """The place of a home that is there, by default the chosen one. Its settings are whole."""
-        from holdfast.homes.registry import check_folder
-
         try:
-            root = check_folder(path or self.home_path)
+            root = self.place(path or self.home_path).checked().root
         except NotAHomeError as error:
             raise (self._suggest_other(error) if path is None else error) from None
         place = self.checked_place(root)
@@ -168,11 +153,11 @@ class Invocation:
     def create_home(self) -> Home:
         """The chosen home as one of ours; it is made when there is none."""
         from holdfast.api.home import Home
-        from holdfast.homes.registry import create_home
 
-        create_home(self.home_path)
-        place = self.checked_place(self.home_path)
-        place.create()
+        place = self.place(self.home_path)
+        place.create_own()
+        self.warn()
+        _ = place.settings
         return Home(place)
 
     def capture(self) -> Capture:
@@ -199,13 +184,12 @@ class Invocation:
 
     def _suggest_other(self, error: NotAHomeError) -> NotAHomeError:
         """Nobody named a home and the usual one is not there: another agent's may be meant."""
-        from holdfast.homes.registry import kind_of, usual_places
+        from holdfast.api.place import agent_of, usual_homes
 
         if self.chosen_home is None:
-            for place in usual_places(self.user_home, self.named_homes):
-                kind = kind_of(place) if place.is_dir() else None
-                if kind is not None:
-                    hint = f"For the home of {kind.agent}, add --home {quoted(place)}."
+            for place in usual_homes(self.user_home, os.environ):
+                if agent := agent_of(place):
+                    hint = f"For the home of {agent}, add --home {quoted(place)}."
                     return NotAHomeError(error.message, hint=hint)
         return error
 

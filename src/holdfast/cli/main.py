@@ -2,7 +2,7 @@
 
 Click is loaded for most commands only. `holdfast --version` and `holdfast --help` are answered
 here: the help page is kept in help.txt, which `make docs` writes and a test compares with the
-commands. `holdfast checkpoints take` has a quick lane (decision 0030).
+commands. `holdfast checkpoints take` has a quick lane (decision 0032).
 """
 
 from __future__ import annotations

@@ -129,25 +129,22 @@ def exit_code(report: Report) -> int:
 
 
 def _ask(plan: Plan) -> DeclinedError | None:
-    """None when a person said yes."""
-    if not sys.stdin.isatty():
-        return DeclinedError(
-            "Nothing was removed: there is no terminal to ask on.",
-            hint="Look at the plan with --dry-run, then pass --yes.",
-        )
-
     if is_archiving(plan):
-        click.echo(err=True)
-        if confirmed(f"Archive {amount(plan.removals)}?"):
-            return None
-        return DeclinedError("Nothing was archived.")
+        return asked(f"Archive {amount(plan.removals)}?", "archived")
+    return asked(f"Remove {amount(plan.removals)}? {for_good(plan.removals)}".rstrip(), "removed")
+
+
+def asked(
+    question: str, done: str, hint: str = "Look at it with --dry-run, then pass --yes."
+) -> DeclinedError | None:
+    """None when a person said yes; `done` is what otherwise was not done."""
+    if not sys.stdin.isatty():
+        return DeclinedError(f"Nothing was {done}: there is no terminal to ask on.", hint=hint)
     click.echo(err=True)
-    if confirmed(f"Remove {amount(plan.removals)}? {for_good(plan.removals)}".rstrip()):
-        return None
-    return DeclinedError("Nothing was removed.")
+    return None if _confirmed(question) else DeclinedError(f"Nothing was {done}.")
 
 
-def confirmed(question: str) -> bool:
+def _confirmed(question: str) -> bool:
     """Ask on stderr. Unlike click's, Ctrl-D is a no and only Ctrl-C an interrupt."""
     while True:
         click.echo(f"{one_line(question)} [y/N]: ", nl=False, err=True)

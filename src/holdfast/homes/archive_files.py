@@ -18,11 +18,17 @@ from holdfast.stores.archive import bundle
 from holdfast.stores.archive.beside import Beside, PackedFile
 from holdfast.stores.archive.bundle import ChangedError, SourceFile
 from holdfast.stores.archive.codec import Codec
-from holdfast.stores.files import PRIVATE_FILE, make_private_dir, open_dir, version_of
+from holdfast.stores.files import (
+    PRIVATE_FILE,
+    link_new,
+    lstat_at,
+    make_private_dir,
+    open_dir,
+    version_of,
+)
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 _CHUNK = 1024 * 1024
 
 
@@ -133,9 +139,11 @@ def _put_back(folder: int, file: PackedFile, content: IO[bytes]) -> bool:
     """False when something else has its name."""
     # Known beforehand, so that a run that finishes this one clears it away.
     temporary = f".{file.name}.tmp"
-    if _lstat(folder, file.name) is None:
+    if lstat_at(file.name, folder) is None:
         _make(folder, temporary, file, content)
-        _give_name(folder, temporary, file)
+        with contextlib.suppress(FileExistsError):  # something has taken the name meanwhile
+            if not link_new(temporary, file.name, folder=folder, new_folder=folder):
+                os.rename(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=folder)
     return _is_free(folder, file)
@@ -143,7 +151,7 @@ def _put_back(folder: int, file: PackedFile, content: IO[bytes]) -> bool:
 
 def _is_free(folder: int, file: PackedFile) -> bool:
     """Whether nothing has this name, or the very thing that was archived has it."""
-    there = _lstat(folder, file.name)
+    there = lstat_at(file.name, folder)
     if there is None:
         return True
     if file.link is not None:
@@ -154,13 +162,6 @@ def _is_free(folder: int, file: PackedFile) -> bool:
     fd = os.open(file.name, _READ, dir_fd=folder)
     with os.fdopen(fd, "rb") as content:
         return bundle.digest_of(content) == file.sha256
-
-
-def _lstat(folder: int, name: str) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
 
 
 def _make(folder: int, name: str, file: PackedFile, content: IO[bytes]) -> None:
@@ -181,15 +182,3 @@ def _make(folder: int, name: str, file: PackedFile, content: IO[bytes]) -> None:
         os.fchmod(fd, file.mode)
         os.utime(fd, ns=times)
         os.fsync(fd)
-
-
-def _give_name(folder: int, temporary: str, file: PackedFile) -> None:
-    """Give it its name, unless something else has taken that meanwhile."""
-    try:
-        os.link(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-    except FileExistsError:
-        return
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        os.rename(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)

@@ -32,6 +32,7 @@ from holdfast.stores.checkpoints.repository import Layout, opened, used
 from holdfast.stores.checkpoints.sizes import Measured, items, measure
 from holdfast.stores.checkpoints.space import store_bytes
 from holdfast.stores.files import allocated_below
+from holdfast.value import replace
 
 _HOLDER = "checkpoints prune"
 
@@ -85,8 +86,19 @@ class CheckpointFolder:
         log = self._log()
         single = older_layout.singles(self._layout)
         trash = [entry for entry in log.trash if entry.removal.item.kind in CHECKPOINT_KINDS]
+        found = CheckpointInventory(
+            home=str(self._home),
+            projects={},
+            checkpoints=(),
+            trash=tuple(entry.as_item() for entry in trash),
+            legacy=tuple(legacy_items(self._layout, single)),
+            older=older_projects(single),
+            total_bytes=beside_checkpoints(trash),
+            weights=Weights((), (), {}),
+        )
         if not self._layout.exists():
-            return self._without_store(trash, single, now)
+            beside = allocated_below(self._layout.folder)
+            return replace(found, total_bytes=found.total_bytes + beside)
         with used(self._layout):
             refs = all_refs(self._layout)
             objects = opened(self._layout)
@@ -98,18 +110,15 @@ class CheckpointFolder:
         # One that has both names was about to be hidden: it is still there.
         rotated = [ref for ref in refs if ref.rotated and ref.checkpoint not in ids]
         weights = measured.weights
-        return CheckpointInventory(
-            home=str(self._home),
+        return replace(
+            found,
             projects={project.id: project for project in projects},
             checkpoints=tuple(items(self._layout, objects, shown, records, weights)),
             rotated=tuple(items(self._layout, objects, rotated, {}, weights)),
-            trash=tuple(entry.as_item() for entry in trash),
-            legacy=tuple(legacy_items(self._layout, single)),
-            older=older_projects(single),
             space=(_space(measured, now),),
             names=_names(records.values()),
             needed=_needed(log.rolled_back),
-            total_bytes=measured.total_bytes + beside_checkpoints(trash),
+            total_bytes=found.total_bytes + measured.total_bytes,
             garbage=measured.garbage,
             weights=weights,
             problems=(*_unknown(refs, trash), *_damage(measured)),
@@ -135,23 +144,6 @@ class CheckpointFolder:
 
     def verify(self) -> Verification:
         return verify.verify(self._layout)
-
-    def _without_store(
-        self,
-        trash: Sequence[TrashEntry],
-        single: Sequence[older_layout.SingleRepository],
-        now: float,
-    ) -> CheckpointInventory:
-        return CheckpointInventory(
-            home=str(self._home),
-            projects={},
-            checkpoints=(),
-            trash=tuple(entry.as_item() for entry in trash),
-            legacy=tuple(legacy_items(self._layout, single)),
-            older=older_projects(single),
-            total_bytes=allocated_below(self._layout.folder) + beside_checkpoints(trash),
-            weights=Weights((), (), {}),
-        )
 
 
 def legacy_items(layout: Layout, found: Sequence[older_layout.SingleRepository]) -> Iterator[Item]:

@@ -30,6 +30,7 @@ from holdfast.model.report import (
     Result,
     damaged,
     failed,
+    refused,
     stayed,
     unseen,
 )
@@ -60,6 +61,7 @@ from holdfast.value import dataclass, replace
 _ATTEMPTS = 4
 #: What git says of a lock that somebody has, or had when it was killed.
 _LOCKED = ".lock': File exists"
+_FOREIGN_NAME = "not the name of an archive of older checkpoints"
 
 _Step = tuple[Sequence[Move], Moved]
 
@@ -233,6 +235,8 @@ class LegacyMover(OneStepMover):
         return one_by_one(batch, self._discard, failed)
 
     def _look(self, removal: Removal) -> Presence:
+        if not is_older_name(removal.item.id):
+            return refused(_FOREIGN_NAME)
         place, copy = self._places(removal)
         if copy.exists():
             # One rename moves it: whatever is in its place came later.
@@ -279,7 +283,7 @@ class LegacyMover(OneStepMover):
         """Where it is, and where its copy goes. A saved plan is a file that anybody may have
         written: only such names are ours."""
         if not is_older_name(removal.item.id):
-            raise UsageError("not the name of an archive of older checkpoints")
+            raise UsageError(_FOREIGN_NAME)
         return self._layout.folder / removal.item.id, self._trash.path(removal)
 
 

@@ -83,10 +83,9 @@ class HomeCheckup:
             return _check_permissions(self._root, self._database)
         if is_private(self._root):
             return Finding(check=_PERMISSIONS)
-        return Finding(
-            check=_PERMISSIONS,
-            severity=Severity.WARNING,
-            message=f"other users of this machine can look into {self._root}",
+        return _warning(
+            _PERMISSIONS,
+            f"other users of this machine can look into {self._root}",
             advice="`holdfast doctor --repair` takes that right away from them.",
             repairable=True,
         )
@@ -110,10 +109,9 @@ class HomeCheckup:
     def _look_at_checkpoints(self) -> Finding:
         if not creation.is_half_made(self._checkpoints):
             return _usable(self._checkpoints)
-        return Finding(
-            check=_CHECKPOINTS,
-            severity=Severity.WARNING,
-            message=f"{self._checkpoints.store} is not finished: making it was interrupted",
+        return _warning(
+            _CHECKPOINTS,
+            f"{self._checkpoints.store} is not finished: making it was interrupted",
             advice="The next checkpoint that is taken finishes it, and so does "
             "`holdfast doctor --repair`.",
             repairable=True,
@@ -201,10 +199,9 @@ def _index(findings: Sequence[Finding]) -> Finding:
     wrong = next((each for each in findings if each.severity is Severity.DAMAGE), None)
     if wrong is None:
         return Finding(check=_INDEX)
-    return Finding(
-        check=_INDEX,
-        severity=Severity.WARNING,
-        message=f"it is damaged ({wrong.check}): {wrong.message}",
+    return _warning(
+        _INDEX,
+        f"it is damaged ({wrong.check}): {wrong.message}",
         advice="Nothing is lost: it is made from the files of the agent. "
         "`holdfast doctor --repair` removes it.",
         repairable=True,
@@ -228,12 +225,7 @@ def _archive(archive: Archive) -> Finding:
         left = len(archive.leftovers())
         behind = archive.left_behind()
     except HoldfastError as error:
-        return Finding(
-            check="archive",
-            severity=Severity.WARNING,
-            message=error.message,
-            advice=error.hint or "",
-        )
+        return _warning("archive", error.message, error.hint or "")
     if len(problems) > left:
         first = problems[0]
         return _damage(
@@ -242,17 +234,12 @@ def _archive(archive: Archive) -> Finding:
             "The other bundles are not affected.",
         )
     if behind is not None and not left:
-        return Finding(
-            check="archive",
-            severity=Severity.WARNING,
-            message=f"{behind.path} {behind.reason}",
-        )
+        return _warning("archive", f"{behind.path} {behind.reason}")
     if not left:
         return Finding(check="archive")
-    return Finding(
-        check="archive",
-        severity=Severity.WARNING,
-        message=f"{format_count(left, 'file')} of earlier versions, first {problems[0].path}, "
+    return _warning(
+        "archive",
+        f"{format_count(left, 'file')} of earlier versions, first {problems[0].path}, "
         "which nothing lists or removes",
         advice="Maintenance takes them into the archive, and so does `holdfast doctor --repair`.",
         repairable=True,
@@ -274,13 +261,22 @@ def _unfinished(view: LogView) -> Finding:
     unfinished = [each.id for each in view.operations if each.state is OperationState.UNFINISHED]
     if not unfinished:
         return Finding(check=UNFINISHED)
-    return Finding(
-        check=UNFINISHED,
-        severity=Severity.WARNING,
-        message=f"interrupted, or still running: {', '.join(unfinished)}",
+    return _warning(
+        UNFINISHED,
+        f"interrupted, or still running: {', '.join(unfinished)}",
         advice="The next command that changes the home settles it, and so does "
         "`holdfast doctor --repair`.",
         repairable=True,
+    )
+
+
+def _warning(check: str, message: str, advice: str = "", *, repairable: bool = False) -> Finding:
+    return Finding(
+        check=check,
+        severity=Severity.WARNING,
+        message=message,
+        advice=advice,
+        repairable=repairable,
     )
 
 
@@ -296,10 +292,9 @@ def _check_permissions(root: Path, database: str) -> Finding:
     others = format_count(len(open_to_others), "file or folder", "files and folders")
     first = open_to_others[0]
     shown = str(first) if first == root else str(first.relative_to(root))
-    return Finding(
-        check=_PERMISSIONS,
-        severity=Severity.WARNING,
-        message=f"{others} can be read by other users of this machine, first {shown}",
+    return _warning(
+        _PERMISSIONS,
+        f"{others} can be read by other users of this machine, first {shown}",
         advice="`holdfast doctor --repair` takes that right away from them.",
         repairable=True,
     )

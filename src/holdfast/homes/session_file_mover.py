@@ -19,12 +19,14 @@ from typing import TypeVar
 
 from holdfast.homes.session_folder import FOLDER, Life, SessionFileName, in_use, signs_of_life
 from holdfast.model.operation import Removal
-from holdfast.model.report import Moved, Presence, damaged, failed, stayed, unseen
+from holdfast.model.report import Moved, Presence, damaged, failed, refused, stayed, unseen
 from holdfast.ports import Clock
 from holdfast.spine.keeper import OneStepMover
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN, copy_changed
 from holdfast.stores.files import (
     allocated_bytes,
+    link_new,
+    lstat_at,
     make_private_dir,
     open_dir,
     same_content,
@@ -38,8 +40,6 @@ from holdfast.value import dataclass
 
 _FOREIGN_NAME = "not the name of a session file"
 _OTHER_DISK = "on another file system than the trash"
-#: What `link` says on file systems that have no hard links.
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 _Answer = TypeVar("_Answer")
 
 
@@ -68,10 +68,10 @@ class _Places:
         return self.trash_or_none
 
     def original(self) -> os.stat_result | None:
-        return None if self.sessions_or_none is None else _lstat(self.name, self.sessions)
+        return None if self.sessions_or_none is None else lstat_at(self.name, self.sessions)
 
     def undo_copy(self) -> os.stat_result | None:
-        return None if self.trash_or_none is None else _lstat(self.copy, self.trash)
+        return None if self.trash_or_none is None else lstat_at(self.copy, self.trash)
 
 
 class SessionFileMover(OneStepMover):
@@ -87,7 +87,7 @@ class SessionFileMover(OneStepMover):
         # By the names of the files: what a saved plan says of their sessions may be anything.
         names = (self._life.parse(each.item.id.rpartition("/")[2]) for each in batch)
         owners = self._life.owners(sorted({parsed.session for parsed in names if parsed}))
-        return self._each(batch, lambda places: self._look(owners, places), unseen, looking=True)
+        return self._each(batch, lambda places: self._look(owners, places), _unseen, looking=True)
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         return self._each(batch, self._drop, failed, create_trash=True)
@@ -216,7 +216,7 @@ class SessionFileMover(OneStepMover):
         # A saved plan is a file that anybody may have written: only such names are ours.
         if folder != FOLDER or parsed is None or parsed.kind != removal.item.kind:
             return refuse(_FOREIGN_NAME)
-        copy = self._trash.name(removal)
+        copy = removal.copy_name
         try:
             return step(_Places(removal, parsed, sessions, name, trash, copy))
         except OSError as error:
@@ -243,6 +243,10 @@ class SessionFileMover(OneStepMover):
         self._trash.drop_if_empty(operation)
 
 
+def _unseen(why: str) -> Presence:
+    return refused(why) if why == _FOREIGN_NAME else unseen(why)
+
+
 def _changed(places: _Places, status: os.stat_result) -> str | None:
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         return "no longer a file"
@@ -260,28 +264,14 @@ def _discard(places: _Places) -> Moved:
 def _link_back(places: _Places) -> bool:
     """Give the undo copy its old name, never replacing anything; False when the place is taken."""
     try:
-        os.link(
-            places.copy,
-            places.name,
-            src_dir_fd=places.trash,
-            dst_dir_fd=places.sessions,
-            follow_symlinks=False,
-        )
+        linked = link_new(places.copy, places.name, folder=places.trash, new_folder=places.sessions)
     except FileExistsError:
         copy, original = places.undo_copy(), places.original()
         # The same file under both names: a killed run had come this far.
         return copy is not None and original is not None and os.path.samestat(copy, original)
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        if places.original() is not None:
-            return False
-        os.rename(places.copy, places.name, src_dir_fd=places.trash, dst_dir_fd=places.sessions)
+    if linked:
+        return True
+    if places.original() is not None:
+        return False
+    os.rename(places.copy, places.name, src_dir_fd=places.trash, dst_dir_fd=places.sessions)
     return True
-
-
-def _lstat(name: str, dir_fd: int) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return None

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import date
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
 from holdfast.model.json_value import JsonValue, Reader, fields_to_json
 from holdfast.model.session import Session, Tokens
-from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Usage
 from holdfast.value import dataclass, field, replace
+
+if TYPE_CHECKING:  # every command loads this module, and few need that one
+    from holdfast.model.stored_session import Holder
 
 #: More than any session lasts, calls or costs; sums of it stay exact.
 _LARGEST = 10**12
@@ -103,6 +104,8 @@ def _each(tokens: Tokens) -> tuple[int, int, int]:
 
 def _is_day(text: str) -> bool:
     """'' stands for a time that is not a valid date."""
+    from datetime import date  # noqa: PLC0415 - few ask, and it is slow to load
+
     try:
         return not text or date.fromisoformat(text).isoformat() == text
     except ValueError:

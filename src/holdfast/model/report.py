@@ -125,6 +125,11 @@ class Presence:
     bytes: int = 0
 
 
+def refused(reason: str) -> Presence:
+    """Nothing of this home: nobody will ever look at it."""
+    return Presence(here=None, ours=False, obstacle=reason)
+
+
 def unseen(reason: str) -> Presence:
     """The item cannot be looked at, for this reason."""
     return Presence(here=None, obstacle=reason)

@@ -89,6 +89,9 @@ class Tokens:
             f"{name}_cached": self.cached,
         }
 
+    def to_object(self) -> Json:
+        return {"in": self.input, "out": self.output, "cached": self.cached}
+
     def plus(self, other: Tokens) -> Tokens:
         """The sum of both."""
         return Tokens(
@@ -119,6 +122,20 @@ class Message:
     cost: float | None = None
     extra: Mapping[str, Json] = field(default_factory=dict)
     number: int | None = None
+
+    @property
+    def named_fields(self) -> dict[str, Json]:
+        """What is set beyond role, content, time and extra fields, as JSON has it."""
+        tokens = self.tokens
+        named: dict[str, Json] = {
+            "tool_name": self.tool_name,
+            "tool_calls": self.tool_calls,
+            "tool_call_id": self.tool_call_id,
+            "reasoning": self.reasoning,
+            "tokens": tokens.to_object() if isinstance(tokens, Tokens) else tokens,
+            "cost": self.cost,
+        }
+        return {name: value for name, value in named.items() if value is not None}
 
     @property
     def usage(self) -> Tokens:

@@ -22,16 +22,6 @@ class Holder:
     started: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
-    """A holder, the session that it holds, and when it last renewed the lease."""
-
-    session_id: str
-    holder: Holder
-    heartbeat: float
-    released: bool = False
-
-
 #: Messages in one transaction: tens of milliseconds, even if each has to leave a search index.
 MOST_MESSAGES = 800
 

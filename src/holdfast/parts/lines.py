@@ -162,11 +162,7 @@ def _in_use(part: LinePart) -> str | None:
     path = _real(part.path)
     if not part.lines or not path.is_file():
         return None
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        why = open_elsewhere(path.name, folder)
-    finally:
-        os.close(folder)
+    why = open_elsewhere(path)
     return None if why is None else f"{path.name}: {why}"
 
 

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from holdfast.errors import BusyError, StorageError
 from holdfast.model.part import Sight, Slot, digest
-from holdfast.parts.row_closure import Closure, Schema, Table, make_copies, part_of, q
+from holdfast.parts.row_closure import Closure, Table, make_copies, part_of, q
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
 from holdfast.stores.files import check_regular, sync_dir
 
@@ -40,7 +40,7 @@ class RowsMover:
             shares = copies.shares()
             stamps: Mapping[str, tuple[str, int]] = {}
             if _store(batch[0]).exists():
-                with _reading(_store(batch[0])) as db:
+                with _opened(_store(batch[0]), "ro") as db:
                     stamps = Closure(db, batch).stamps()
         except (sqlite3.Error, StorageError, OSError):
             return [Sight(here=None) for _ in batch]
@@ -60,7 +60,7 @@ class RowsMover:
         new = [slot for slot in batch if slot.name not in copies.shares()]
         if not new:
             return
-        with _database_errors(copies.path), _reading(_store(batch[0])) as db:
+        with _database_errors(copies.path), _opened(_store(batch[0]), "ro") as db:
             db.execute("ATTACH ? AS b", (_uri(copies.path, "rwc"),))
             with _transaction(db, "BEGIN"):
                 Closure(db, new).copy()
@@ -112,10 +112,6 @@ def _opened(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
         yield db
     finally:
         db.close()
-
-
-def _reading(store: Path) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-    return _opened(store, "ro")
 
 
 @contextlib.contextmanager
@@ -270,7 +266,9 @@ class _Removal:
 
     def _delete(self, closure: Closure, going: Sequence[Slot]) -> None:
         schema = closure.schema
-        before = self._totals(schema)
+        # Only a trigger can change what nobody asked for.
+        counted = schema.ordinary if schema.has_triggers else ()
+        before = {name: _count(self._db, name) for name in counted}
         gone = {
             table.name: self._db.execute(
                 f"SELECT count(*) FROM main.{q(table.name)} m "
@@ -288,8 +286,9 @@ class _Removal:
                 break
         else:
             raise _RefusedError(_OWN_TRIGGER)
-        if any(count - gone.get(name, 0) > now for name, count, now in self._now(schema, before)):
-            raise _RefusedError(_OTHER_ROWS)
+        for name, count in before.items():
+            if _count(self._db, name) < count - gone.get(name, 0):
+                raise _RefusedError(_OTHER_ROWS)
 
     def _delete_found(self, table: Table) -> None:
         keys = table.key_list(q(table.name))
@@ -298,16 +297,6 @@ class _Removal:
             f"DELETE FROM main.{q(table.name)} "
             f"WHERE ({keys}) IN (SELECT {found} FROM {table.found})"
         )
-
-    def _totals(self, schema: Schema) -> Mapping[str, int]:
-        """How many rows each table has. Only a trigger can change what nobody asked for."""
-        if not schema.has_triggers:
-            return {}
-        return {name: _count(self._db, name) for name in schema.ordinary}
-
-    def _now(self, schema: Schema, before: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:
-        for name, count in before.items():
-            yield name, count, _count(self._db, name)
 
 
 def _count(db: sqlite3.Connection, table: str) -> int:

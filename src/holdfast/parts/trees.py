@@ -23,12 +23,10 @@ from pathlib import Path
 from holdfast.errors import StorageError
 from holdfast.model.part import FilePart, FolderPart, Sight, Slot, Stamp, digest
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
-from holdfast.stores.files import allocated_bytes, make_private_dir, sync_dir
+from holdfast.stores.files import allocated_bytes, link_new, make_private_dir, sync_dir
 from holdfast.stores.liveness import open_elsewhere
 from holdfast.value import dataclass
 
-#: What `link` says on file systems that have no hard links.
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 _OWNER = stat.S_IRWXU
 
 
@@ -197,14 +195,9 @@ def _name_again(moved: Path, place: Path) -> bool:
 
 
 def _linked(moved: Path, place: Path) -> bool:
-    """Give a file its name by a hard link, which never replaces anything. False where the file
-    system has none."""
-    try:
-        os.link(moved, place, follow_symlinks=False)
-    except OSError as error:
-        if error.errno in _NO_LINKS:
-            return False
-        raise
+    """Give a file its name by a hard link. False where the file system has none."""
+    if not link_new(moved, place):
+        return False
     sync_dir(place.parent)  # the new name before the old one goes
     moved.unlink()
     return True
@@ -279,11 +272,7 @@ def in_use(path: Path) -> str | None:
     leaves = [path] if not is_folder(path) else list(below(path))
     for leaf in leaves:
         if stat.S_ISREG(leaf.lstat().st_mode):
-            parent = os.open(leaf.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                why = open_elsewhere(leaf.name, parent)
-            finally:
-                os.close(parent)
+            why = open_elsewhere(leaf)
             if why is not None:
                 return f"{leaf.name} is {why}" if why.startswith("open") else f"{leaf.name} {why}"
     return None

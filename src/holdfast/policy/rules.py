@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from fnmatch import translate
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from holdfast.errors import UsageError
 from holdfast.model.arguments import number
-from holdfast.model.item import Item
 from holdfast.value import dataclass, field, replace
+
+if TYPE_CHECKING:  # every command loads this module, and few need that one
+    from holdfast.model.item import Item
 
 HOUR = 3_600.0
 DAY = 24 * HOUR

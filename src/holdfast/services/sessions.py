@@ -38,8 +38,8 @@ from holdfast.model.session import (
 from holdfast.model.stored_session import Holder
 from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript, alerts, is_idle, is_over
 from holdfast.ports import Clock, Processes, SessionFiles, SessionStore
+from holdfast.services.exchange.session_line import message_fields
 from holdfast.services.session_reader import SessionReader, check_known
-from holdfast.services.transcript_lines import transcript_line
 from holdfast.value import dataclass, fields, replace
 
 _log = logging.getLogger("holdfast")
@@ -412,7 +412,13 @@ class Sessions(SessionReader):
         """After the store has them: the database is the truth, and a transcript follows it."""
         mode = self._options.transcript_of(session.source)
         if mode is not Transcript.NONE and messages:
-            lines = [transcript_line(session, message, now) for message in messages]
+            # Each line names its session: so a file proves whose it is.
+            whose: dict[str, Json] = {"session_id": session.id, "source": session.source}
+            timed = (
+                replace(each, timestamp=now) if each.timestamp is None else each
+                for each in messages
+            )
+            lines = [whose | message_fields(each) for each in timed]
             with _harmless(f"writing the transcript of session {session.id}"):
                 self._files.append(session.id, lines, sync=mode is Transcript.JSONL_SYNCED)
 
@@ -436,7 +442,7 @@ class Sessions(SessionReader):
 
 @contextlib.contextmanager
 def _harmless(doing: str) -> Iterator[None]:
-    """The store has done its part; a file beside it that fails must not make the host try again."""
+    """The store has done its part: a file that fails must not make the host try again."""
     try:
         yield
     except HoldfastError as error:

@@ -76,9 +76,11 @@ def judge_removal(seen: Presence) -> Verdict:
 def judge_interrupted(seen: Presence, *, undoable: bool) -> Verdict:
     """What becomes of an item that a killed run was about to remove."""
     match seen:
-        case Presence(here=None):
+        case Presence(here=None, ours=True):
             # Half of it may be gone. Whoever can look at it again decides.
             verdict = _verdict(Result.PENDING, seen.obstacle or UNSEEN)
+        case Presence(here=None):
+            verdict = _unseen(seen)
         case Presence(partly=True) if _why_not(seen):
             verdict = _verdict(Result.SKIPPED, _why_not(seen), step=Step.ROLL_BACK)
         case Presence(partly=True):

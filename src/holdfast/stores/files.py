@@ -16,6 +16,8 @@ PRIVATE_FILE = 0o600
 #: The rights of everybody but the owner.
 OTHERS = 0o077
 _NOT_REGULAR = "is not a regular file"
+#: What `link` says on file systems that have no hard links.
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 
 
 def allocated_bytes(status: os.stat_result) -> int:
@@ -94,6 +96,28 @@ def open_dir(path: Path) -> Iterator[int]:
         os.close(fd)
 
 
+def lstat_at(name: str, folder: int) -> os.stat_result | None:
+    """What has a name in an open folder, itself and not what it leads to; None when nothing has."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def link_new(
+    path: str | Path, new: str | Path, *, folder: int | None = None, new_folder: int | None = None
+) -> bool:
+    """Give a file a second name, which never replaces anything: `FileExistsError` says that the
+    name is taken. False where the file system has no hard links."""
+    try:
+        os.link(path, new, src_dir_fd=folder, dst_dir_fd=new_folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            return False
+        raise
+    return True
+
+
 def open_regular(
     path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, dir_fd: int | None = None
 ) -> int:
@@ -117,10 +141,10 @@ def open_regular(
     raise OSError(errno.EINVAL, _NOT_REGULAR, os.fspath(path))
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """Everything in a regular file."""
+def read_file(path: str | os.PathLike[str], most: int = -1) -> bytes:
+    """Everything in a regular file, or the first `most` bytes."""
     with os.fdopen(open_regular(path), "rb") as file:
-        return file.read()
+        return file.read(most)
 
 
 def check_regular(path: Path) -> None:

@@ -42,6 +42,7 @@ FORMAT = 1
 class Record:
     """A journal read back."""
 
+    path: Path
     operation: str
     action: OperationAction
     command: str
@@ -58,6 +59,18 @@ class Record:
         return tuple(
             removal for number, removal in self.intended.items() if number not in self.outcomes
         )
+
+    @contextlib.contextmanager
+    def resume(self) -> Iterator[FileJournal]:
+        """Append to a journal that a killed process left. A torn last line is removed first."""
+        with storage_errors(f"write the operation log {self.path}"):
+            fd = open_regular(self.path, os.O_WRONLY | os.O_NOFOLLOW)
+        try:
+            os.ftruncate(fd, self.whole_bytes)
+            os.lseek(fd, 0, os.SEEK_END)
+            yield FileJournal(self.path, fd, self.operation)
+        finally:
+            os.close(fd)
 
 
 class FileJournal:
@@ -128,19 +141,6 @@ def create(
         os.close(fd)
 
 
-@contextlib.contextmanager
-def resume(path: Path, record: Record) -> Iterator[FileJournal]:
-    """Append to a journal that a killed process left. A torn last line is removed first."""
-    with storage_errors(f"write the operation log {path}"):
-        fd = open_regular(path, os.O_WRONLY | os.O_NOFOLLOW)
-    try:
-        os.ftruncate(fd, record.whole_bytes)
-        os.lseek(fd, 0, os.SEEK_END)
-        yield FileJournal(path, fd, record.operation)
-    finally:
-        os.close(fd)
-
-
 def read(path: Path, earlier: Mapping[str, Record]) -> Record | None:
     """Read a journal; None when not even its first line is complete.
 
@@ -154,7 +154,7 @@ def read(path: Path, earlier: Mapping[str, Record]) -> Record | None:
             try:
                 value = json.loads(line)
                 if record is None:
-                    record = _header(value, path.stem)
+                    record = _header(value, path)
                 else:
                     _take(record, Reader(value, "log line", DamageError), earlier)
             except (ValueError, RecursionError, HoldfastError) as error:
@@ -166,15 +166,16 @@ def read(path: Path, earlier: Mapping[str, Record]) -> Record | None:
     return record
 
 
-def _header(value: object, name: str) -> Record:
+def _header(value: object, path: Path) -> Record:
     read = Reader(value, "log header", DamageError)
     if read.whole("format") != FORMAT:
         raise DamageError(f"format {read.whole('format')} is not one this version knows")
-    if read.text("operation") != name:
+    if read.text("operation") != path.stem:
         raise DamageError("it belongs to another operation")
     undoes = read.value("undoes")
     return Record(
-        operation=name,
+        path=path,
+        operation=path.stem,
         action=read.choice("action", OperationAction),
         command=read.text("command"),
         started_at=read.number("started_at"),

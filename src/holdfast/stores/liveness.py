@@ -15,8 +15,9 @@ _F_SETSIG = 10  # Linux; the fcntl module of Python 3.11 does not name it
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.ENOLCK}
 
 
-def open_elsewhere(name: str, dir_fd: int) -> str | None:
-    """Evidence that a regular file is open in some process, or None when it surely is not."""
+def open_elsewhere(name: str | Path, dir_fd: int | None = None) -> str | None:
+    """Evidence that a regular file is open in some process, or None when it surely is not. The
+    file is a path, or a name in an open folder."""
     try:
         fd = os.open(
             name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd

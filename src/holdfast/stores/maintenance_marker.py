@@ -6,20 +6,20 @@ import contextlib
 import json
 import logging
 import math
-import os
-import stat
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from holdfast.model.maintenance import Marker, Told
-from holdfast.stores.files import make_private_dir, replace, storage_errors
+from holdfast.stores.files import make_private_dir, read_file, replace, storage_errors
 from holdfast.stores.lock import exclusive
 
 MARKER = "maintenance.json"
 LOCK = "maintenance.lock"
 WATCH_LOCK = "watch.lock"
 _FORMAT = 1
+#: A larger file is not ours; what is read of it is not JSON.
 _LARGEST = 1_000_000
 #: What reading raises when the file is inaccessible, is not JSON, or is not what we write.
 _NO_MARKER = (
@@ -40,24 +40,21 @@ class FileMaintenanceGate:
     def __init__(self, state: Path) -> None:
         self._folder = state / "operations"
 
-    @contextlib.contextmanager
-    def entered(self, holder: str) -> Iterator[None]:
+    def entered(self, holder: str) -> AbstractContextManager[None]:
         """Be the one process that maintains the home. Does not wait."""
-        with self._locked(LOCK, holder):
-            yield
+        return self._locked(LOCK, holder)
 
-    @contextlib.contextmanager
-    def watching(self, holder: str) -> Iterator[None]:
+    def watching(self, holder: str) -> AbstractContextManager[None]:
         """Be the one process that watches the home, for as long as it lives."""
-        with self._locked(WATCH_LOCK, holder):
-            yield
+        return self._locked(WATCH_LOCK, holder)
 
     def read(self) -> Marker:
         """The marker. Without a readable file, maintenance was never done."""
         path = self._folder / MARKER
         try:
-            data = _read(path)
-            return _marker(json.loads(data)) if data is not None else Marker()
+            return _marker(json.loads(read_file(path, _LARGEST)))
+        except FileNotFoundError:
+            return Marker()
         except _NO_MARKER as error:
             _log.warning("%s cannot be read and counts as never: %s", path, error)
             return Marker()
@@ -75,21 +72,6 @@ class FileMaintenanceGate:
             make_private_dir(self._folder)
         with exclusive(self._folder / name, holder=holder, wait=0.0, doing="looking after"):
             yield
-
-
-def _read(path: Path) -> bytes | None:
-    """None when there is no file. A fifo is not waited for, and a huge file is not read."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-            raise ValueError("it is no small file")
-        return os.read(fd, _LARGEST)
-    finally:
-        os.close(fd)
 
 
 def _document(marker: Marker) -> dict[str, Any]:

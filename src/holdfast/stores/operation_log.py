@@ -10,12 +10,11 @@ from pathlib import Path
 
 from holdfast.errors import DamageError, HoldfastError, StorageError
 from holdfast.model.item import Problem
-from holdfast.model.operation import LogView, OperationAction, Removal
+from holdfast.model.operation import LogView, OperationAction
 from holdfast.stores import journal
 from holdfast.stores.files import make_private_dir, open_regular, storage_errors, sync_dir
 from holdfast.stores.lock import exclusive
 from holdfast.stores.log_view import view_of
-from holdfast.value import dataclass
 
 #: How long a command waits for another command before it reports that the home is busy.
 LOCK_WAIT = 5.0
@@ -98,20 +97,15 @@ class FileLogWriter:
         """The log as it was when the lock was taken."""
         return view_of(self._records, self._problems)
 
-    def unfinished(self) -> Sequence[UnfinishedRecord]:
-        return tuple(
-            UnfinishedRecord(self._folder, record)
-            for record in self._records
-            if record.finished_at is None
-        )
+    def unfinished(self) -> Sequence[journal.Record]:
+        """Operations that a killed process left open."""
+        return tuple(record for record in self._records if record.finished_at is None)
 
-    @contextlib.contextmanager
     def begin(
         self, *, action: OperationAction, command: str, at: float, undoes: str | None = None
-    ) -> Iterator[journal.FileJournal]:
+    ) -> AbstractContextManager[journal.FileJournal]:
         path = self._folder / f"{self._next()}.jsonl"
-        with journal.create(path, action=action, command=command, at=at, undoes=undoes) as opened:
-            yield opened
+        return journal.create(path, action=action, command=command, at=at, undoes=undoes)
 
     def forget(self, *, before: float) -> int:
         view = self.read()
@@ -122,7 +116,7 @@ class FileLogWriter:
         old = _old(self._records, needed, before)
         for record in old:
             with storage_errors(f"drop operation {record.operation} from the log"):
-                (self._folder / f"{record.operation}.jsonl").unlink()
+                record.path.unlink()
         if old:
             sync_dir(self._folder)
         return len(old)
@@ -141,29 +135,6 @@ class FileLogWriter:
         if self._trash.is_dir():
             used += [path.name for path in self._trash.iterdir() if _is_number(path.name)]
         return max(map(int, used), default=0) + 1
-
-
-@dataclass(frozen=True, slots=True)
-class UnfinishedRecord:
-    """An operation that a killed process left open."""
-
-    _folder: Path
-    _record: journal.Record
-
-    @property
-    def operation(self) -> str:
-        return self._record.operation
-
-    @property
-    def action(self) -> OperationAction:
-        return self._record.action
-
-    @property
-    def pending(self) -> Sequence[Removal]:
-        return self._record.pending
-
-    def resume(self) -> AbstractContextManager[journal.FileJournal]:
-        return journal.resume(self._folder / f"{self.operation}.jsonl", self._record)
 
 
 def _old(

@@ -21,11 +21,8 @@ class TrashFolder:
     def folder(self, operation: str) -> Path:
         return self.root / operation
 
-    def name(self, removal: Removal) -> str:
-        return removal.copy_name
-
     def path(self, removal: Removal) -> Path:
-        return self.folder(removal.operation) / self.name(removal)
+        return self.folder(removal.operation) / removal.copy_name
 
     @contextlib.contextmanager
     def opened(self, operation: str, *, create: bool) -> Iterator[int | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, resolved, stored_text
 from holdfast.cli.output import name, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import confirmed
+from holdfast.cli.removal import asked
 from holdfast.cli.show_checkpoints import (
     checkpoint_json,
     not_captured_json,
@@ -31,7 +30,7 @@ from holdfast.cli.show_checkpoints import (
 )
 from holdfast.errors import DeclinedError, HoldfastError
 from holdfast.model.checkpoint import ImportState
-from holdfast.model.text import format_count, one_line
+from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
     from holdfast.model.checkpoint import Checkpoint, Imported, NotCaptured, Rollback
@@ -95,20 +94,9 @@ def restore(
 
 
 def _ask(target: Checkpoint, foreseen: Rollback) -> DeclinedError | None:
-    """None when a person said yes."""
-    if not sys.stdin.isatty():
-        return DeclinedError(
-            "Nothing was restored: there is no terminal to ask on.",
-            hint="Look at it with --dry-run, then pass --yes.",
-        )
-
-    click.echo(err=True)
     gone = f", {len(foreseen.deleted):,} of them deleted" if foreseen.deleted else ""
-    count = len(foreseen.written) + len(foreseen.deleted)
-    what = f"{count:,} path{'' if count == 1 else 's'} of {one_line(target.workdir)}"
-    if confirmed(f"Restore {what}{gone}? It can be undone."):
-        return None
-    return DeclinedError("Nothing was restored.")
+    paths = format_count(len(foreseen.written) + len(foreseen.deleted), "path")
+    return asked(f"Restore {paths} of {target.workdir}{gone}? It can be undone.", "restored")
 
 
 def _show_restore(target: Checkpoint, foreseen: Rollback, *, all_items: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, print_json, say, styled, table
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import confirmed
+from holdfast.cli.removal import asked
 from holdfast.errors import DamageError, DeclinedError
 
 if TYPE_CHECKING:
@@ -71,16 +70,9 @@ def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
 
 
 def _ask(found: Diagnosis) -> DeclinedError | None:
-    """None when a person said yes."""
-    if not sys.stdin.isatty():
-        return DeclinedError(
-            "Nothing was changed: there is no terminal to ask on.", hint="Pass --yes to repair."
-        )
     checks = ", ".join(dict.fromkeys(finding.check for finding in found.repairable))
-    click.echo(err=True)
-    if confirmed(f"Repair this: {checks}? A backup is made first."):
-        return None
-    return DeclinedError("Nothing was changed.")
+    question = f"Repair this: {checks}? A backup is made first."
+    return asked(question, "changed", hint="Pass --yes to repair.")
 
 
 def _tell(

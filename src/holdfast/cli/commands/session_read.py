@@ -103,10 +103,7 @@ def _tell_taken_back(count: int) -> None:
 
 def _document_show(message: Message) -> dict[str, Any]:
     tokens = message.tokens
-    if isinstance(tokens, Tokens):
-        shown: Json = {"in": tokens.input, "out": tokens.output, "cached": tokens.cached}
-    else:
-        shown = tokens
+    shown: Json = tokens.to_object() if isinstance(tokens, Tokens) else tokens
     return {
         "number": message.number,
         "role": message.role,

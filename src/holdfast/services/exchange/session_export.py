@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from holdfast.errors import BusyError, UnknownSessionError
+from holdfast.model.json_value import JsonValue
 from holdfast.model.session import Message, Session, SessionFilter
 from holdfast.ports import Progress, SessionStore
 from holdfast.services.exchange.redactor import Redactor
@@ -23,21 +24,13 @@ class ByteSink(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportReport:
+class ExportReport(JsonValue):
     """What an export wrote. `redacted` counts secrets by rule."""
 
     sessions: int = 0
     messages: int = 0
     redacted: Mapping[str, int] = field(default_factory=dict)
     stopped: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "sessions": self.sessions,
-            "messages": self.messages,
-            "redacted": dict(self.redacted),
-            "stopped": self.stopped,
-        }
 
 
 def export_sessions(

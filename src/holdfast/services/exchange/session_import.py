@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from holdfast.errors import UsageError
+from holdfast.model.json_value import JsonValue
 from holdfast.model.session import AWAITED_PARENT, Message, Session
 from holdfast.ports import Progress
 from holdfast.services.exchange.json_lines import SHORT, ByteLines, RawLine, raw_lines
@@ -77,7 +78,7 @@ class LineNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImportReport:
+class ImportReport(JsonValue):
     """What an import did. `messages` is how many were stored. `notes` are about sessions that were
     stored, but not exactly as in their line."""
 
@@ -88,17 +89,6 @@ class ImportReport:
     notes: tuple[str, ...] = ()
     messages: int = 0
     stopped: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "imported": self.imported,
-            "replaced": self.replaced,
-            "skipped": list(self.skipped),
-            "refused": [each.to_json() for each in self.refused],
-            "notes": list(self.notes),
-            "messages": self.messages,
-            "stopped": self.stopped,
-        }
 
 
 def import_sessions(

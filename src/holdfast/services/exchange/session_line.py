@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.errors import UsageError
 from holdfast.model.arguments import check_id
-from holdfast.model.session import AWAITED_PARENT, Json, Message, Session, Tokens
+from holdfast.model.session import AWAITED_PARENT, Json, Message, Session
 
 #: Holds the fields whose names are taken.
 SET_APART = "holdfast_extra"
@@ -148,19 +148,4 @@ def message_fields(message: Message) -> dict[str, Json]:
         "content": message.content,
         "timestamp": message.timestamp,
     }
-    rest: dict[str, Json] = {
-        "tool_name": message.tool_name,
-        "tool_calls": message.tool_calls,
-        "tool_call_id": message.tool_call_id,
-        "reasoning": message.reasoning,
-        "tokens": _tokens(message.tokens),
-        "cost": message.cost,
-    }
-    fields |= {name: value for name, value in rest.items() if value is not None}
-    return fields | message_extra_to_line(message.extra)
-
-
-def _tokens(tokens: int | Tokens | None) -> Json:
-    if isinstance(tokens, Tokens):
-        return {"in": tokens.input, "out": tokens.output, "cached": tokens.cached}
-    return tokens
+    return fields | message.named_fields | message_extra_to_line(message.extra)

@@ -7,12 +7,11 @@ catalogue can be rebuilt from the bundles alone.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from holdfast.errors import DamageError, UsageError
 from holdfast.model.archive import Holds, session_from_json
 from holdfast.model.arguments import check_foreign_id
-from holdfast.model.json_value import TOO_LARGE, Reader
+from holdfast.model.json_value import TOO_LARGE, JsonValue, Reader
 from holdfast.model.session import Session
 from holdfast.value import dataclass
 
@@ -29,7 +28,7 @@ class NewerBundleError(DamageError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PackedFile:
+class PackedFile(JsonValue):
     """A file of the session: its name, checksum and metadata.
 
     `link` is the target of a symbolic link, which has no content.
@@ -43,18 +42,6 @@ class PackedFile:
     uid: int
     gid: int
     link: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "bytes": self.bytes,
-            "sha256": self.sha256,
-            "mode": self.mode,
-            "mtime_ns": self.mtime_ns,
-            "uid": self.uid,
-            "gid": self.gid,
-            "link": self.link,
-        }
 
     @classmethod
     def from_json(cls, value: object) -> PackedFile:

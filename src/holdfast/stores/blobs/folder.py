@@ -23,6 +23,7 @@ from holdfast.stores.blobs.ownership import Ownership
 from holdfast.stores.files import (
     PRIVATE_FILE,
     allocated_bytes,
+    link_new,
     make_private_dir,
     open_regular,
     storage_errors,
@@ -30,8 +31,6 @@ from holdfast.stores.files import (
 )
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-#: What `link` says on file systems that have no hard links.
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 #: Files of ours that have no name yet; the second form is that of earlier versions.
 _UNFINISHED = re.compile(r"\.(put-[0-9a-f]{16}|(\d+|adopted-[0-9a-f]+)-\d+)\.tmp", re.ASCII)
 _DIGITS = 16
@@ -99,16 +98,11 @@ class FolderBlobs:
     def copy(self, name: str, new_name: str) -> None:
         source, target = self._path(name), self._path(new_name)
         make_private_dir(target.parent)
-        try:
-            # Blobs never change, so a second name is a copy.
-            os.link(source, target, follow_symlinks=False)
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            with self.get(name) as content:
-                self.put_new(new_name, lambda file: shutil.copyfileobj(content, file))
-        else:
+        if link_new(source, target):  # blobs never change, so a second name is a copy
             sync_dir(target.parent)
+            return
+        with self.get(name) as content:
+            self.put_new(new_name, lambda file: shutil.copyfileobj(content, file))
 
     @contextlib.contextmanager
     def get(self, name: str) -> Iterator[IO[bytes]]:
@@ -171,11 +165,8 @@ def _blob(name: str, status: os.stat_result) -> Blob:
 
 
 def _give_name(temporary: Path, target: Path) -> None:
-    try:
-        os.link(temporary, target)
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
-        temporary.rename(target)
+    if link_new(temporary, target):
+        return
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    temporary.rename(target)

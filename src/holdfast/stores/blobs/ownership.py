@@ -137,9 +137,7 @@ class Ownership:
 def _read(path: Path) -> dict[str, Any] | None:
     """None when the file cannot be read."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(fd, "rb") as file:
-            value = json.loads(file.read(64 * 1024))
+        value = json.loads(read_file(path, 64 * 1024))
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -26,6 +26,7 @@ from holdfast.stores.sqlite.schema import (
     prepared,
     schema_version,
 )
+from holdfast.value import replace
 
 STORE = "session store"
 PAGES = "pages"
@@ -236,13 +237,8 @@ def _log(path: Path) -> Finding:
 
 
 def _damage(check: str, message: str, advice: str = _REPAIR, *, repairable: bool = True) -> Finding:
-    return Finding(
-        check=check,
-        severity=Severity.DAMAGE,
-        message=message,
-        advice=advice,
-        repairable=repairable,
-    )
+    found = _warning(check, message, advice, repairable=repairable)
+    return replace(found, severity=Severity.DAMAGE)
 
 
 def _warning(check: str, message: str, advice: str = "", *, repairable: bool = False) -> Finding:

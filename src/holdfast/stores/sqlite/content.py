@@ -40,7 +40,9 @@ class Row:
 
 def encode(message: Message) -> Row:
     body, form, size = _encode_body(message.content)
-    fields = _fields(message)
+    fields = message.named_fields
+    if message.extra:
+        fields["extra"] = dict(message.extra)
     if not fields:
         return Row(form, body, None, size)
     text = _dump(fields, "the message")
@@ -90,7 +92,7 @@ def dump_extra(extra: Mapping[str, Json]) -> str | None:
 
 
 def storable(text: str | None) -> str | None:
-    """A title, a folder: with a mark for every character that is none, such as half a pair."""
+    """A title or a folder as SQLite can hold it: half a surrogate pair becomes a mark."""
     return None if text is None else re.sub(_ODD, "\ufffd", text)
 
 
@@ -111,24 +113,6 @@ def _encode_body(content: Json) -> tuple[Stored, int, int]:
     if len(raw) >= _WORTH_PACKING:
         return _pack(raw), form | BODY_IS_PACKED, len(raw)
     return (raw if re.search(_ODD, text) else text), form, len(raw)
-
-
-def _fields(message: Message) -> dict[str, Json]:
-    tokens = message.tokens
-    named: dict[str, Json] = {
-        "tool_name": message.tool_name,
-        "tool_calls": message.tool_calls,
-        "tool_call_id": message.tool_call_id,
-        "reasoning": message.reasoning,
-        "tokens": _dump_tokens(tokens) if isinstance(tokens, Tokens) else tokens,
-        "cost": message.cost,
-        "extra": dict(message.extra) or None,
-    }
-    return {name: value for name, value in named.items() if value is not None}
-
-
-def _dump_tokens(tokens: Tokens) -> Json:
-    return {"in": tokens.input, "out": tokens.output, "cached": tokens.cached}
 
 
 def _load_tokens(value: Json) -> int | Tokens | None:

@@ -47,7 +47,7 @@ _PAUSE = 0.005
 
 
 class Database:
-    """Connections to one file: one for each thread, made anew after a fork."""
+    """Connections to one file: one for each thread, and new ones after a fork."""
 
     def __init__(self, path: Path, *, create: bool, busy_seconds: float = BUSY_SECONDS) -> None:
         self._closed = False
@@ -141,7 +141,7 @@ class Database:
         return self._gate().is_awaited()
 
     def vacuum(self) -> None:
-        """Write the whole file anew, in one step: for one that holds little."""
+        """Rewrite the whole file in one step: for one that holds little."""
         connection = self.connection()
         with sqlite_errors(self.path), self._gate().passed(self._busy_seconds):
             connection.execute("VACUUM")
@@ -207,7 +207,7 @@ class Database:
         try:
             connection.execute("COMMIT")
         except sqlite3.Error:
-            if connection.in_transaction:  # a commit that failed is no commit
+            if connection.in_transaction:  # a failed commit changed nothing
                 connection.execute("ROLLBACK")
             raise
 

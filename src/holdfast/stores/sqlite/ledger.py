@@ -118,7 +118,7 @@ def booked(used: Iterable[tuple[int, Key, Usage]]) -> Mapping[Key, Usage]:
 
 
 def stored(db: sqlite3.Connection, only: int | None = None) -> Iterator[tuple[int, Key, Usage]]:
-    """What each stored message used, and what guards booked beside them, with the session and the
+    """What each stored message used, and what guards booked as well, with the session and the
     place in the ledger. What cannot be read back has nothing there that anybody could tell."""
     [to] = db.execute(
         "SELECT max(value) FROM facts WHERE name = ?", (DATED_BY_SESSION_TO,)

@@ -80,7 +80,7 @@ def checked(message: Message) -> Message:
 
 
 def _is_cost(value: object) -> bool:
-    """Larger than any budget it may be: then it passes that. What is no number fails this."""
+    """It may be larger than any budget, which it then passes. NaN fails this."""
     return _is_number(value) and 0 <= value <= _LARGEST
 
 

@@ -318,7 +318,7 @@ def _insert_session(db: sqlite3.Connection, number: int, values: Sequence[object
 def _insert_messages(
     db: sqlite3.Connection, bundle: sqlite3.Connection, old: int, new: int
 ) -> None:
-    """Under their old numbers, which are never used twice. Only in a store that was made anew
+    """Under their old numbers, which are never used twice. Only in a store that was created
     since can they be taken: then they get new ones, in the same order."""
     insert = f"INSERT INTO messages ({', '.join(MESSAGE_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own names
 

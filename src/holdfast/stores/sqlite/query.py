@@ -253,7 +253,7 @@ def _word_end(text: str, start: int, loose: int) -> tuple[int, int]:
 def _word(text: str, place: int) -> _Symbol:
     if text in _OPERATORS:
         return _Symbol(place, text)
-    # A star after a sign is no prefix: `foo.*` is not `foo*`.
+    # A star after punctuation does not ask for a prefix: `foo.*` is not `foo*`.
     prefix = text.endswith("*") and is_searchable(text[-2:-1])
     return _term(text[:-1] if prefix else text, place, prefix=prefix)
 

@@ -25,7 +25,7 @@ from holdfast.errors import BusyError, DamageError, StorageError
 from holdfast.model.checkup import Loss, Repair
 from holdfast.model.text import format_bytes, format_count
 from holdfast.ports import Progress
-from holdfast.stores.files import PRIVATE_FILE, open_dir, storage_errors, sync_dir
+from holdfast.stores.files import PRIVATE_FILE, storage_errors, sync_dir
 from holdfast.stores.liveness import open_elsewhere
 from holdfast.stores.sqlite import pages, schema, totals
 from holdfast.stores.sqlite.checkup import index_in_step, missing_parts, page_problems
@@ -186,8 +186,7 @@ def _rebuild_index(db: sqlite3.Connection, progress: Progress) -> None:
 
 def _put_first_page(path: Path, work: Path, backup: Path) -> None:
     """Replace a store that SQLite cannot open by a copy that it can, its log folded in."""
-    with open_dir(path.parent) as folder:
-        in_use = open_elsewhere(path.name, folder)
+    in_use = open_elsewhere(path)
     if in_use:
         raise _in_use(path, in_use)
     for side in ("", *_LOGS):

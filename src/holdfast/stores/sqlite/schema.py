@@ -108,7 +108,7 @@ def open_to_look(path: Path, *, unchanging: bool) -> sqlite3.Connection:
 
 
 def prepared(db: sqlite3.Connection) -> sqlite3.Connection:
-    """With the function that the search index needs; text that is none any more stops nothing."""
+    """With the function that the search index needs. Bytes that are not text do not stop a read."""
     db.create_function("search_text", 3, search_text, deterministic=True)
     db.text_factory = lambda raw: raw.decode(errors="replace")
     return db

@@ -229,7 +229,9 @@ def matches_for_part(db: sqlite3.Connection, part: str) -> list[str] | None:
 def close_words(db: sqlite3.Connection, word: str) -> list[str]:
     """Words of the index close to one that it does not have, of those that start alike; the most
     frequent first."""
-    if not word.isascii() or not word.isalnum() or _is_indexed(db, word):
+    if not word.isascii() or not word.isalnum():
+        return []
+    if db.execute("SELECT 1 FROM index_words WHERE term = ?", (word,)).fetchone():
         return []
     rows = db.execute(
         """
@@ -241,10 +243,6 @@ def close_words(db: sqlite3.Connection, word: str) -> list[str]:
     messages = dict(rows.fetchall())
     close = difflib.get_close_matches(word, messages, n=10, cutoff=0.75)
     return sorted(close, key=lambda term: -messages[term])[:3]
-
-
-def _is_indexed(db: sqlite3.Connection, word: str) -> bool:
-    return bool(db.execute("SELECT 1 FROM index_words WHERE term = ?", (word,)).fetchone())
 
 
 def _words_with(db: sqlite3.Connection, part: str, *, at_end: bool) -> list[str] | None:

@@ -94,8 +94,8 @@ class SqliteImport:
                 self._keep_replaced(leaving, self._store.messages(leaving.id))
             if self._count_usage:
                 ledger.take_off(db, old)
-            # The new one is stored beside the old one, under a number that was never used: a
-            # reader in the middle of the old one must not go on with messages of the new one.
+            # The new one gets a number that was never used: a reader in the middle of the old one
+            # must not go on with messages of the new one.
             db.execute("UPDATE sessions SET id = ? WHERE number = ?", (_LEAVING, old))
             self._add(db, session, messages, now)
             db.execute(

@@ -134,11 +134,8 @@ def tables(wanted: SessionFilter) -> str:
     if wanted.routing_key is not None or wanted.parent_id is not None:
         return TABLES
     # SQLite would go by activity, through all that have ended.
-    return "sessions s INDEXED BY sessions_open" if _is_for_open(wanted) else "sessions s"
-
-
-def _is_for_open(wanted: SessionFilter) -> bool:
-    return wanted.ended is False and wanted.ids is None
+    only_open = wanted.ended is False and wanted.ids is None
+    return "sessions s INDEXED BY sessions_open" if only_open else "sessions s"
 
 
 _Part = tuple[str, Sequence[Any]]

@@ -33,7 +33,7 @@ from holdfast.model.session import (
     SessionFilter,
     SessionOrder,
 )
-from holdfast.model.stored_session import Holder, Lease
+from holdfast.model.stored_session import Holder
 from holdfast.model.usage import Share, StoreStats, UsageEntry
 from holdfast.policy.prices import Prices
 from holdfast.stores.sqlite import content, ledger, search_index, survey
@@ -358,7 +358,8 @@ class SqliteSessionStore:
         limit: int | None = None,
         newest_first: bool = False,
     ) -> Iterator[Message]:
-        session, _, _ = self._numbers(session_id)
+        with self.database.read() as db:
+            session, _, _ = self._row(db, session_id)
 
         def read(after: int, before: int, most: int) -> Sequence[Any]:
             with self.database.read() as db:
@@ -414,26 +415,6 @@ class SqliteSessionStore:
                 (session_id, *_columns_of(holder)),
             )
 
-    def leases_of(self, session_id: str) -> Sequence[Lease]:
-        with self.database.read() as db:
-            rows = db.execute(
-                """
-                SELECT s.id, l.heartbeat, l.released, l.host, l.boot, l.process, l.started
-                FROM sessions s JOIN leases l ON l.session = s.number
-                WHERE s.id = ?
-                """,
-                (session_id,),
-            ).fetchall()
-        return [
-            Lease(
-                session_id=found,
-                holder=Holder(host=host, boot=boot, process=process, started=started),
-                heartbeat=heartbeat,
-                released=bool(released),
-            )
-            for found, heartbeat, released, host, boot, process, started in rows
-        ]
-
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         with self.database.read() as db:
             return ledger.entries(db, None if on is None else ledger.day(on))
@@ -449,10 +430,6 @@ class SqliteSessionStore:
                 (value, number),
             )
             return self.get(session_id)
-
-    def _numbers(self, session_id: str) -> tuple[int, float | None, float]:
-        with self.database.read() as db:
-            return self._row(db, session_id)
 
     def _row(self, db: sqlite3.Connection, session_id: str) -> tuple[int, float | None, float]:
         row: tuple[int, float | None, float] | None = db.execute(

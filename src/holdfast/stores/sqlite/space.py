@@ -26,7 +26,7 @@ _PAGES = 500
 _GARBAGE_SHARE = 0.05
 #: Long enough for whoever waits to notice: the lock itself is not fair.
 _PAUSE = 0.003
-#: So few pages are written anew in less time than a step of giving back takes.
+#: Rewriting so few pages takes less time than a step of giving back.
 _FEW_PAGES = 2_000
 #: A log that grows as it likes takes some megabytes; others want to write too.
 _LITTLE_ROOM = 64 * 1024 * 1024
@@ -61,7 +61,7 @@ def footprint(database: Database) -> int:
 
 
 def renew_index(database: Database) -> None:
-    """Begin the search index anew: cheaper than to take most messages out of it one by one.
+    """Start the search index over: cheaper than to take most messages out of it one by one.
 
     What it does not have yet is searched without it, and `give_back` brings it up to date.
     """

@@ -84,6 +84,7 @@ def sessions(
 ) -> list[Item]:
     """Every session that is wanted, with its share of the database file as its size."""
     condition, parameters = where(wanted)
+    joined = TABLES if tables(wanted) == TABLES else _PARENTS
     known = functools.cache(life.is_dead)  # a few processes hold many sessions
     life = LifeSigns(is_dead=known, abandoned_after=life.abandoned_after)
     with database.read() as db:
@@ -93,7 +94,7 @@ def sessions(
             f"""
             SELECT s.number, s.id, s.source, s.bytes, {LAST_ACTIVE}, s.message_count,
                    s.ended_at, s.title, s.cwd, s.model, s.pinned, p.id, s.relation
-            FROM {_with_parents(wanted)} WHERE {condition}
+            FROM {joined} WHERE {condition}
             """,  # noqa: S608 - no user text
             parameters,
         )
@@ -180,10 +181,6 @@ def _item(
         parent=parent or "",
         delegate=relation == Relation.DELEGATE,
     )
-
-
-def _with_parents(wanted: SessionFilter) -> str:
-    return TABLES if tables(wanted) == TABLES else _PARENTS
 
 
 def _with_fixed(items: list[Item], db: sqlite3.Connection) -> list[Item]:

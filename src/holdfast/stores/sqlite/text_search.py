@@ -37,7 +37,7 @@ _FOLDED = {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
 #: Texts that are weighed together, and their length.
 _WINDOW = 500
 _WINDOW_CHARACTERS = 8_000_000
-#: So many matches beside those that are asked for are kept; of more, the best.
+#: So many matches more than asked for are kept; then only the best.
 _SPARE = 2_000
 
 

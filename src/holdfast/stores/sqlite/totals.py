@@ -1,4 +1,4 @@
-"""The totals of sessions, counted anew, and the messages that cannot be read.
+"""The totals of sessions, recounted, and the messages that cannot be read.
 
 One walk over all messages, in memory that does not grow with them: what was counted lies in
 temporary tables of the connection.
@@ -118,7 +118,7 @@ def _walk(db: sqlite3.Connection, tell: Callable[[int], None]) -> None:
 
 
 def _add_booked(db: sqlite3.Connection) -> None:
-    """What guards booked beside the messages is a part of the totals."""
+    """What guards booked without a message is a part of the totals."""
     for session, _, each in all_booked(db):
         db.execute(_ADD, (session, 0, 0, *counts(each.usage), 0))
 

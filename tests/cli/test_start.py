@@ -1,0 +1,197 @@
+"""How commands start: the quick lane says what click would, and little is loaded."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli import take
+from holdfast.cli.flags import read
+from tests.cli.machine import Machine
+from tests.cli.runner import PATIENCE
+
+_QUICK = "import sys; from holdfast.cli import main; sys.exit(main.run(sys.argv[1:]))"
+_BY_CLICK = (
+    "import sys; from holdfast.cli import main; main._quick_take = lambda args: None; "
+    "sys.exit(main.run(sys.argv[1:]))"
+)
+_LOADED = (
+    "import sys; from holdfast.cli import main; main.run(sys.argv[1:]); "
+    "print(*sorted(sys.modules), file=sys.stderr)"
+)
+_PLAIN = [
+    ["checkpoints", "take"],
+    ["checkpoints", "take", "--json"],
+    ["--json", "checkpoints", "take", "--path", "a"],
+    ["checkpoints", "--json", "take", "--path=a", "--path", "b"],
+    ["checkpoints", "take", ".", "--reason", "before the refactoring", "--all"],
+    ["checkpoints", "take", "--session", "s", "--turn", "3", "--hash", "--json"],
+    ["checkpoints", "take", "--reason="],
+    ["checkpoints", "take", "--path", "../elsewhere"],
+    ["checkpoints", "take", "--path", "../elsewhere", "--json"],
+    ["checkpoints", "take", "--path="],
+    ["checkpoints", "take", "missing"],
+    ["checkpoints", "take", ""],
+    ["checkpoints", "take", "/"],
+    ["checkpoints", "take", "/", "--json"],
+    ["checkpoints", "take", "--home", "other home", "--path", "a"],
+    ["--home", "first", "checkpoints", "take", "--home=second"],
+    ["checkpoints", "take", "--reason", "\udcff"],
+    ["checkpoints", "take", "--home", "a"],
+]
+_OTHER = [
+    ["checkpoints", "take", "--pat", "a"],
+    ["checkpoints", "take", "--reason"],
+    ["checkpoints", "take", "--reason", "-x"],
+    ["checkpoints", "take", "one", "two"],
+    ["checkpoints", "take", "--home", ""],
+    ["checkpoints", "take", "--json=1"],
+    ["checkpoints", "take", "--", "-x"],
+    ["checkpoints", "take", "-x"],
+    ["checkpoints", "take", "--help"],
+    ["--path", "a", "checkpoints", "take"],
+    ["take", "checkpoints"],
+]
+
+
+@pytest.mark.parametrize("line", _PLAIN + _OTHER, ids=" ".join)
+def test_both_lanes_say_and_do_the_same(tmp_path: Path, line: list[str]) -> None:
+    quick, by_click = (_said(tmp_path / name, code, line) for name, code in _LANES)
+    assert quick == by_click
+
+
+_LANES = [("one", _QUICK), ("two", _BY_CLICK)]
+
+
+def _said(root: Path, code: str, line: Sequence[str]) -> list[tuple[int, str, str]]:
+    """What a first take, one that finds nothing new, and one after a change say."""
+    machine = Machine(root=root)
+    project = root / "project"
+    project.mkdir(parents=True)
+    (root / "user").mkdir()
+    said = []
+    for content in ("1\n", "1\n", "2\n"):
+        (project / "a").write_text(content)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *line],
+            check=False,
+            capture_output=True,
+            env=machine.env(),
+            cwd=project,
+            timeout=PATIENCE,
+        )
+        out, err = (_without_names(text.decode(), root) for text in (done.stdout, done.stderr))
+        said.append((done.returncode, out, err))
+    return said
+
+
+def _without_names(text: str, root: Path) -> str:
+    return re.sub(r"\b[0-9a-f]{12,40}\b", "ID", text.replace(str(root), "ROOT"))
+
+
+@pytest.mark.parametrize("line", _PLAIN, ids=" ".join)
+def test_a_plain_line_needs_no_click(line: list[str]) -> None:
+    assert read(line, take.COMMAND, take.FLAGS, most=1) is not None
+
+
+@pytest.mark.parametrize("line", _OTHER, ids=" ".join)
+def test_every_other_line_is_left_to_click(line: list[str]) -> None:
+    assert read(line, take.COMMAND, take.FLAGS, most=1) is None
+
+
+_NOT_FOR_A_TAKE = {
+    "ast",
+    "asyncio",
+    "click",
+    "concurrent.futures",
+    "ctypes",
+    "dataclasses",
+    "datetime",
+    "difflib",
+    "holdfast.api.home",
+    "holdfast.config.settings",
+    "holdfast.homes.bounder",
+    "holdfast.homes.holdfast",
+    "holdfast.ports",
+    "holdfast.stores.checkpoints.store",
+    "importlib.metadata",
+    "inspect",
+    "logging",
+    "random",
+    "rich",
+    "shlex",
+    "shutil",
+    "socket",
+    "sqlite3",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "tomllib",
+    "traceback",
+    "uuid",
+}
+_NOT_FOR_A_LIST = {
+    "asyncio",
+    "concurrent.futures",
+    "ctypes",
+    "dataclasses",
+    "difflib",
+    "holdfast.api.home",
+    "holdfast.config.settings",
+    "holdfast.homes.archive",
+    "importlib.metadata",
+    "logging",
+    "random",
+    "rich",
+    "shutil",
+    "socket",
+    "subprocess",
+    "tempfile",
+    "tomllib",
+    "traceback",
+}
+
+
+def test_a_take_loads_no_more_than_it_needs(machine: Machine, project: Path) -> None:
+    (project / "a").write_text("first\n")
+    assert machine.run("checkpoints", "take", cwd=project).code == 0
+    (project / "a").write_text("changed\n")
+    loaded = _loaded(machine, project, "checkpoints", "take", "--path", "a")
+    assert not loaded & _NOT_FOR_A_TAKE
+    assert len({name for name in loaded if name.startswith("holdfast.")}) <= 60
+
+
+def test_a_take_beyond_a_bound_loads_no_planner(machine: Machine, project: Path) -> None:
+    for number in range(22):
+        (project / "a").write_text(f"{number}\n")
+        assert machine.run("checkpoints", "take", "--path", "a", cwd=project).code == 0
+    (project / "a").write_text("changed\n")
+    loaded = _loaded(machine, project, "checkpoints", "take", "--path", "a")
+    assert not loaded & {"click", "rich", "sqlite3", "holdfast.homes.bounder"}
+
+
+def test_a_list_on_a_pipe_loads_no_more_than_it_needs(machine: Machine, project: Path) -> None:
+    make = (
+        "import sys, holdfast; home = holdfast.open(sys.argv[1], create=True); "
+        "home.sessions.create(source='cli', title='one'); home.close()"
+    )
+    subprocess.run([sys.executable, "-c", make, str(machine.home)], check=True, env=machine.env())
+    assert not _loaded(machine, project, "sessions", "list") & _NOT_FOR_A_LIST
+
+
+def _loaded(machine: Machine, cwd: Path, *args: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADED, *args],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=machine.env(),
+        cwd=cwd,
+        timeout=PATIENCE,
+    )
+    return set(done.stderr.split())
