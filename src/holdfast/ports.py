@@ -348,6 +348,12 @@ class SessionStore(Protocol):
     def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
         """The lines of the ledger; with `on`, only those of the UTC day of this time."""
 
+    def count_messages(self) -> None:
+        """Make sure that statistics and usage know every message."""
+
+    def refresh(self) -> None:
+        """See what changed since the last look, in a store that does not see it by itself."""
+
     def close(self) -> None: ...
 
 

@@ -33,6 +33,11 @@ def recorded(agent: str, folder: str, root: Path) -> None:
     (around / folder).rename(root)
 
 
+def session_ids(home: Home) -> set[str]:
+    """Without subagents, which stand inside their session."""
+    return {each.id for each in home.sessions.find(roots=True)}
+
+
 def make_claude(root: Path) -> None:
     recorded("claude-code", ".claude", root)
 
@@ -89,7 +94,7 @@ def touch_gemini(home: Home, name: str) -> None:
 
 def renew_gemini(root: Path) -> None:
     path = next(root.glob("tmp/*/chats/session-*.jsonl"))
-    path.write_text('{"chat": 1}\n' + path.read_text())
+    path.write_text(path.read_text().replace('"startTime"', '"begunAt"', 1))
 
 
 def make_opencode(root: Path) -> None:

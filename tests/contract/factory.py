@@ -55,7 +55,7 @@ class Sample:
     """
 
     make: Callable[[Path], object]
-    plan: Callable[[Home], HomePlan]
+    plan: Callable[..., HomePlan]
     look: Callable[[Home], Look]
     ids: Callable[[Home], set[str]]
     kind: str = SESSION
@@ -272,7 +272,7 @@ def _renew_own(root: Path) -> None:
 
 _OWN = Sample(
     make=_make_own,
-    plan=lambda home: home.plan_prune(older_than="90d"),
+    plan=lambda home, **how: home.plan_prune(older_than="90d", **how),
     look=look_at_sessions,
     ids=session_ids,
     touch=_touch_own,
@@ -337,7 +337,7 @@ def _renew_hermes(root: Path) -> None:
 
 _HERMES = Sample(
     make=_make_hermes,
-    plan=lambda home: home.plan_prune(older_than="90d"),
+    plan=lambda home, **how: home.plan_prune(older_than="90d", **how),
     look=look_at_sessions,
     ids=session_ids,
     now=hermes_sessions.NOW,
@@ -384,10 +384,11 @@ def touch_marmot(root: Path, name: str) -> None:
 
 _MARMOT = Sample(
     make=_make_marmot,
-    plan=lambda home: home.plan_prune(older_than="90d"),
+    plan=lambda home, **how: home.plan_prune(older_than="90d", **how),
     look=look_at_sessions,
     ids=session_ids,
     touch=lambda home, name: touch_marmot(home.path, name),
+    pin=lambda home, name: home.sessions.pin(name),
     revive=lambda home, name: (home.path / "pids" / name).write_text(str(os.getpid())),
     renew=lambda root: (root / "VERSION").write_text("99\n"),
     database="marmot.db",
@@ -405,9 +406,9 @@ def _agent(
     """A recorded home. All its sessions are old; the last one stays."""
     return Sample(
         make=make,
-        plan=lambda home: home.plan_prune(older_than="90d", keep_last=1),
+        plan=lambda home, **how: home.plan_prune(older_than="90d", keep_last=1, **how),
         look=look_at_sessions,
-        ids=session_ids,
+        ids=agent_homes.session_ids,
         now=agent_homes.NOW,
         touch=touch,
         revive=revive,

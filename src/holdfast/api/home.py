@@ -132,7 +132,7 @@ class Home(SessionRetention, SessionExchange):
         if self._usual is None:
             self._usual = self.open_sessions()
         else:
-            self._place.home.session_store()  # brings the index of another agent's home up to date
+            self._usual.refresh()
         return self._usual
 
     def open_sessions(

@@ -22,6 +22,7 @@ from holdfast.errors import DamageError, HoldfastError
 from holdfast.homes.archive import HomeArchive, IntoArchive
 from holdfast.homes.archive_bundles import Packer
 from holdfast.homes.archive_rows import Ended
+from holdfast.homes.format_sessions import FormatSessions
 from holdfast.homes.home import Ground
 from holdfast.homes.mirror import Mirror
 from holdfast.model.archive import ArchivedSession
@@ -31,6 +32,7 @@ from holdfast.model.json_value import Reader
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Moved, Presence, Result, failed
+from holdfast.model.session import Session
 from holdfast.parts.trees import below, is_folder, remove_tree
 from holdfast.parts.unit_record import RECORD
 from holdfast.parts.units import UnitMover
@@ -50,11 +52,15 @@ _CHUNK = 1024 * 1024
 
 
 def unit_archive(
-    ground: Ground, units: UnitMover, mirror: Mirror, ids: Callable[[], Collection[str]]
+    ground: Ground,
+    units: UnitMover,
+    mirror: Mirror,
+    sessions: FormatSessions,
+    ids: Callable[[], Collection[str]],
 ) -> HomeArchive:
     """The archive of a home that has a format. `ids` are those of the units that are in it."""
     made = HomeArchive(ground, check=check_foreign_id)
-    mover = UnitArchiveMover(made.folder, made.packer, units, mirror)
+    mover = UnitArchiveMover(made.folder, made.packer, units, mirror, sessions)
 
     made.serve(mover, mover.restore, lambda session_id: session_id in ids())
     return made
@@ -64,11 +70,17 @@ class UnitArchiveMover(IntoArchive):
     """Moves units into the archive and back, one at a time: a bundle holds one unit."""
 
     def __init__(
-        self, archive: SessionArchive, packer: Packer, units: UnitMover, mirror: Mirror
+        self,
+        archive: SessionArchive,
+        packer: Packer,
+        units: UnitMover,
+        mirror: Mirror,
+        sessions: FormatSessions,
     ) -> None:
         super().__init__(archive, packer)
         self._units = units
         self._mirror = mirror
+        self._sessions = sessions
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
         self._archive.clear_unfinished()
@@ -117,11 +129,15 @@ class UnitArchiveMover(IntoArchive):
             [copied] = self._units.copy([removal])
             if not copied.done:
                 return copied
+        # Both are read while the files are still in their place.
+        session = self._sessions.get(removal.item.id)
+        children = [child.id for child in self._sessions.children(session.id)]
+        self._sessions.remember(session.id)
         [moved] = self._units.drop([removal])
         if not moved.done:
             return moved
         try:
-            self._pack(removal)
+            self._pack(removal, session, children)
         except (HoldfastError, OSError) as error:
             self._units.put_back([removal])
             self._units.discard([removal])
@@ -129,16 +145,14 @@ class UnitArchiveMover(IntoArchive):
         self._clear(removal)
         return Moved(copied=True)
 
-    def _pack(self, removal: Removal) -> None:
-        store = self._mirror.store()
-        session = store.get(removal.item.id)
+    def _pack(self, removal: Removal, session: Session, children: Sequence[str]) -> None:
         staged = self._units.folder(removal)
         files.replace(staged / _TREE, json.dumps(_listed(staged)).encode("ascii"))
         made = self._packer.session(
             removal,
             session,
-            store.messages(session.id),
-            children=[child.id for child in store.children(session.id)],
+            self._mirror.store().messages(session.id),
+            children=children,
             files=list(_sources(staged)),
         )
         self._archive.catalogue.add([made])

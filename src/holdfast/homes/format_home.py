@@ -18,7 +18,7 @@ from holdfast.homes import life
 from holdfast.homes.archive_units import unit_archive
 from holdfast.homes.checkup import FormatCheckup
 from holdfast.homes.doers import Changes
-from holdfast.homes.format_sessions import FormatSessions, Seen
+from holdfast.homes.format_sessions import FormatSessions, Pins, Seen
 from holdfast.homes.home import Contents, Ground, Home
 from holdfast.homes.home_bytes import Survey
 from holdfast.homes.mirror import Mirror
@@ -64,12 +64,14 @@ class FormatContents(Contents):
         self._format = form
         self._mirror = Mirror(ground.state / "index", form, ground.root)
         self._movers = movers()
-        self._census = Census(form, ground.root, ground.clock, self._mirror)
-        self._left = Census(form, ground.root, ground.clock, self._mirror, of_leftovers=True)
+        pins = Pins(ground.state / "pins.json")
+        seat = (form, ground.root, ground.clock, self._mirror, pins)
+        self._census = Census(*seat)
+        self._left = Census(*seat, of_leftovers=True)
         self._sessions = FormatSessions(
             form,
             ground.root,
-            ground.state,
+            pins,
             self._mirror,
             lambda: self._look(self._census.units())[0],
         )
@@ -78,7 +80,7 @@ class FormatContents(Contents):
 
     def survey(self, now: float, wanted: SessionFilter | None, progress: Progress | None) -> Survey:
         seen, problems = self._look(self._census.units())
-        self._sessions.refresh(seen)
+        self._sessions.show(seen)
         by_id = {each.unit.id: each for each in seen if each.unit.parts}
         items = [
             _item(by_id[each.id], each, self._sessions.known_messages(each.id))
@@ -162,6 +164,11 @@ class FormatContents(Contents):
 
     # --- Changing ---------------------------------------------------------------------------------
 
+    def finish(self) -> None:
+        """What left the home leaves the index with it."""
+        if self._mirror.database.exists():
+            self._mirror.forget_all_but(self._ids())
+
     @cached_property
     def _units(self) -> UnitMover:
         return UnitMover(self._movers, self.ground.trash, self._census)
@@ -170,7 +177,7 @@ class FormatContents(Contents):
         left = UnitMover(self._movers, self.ground.trash, self._left)
         return Changes(
             keepers={SESSION: Keeper(self._units), LEFTOVER: Keeper(left)},
-            archive=unit_archive(self.ground, self._units, self._mirror, self._ids),
+            archive=unit_archive(self.ground, self._units, self._mirror, self._sessions, self._ids),
         )
 
     def check_writable(self, kind: str) -> None:
@@ -239,9 +246,17 @@ class Census:
     """Which sessions a home has, or which leftovers, and which of them are alive."""
 
     def __init__(
-        self, form: Format, root: Path, clock: Clock, mirror: Mirror, *, of_leftovers: bool = False
+        self,
+        form: Format,
+        root: Path,
+        clock: Clock,
+        mirror: Mirror,
+        pins: Pins,
+        *,
+        of_leftovers: bool = False,
     ) -> None:
         self._of_leftovers = of_leftovers
+        self._pins = pins
         self._format = form
         self._root = root
         self._clock = clock
@@ -275,7 +290,8 @@ class Census:
         now = self._clock()
         self._folders = {}  # what was a folder may be a link now
         self._signs = self._look(now)
-        found = {}
+        # A plan knows what is pinned; between plan and removal somebody may pin one more.
+        found = dict.fromkeys(self._pins.read(), "it is pinned") if changed is None else {}
         for unit in units:
             outside = self.outside(unit)
             why = f"{outside} lies outside the home" if outside else None

@@ -28,16 +28,16 @@ from holdfast.model.session import (
     SessionFilter,
     SessionOrder,
 )
-from holdfast.model.stored_session import Lease
-from holdfast.model.usage import Share, StoreStats, UsageEntry
+from holdfast.model.usage import Share, StoreStats, Usage, UsageEntry
 from holdfast.policy.prices import Prices
 from holdfast.policy.selection import matches
 from holdfast.ports import Format
 from holdfast.stores import files
+from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.mirror import IDLE, ForeignSessions, MirrorStore
+from holdfast.stores.sqlite.survey import AVERAGES, SIZES
 from holdfast.value import dataclass, replace
 
-_PINS = "pins.json"
 _COUNTED = (*("min_messages", "max_messages", "min_tokens", "max_tokens", "min_cost", "max_cost"),)
 _COUNTED_ORDERS = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
 
@@ -62,29 +62,34 @@ class FormatSessions(ForeignSessions):
         self,
         form: Format,
         root: Path,
-        state: Path,
+        pins: Pins,
         mirror: Mirror,
         look: Callable[[], Iterable[Seen]],
     ) -> None:
         super().__init__(form.facts.agent)
         self._format = form
         self._root = root
-        self._pins = Pins(state / _PINS)
+        self._pins = pins
+        self._pinned: frozenset[str] = frozenset()
         self._mirror = mirror
         self._look = look
         self._seen: Mapping[str, Seen] | None = None
 
     # --- What there is ----------------------------------------------------------------------------
 
-    def refresh(self, seen: Iterable[Seen] | None = None) -> Mapping[str, Seen]:
+    def refresh(self) -> None:
         """Look at the home again."""
-        found = self._look() if seen is None else seen
-        self._seen = units = {each.unit.id: each for each in found}
+        self.show(self._look())
+
+    def show(self, seen: Iterable[Seen]) -> Mapping[str, Seen]:
+        """Read from what a look has just found."""
+        self._seen = units = {each.unit.id: each for each in seen}
+        self._pinned = self._pins.read()
         self._mirror.note(units.values())
         return units
 
     def _units(self) -> Mapping[str, Seen]:
-        return self.refresh() if self._seen is None else self._seen
+        return self.show(self._look()) if self._seen is None else self._seen
 
     def get(self, session_id: str) -> Session:
         return self._counted([self._session(self._one(session_id))])[0]
@@ -136,13 +141,10 @@ class FormatSessions(ForeignSessions):
     def routed(self, key: str) -> Session | None:
         return None
 
-    def leases_of(self, session_id: str) -> Sequence[Lease]:
-        return ()
-
     def pin(self, session_id: str, pinned: bool) -> Session:
         """The agent knows no pins, so we keep them: no plan of ours removes a pinned session."""
         self._one(session_id)
-        self._pins.set(session_id, pinned)
+        self._pinned = self._pins.set(session_id, pinned)
         return self.get(session_id)
 
     def _one(self, session_id: str) -> Seen:
@@ -197,7 +199,7 @@ class FormatSessions(ForeignSessions):
             model=unit.model or None,
             ended_at=None if seen.alive else unit.active,
             end_reason=None if seen.alive else IDLE,
-            pinned=unit.id in self._pins.read(),
+            pinned=unit.id in self._pinned,
             message_count=counts.messages,
             tool_call_count=counts.tool_calls,
             tokens=counts.tokens,
@@ -215,6 +217,26 @@ class FormatSessions(ForeignSessions):
         if missing:
             self._mirror.save()
         return [self._session(self._units()[each.id]) for each in sessions]
+
+    # --- Sums ---------------------------------------------------------------------------------
+
+    def count_messages(self) -> None:
+        """Read every session that nobody read since it changed."""
+        self._counted([self._session(each) for each in self._units().values()])
+
+    def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
+        """Messages and what they used are those of sessions that were read."""
+        return statistics([self._session(each) for each in self._units().values()], now, ages)
+
+    def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
+        """What each session used, on the day of its last activity."""
+        found = []
+        for each in map(self._session, self._units().values()):
+            day = ledger.day(each.last_active_at)
+            if each.tokens.any and (on is None or day == ledger.day(on)):
+                usage = Usage(tokens=each.tokens, cost=each.cost, unpriced=each.unpriced)
+                found.append(UsageEntry(day=day, source=each.source, model=each.model, usage=usage))
+        return found
 
     # --- What was said ----------------------------------------------------------------------------
 
@@ -245,14 +267,16 @@ class FormatSessions(ForeignSessions):
     # --- What needs the index ---------------------------------------------------------------------
 
     def index(self) -> MirrorStore:
-        units = self._units().values()
-        self._mirror.refresh(
-            [
-                Indexed(session=self._session(each), unit=each.unit, version=each.version)
-                for each in units
-            ]
-        )
+        """The index, with every session as it is now."""
+        self._mirror.refresh([self._indexed(each) for each in self._units().values()])
         return self._mirror.store()
+
+    def remember(self, session_id: str) -> None:
+        """Keep a session in the index although its files are about to leave."""
+        self._mirror.feed([self._indexed(self._one(session_id))])
+
+    def _indexed(self, seen: Seen) -> Indexed:
+        return Indexed(session=self._session(seen), unit=seen.unit, version=seen.version)
 
     def search(self, asked: Search) -> Sequence[Hit]:
         hits = self.index().search(asked)
@@ -266,12 +290,6 @@ class FormatSessions(ForeignSessions):
     def close_words(self, text: str) -> Sequence[str]:
         return self.index().close_words(text)
 
-    def statistics(self, *, now: float, ages: Sequence[tuple[str, float]]) -> StoreStats:
-        return self.index().statistics(now=now, ages=ages)
-
-    def usage_entries(self, *, on: float | None = None) -> Sequence[UsageEntry]:
-        return self.index().usage_entries(on=on)
-
     def transaction(self) -> AbstractContextManager[object]:
         return nullcontext()
 
@@ -279,23 +297,59 @@ class FormatSessions(ForeignSessions):
         self._seen = None
 
 
+def statistics(
+    sessions: Sequence[Session], now: float, ages: Sequence[tuple[str, float]]
+) -> StoreStats:
+    def shares(
+        classes: Sequence[tuple[str, float]], place: Callable[[Session, float], bool]
+    ) -> tuple[Share, ...]:
+        found = {name: Share(name=name, count=0, bytes=0) for name, _ in classes}
+        for each in sessions:
+            fitting = (name for name, bound in classes if place(each, bound))
+            name = next(fitting, classes[-1][0])
+            old = found[name]
+            found[name] = Share(name=name, count=old.count + 1, bytes=old.bytes + each.bytes)
+        return tuple(found.values())
+
+    sources = sorted({each.source for each in sessions})
+    return StoreStats(
+        sessions=len(sessions),
+        open_sessions=sum(not each.ended for each in sessions),
+        messages=sum(each.message_count for each in sessions),
+        tokens=sum(each.tokens.total for each in sessions),
+        cost=sum(each.cost for each in sessions),
+        message_bytes=sum(each.bytes for each in sessions),
+        database_bytes=0,
+        free_bytes=0,
+        wal_bytes=0,
+        by_source=shares(
+            [(name, number) for number, name in enumerate(sources)],
+            lambda each, number: each.source == sources[int(number)],
+        )
+        if sources
+        else (),
+        by_age=shares(ages, lambda each, bound: now - each.last_active_at < bound),
+        by_size=shares(SIZES, lambda each, bound: each.message_count <= bound),
+        by_average_message=shares(
+            AVERAGES, lambda each, bound: each.bytes / max(1, each.message_count) < bound
+        ),
+    )
+
+
 class Pins:
     """Sessions that the user pinned in a home whose agent knows no pins. Not a cache."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._ids: frozenset[str] | None = None
 
     def read(self) -> frozenset[str]:
-        if self._ids is None:
-            self._ids = frozenset(self._stored())
-        return self._ids
+        return frozenset(self._stored())
 
-    def set(self, session_id: str, pinned: bool) -> None:
+    def set(self, session_id: str, pinned: bool) -> frozenset[str]:
         ids = {*self._stored(), session_id} if pinned else {*self._stored()} - {session_id}
         files.make_private_dir(self._path.parent)
         files.replace(self._path, json.dumps(sorted(ids)).encode("ascii"))
-        self._ids = frozenset(ids)
+        return frozenset(ids)
 
     def _stored(self) -> list[str]:
         try:

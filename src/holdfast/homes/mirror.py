@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -133,26 +133,38 @@ class Mirror:
         """Bring the index up to date. Raises `StorageError` when there is no place for one."""
         store = self.store()
         there = store.versions()
-        wanted = {each.session.id: each for each in sessions}
+        wanted = {each.session.id for each in sessions}
         store.forget([gone for gone in there if gone not in wanted])
-        stale = [
-            each
-            for each in _parents_first(sessions)
-            if there.get(each.session.id) != _version(each)
-        ]
+        return self.feed(_parents_first(sessions))
+
+    def feed(self, sessions: Iterable[Indexed]) -> Sequence[Problem]:
+        """Store sessions that the index does not have, or has in another version."""
+        store = self.store()
+        there = dict(store.versions())
+        stale = [each for each in sessions if there.get(each.session.id) != _version(each)]
         problems: list[Problem] = []
         for start in range(0, len(stale), _BATCH):
             with store.transaction():
                 for each in stale[start : start + _BATCH]:
-                    problems += self._feed(store, each)
+                    problems += self._feed(store, each, there)
+                    there[each.session.id] = _version(each)
         return problems
 
-    def _feed(self, store: MirrorStore, each: Indexed) -> list[Problem]:
+    def forget_all_but(self, ids: Collection[str]) -> None:
+        """What is gone for good leaves the index at once."""
+        if self.database.exists():
+            store = self.store()
+            store.forget([each for each in store.versions() if each not in ids])
+
+    def _feed(self, store: MirrorStore, each: Indexed, there: Collection[str]) -> list[Problem]:
         try:
             said = self._format.messages(self._root, each.unit)
             if store.size() > _MOST_BYTES:
                 said = iter(())
-            store.feed(each.session, said, version=_version(each))
+            session = each.session
+            if session.parent_id not in there:  # the index may hold a child alone
+                session = replace(session, parent_id=None, relation=None)
+            store.feed(session, said, version=_version(each))
         except BusyError:
             raise
         except (HoldfastError, OSError, ValueError, KeyError, TypeError) as error:

@@ -102,6 +102,10 @@ class Sessions(SessionReader):
     ) -> None:
         self.close()
 
+    def refresh(self) -> None:
+        """See what another agent changed in its sessions since they were opened."""
+        self._store.refresh()
+
     def close(self) -> None:
         """Give the leases back and close the store. Open sessions stay open, and the leases on
         record: while this process lives, they show that it may come back to its sessions."""

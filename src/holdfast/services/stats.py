@@ -63,6 +63,8 @@ def stats(
 ) -> HomeStats:
     inventory = home.scan(now, progress, wanted=_NO_SESSIONS)
     store = home.session_store()
+    if store is not None:
+        store.count_messages()
     counted = None if store is None else store.statistics(now=now, ages=AGES)
     largest: Sequence[Session] = ()
     tips: list[Tip] = []

@@ -65,6 +65,12 @@ class ForeignSessions:
     def release(self, session_id: str, holder: Holder) -> None:
         self._refuse(f"release {session_id}")
 
+    def count_messages(self) -> None:
+        """Totals are kept with each message."""
+
+    def refresh(self) -> None:
+        """Every read sees what was committed before it."""
+
     def _refuse(self, what: str) -> NoReturn:
         raise UsageError(
             f"Cannot {what}: these are the sessions of {self._agent}, "

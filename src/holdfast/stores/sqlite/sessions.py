@@ -79,6 +79,12 @@ class SqliteSessionStore:
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.database = Database(path, create=create)
 
+    def count_messages(self) -> None:
+        """Totals are kept with each message."""
+
+    def refresh(self) -> None:
+        """Every read sees what was committed before it."""
+
     def close(self) -> None:
         """Close the store. What is not yet in the search index goes there, if nobody is writing."""
         with suppress(HoldfastError):
