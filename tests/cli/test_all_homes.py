@@ -7,7 +7,6 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,8 +16,9 @@ from tests.cli.agents import FOLDERS, home_of, settle
 from tests.cli.machine import Machine, entries
 from tests.cli.privileges import as_nobody_special
 from tests.cli.session_bench import CRON, DISK
-from tests.compat.hermes_sessions import FIRST
 
+#: A session of Hermes, old and ended.
+FIRST = "20260101_101010_aaaaaa"
 _READING = [
     "status",
     "sessions list",
@@ -63,6 +63,17 @@ def by_agent(machine: Machine) -> Mapping[str, set[str]]:
             each["id"] for each in machine.json("--home", agent, "sessions", "list")["sessions"]
         }
         for agent in FOLDERS
+    }
+
+
+def contents(machine: Machine) -> Mapping[str, bytes]:
+    """What the agents have in their files. SQLite makes two more beside a database that is read,
+    and Holdfast an index for searches."""
+    return {
+        path: entry.content
+        for path, entry in entries(machine.user).items()
+        if not path.endswith(("-shm", "-wal"))
+        if "/.holdfast" not in path
     }
 
 
@@ -127,6 +138,7 @@ def test_a_column_names_the_agent_and_its_ids_can_be_copied(world_once: Machine)
 
 
 def test_a_search_finds_what_was_said_in_any_home(world_once: Machine) -> None:
+    world_once.ok("sessions", "search", "hello")  # builds the indexes
     hits = world_once.json("sessions", "search", "hello", "--limit", "100")["hits"]
     one_by_one = {
         (agent, hit["session"], hit["message"])
@@ -158,26 +170,16 @@ def test_an_export_has_the_sessions_of_all_homes(world_once: Machine, tmp_path: 
     wanted = set().union(*by_agent(world_once).values())
     assert len(exported) == len(wanted)
     assert {*exported} == wanted
-    codex = sorted(by_agent(world_once)["codex"])[0]
+    codex = min(by_agent(world_once)["codex"])
     some = world_once.ok("sessions", "export", DISK, codex).out.splitlines()
     assert {json.loads(line)["id"] for line in some} == {DISK, codex}
 
 
 @pytest.mark.parametrize("command", _READING)
 def test_reading_all_homes_changes_nothing_of_the_agents(world: Machine, command: str) -> None:
-    def theirs() -> Any:
-        found = {agent: entries(home_of(world, agent)) for agent in FOLDERS}
-        # What is ours in the home of another agent: the index of a search, and its folder.
-        return {
-            (agent, path): entry
-            for agent, each in found.items()
-            for path, entry in each.items()
-            if path != "." and not path.startswith(".holdfast")
-        }
-
-    before = theirs()
+    before = contents(world)
     world.ok(*command.split())
-    assert theirs() == before
+    assert contents(world) == before
 
 
 @pytest.mark.parametrize("command", _READING)
@@ -196,7 +198,7 @@ def test_a_home_that_cannot_be_read_costs_itself_only(world: Machine, command: s
 
 def test_a_configuration_that_is_wrong_costs_its_home_only(world: Machine) -> None:
     ours = home_of(world, "gemini") / ".holdfast"
-    ours.mkdir()
+    ours.mkdir(exist_ok=True)
     (ours / "config.toml").write_text("trash_days = 'x'\n")
     result = world.run("--json", "sessions", "list")
     assert result.code == 2
@@ -248,14 +250,14 @@ def test_one_home_keeps_its_document(machine: Machine) -> None:
 
 @pytest.mark.parametrize("command", _ON_ONE_HOME)
 def test_nothing_is_changed_on_a_guess(world: Machine, command: str) -> None:
-    before = entries(world.user)
+    before = contents(world)
     result = world.run(*command.split())
     assert result.code == 2
     for agent, folder in FOLDERS.items():
         assert f"{agent} ({world.user / folder})" in result.err
     assert "--home NAME" in result.err
     assert "--all-homes" in result.err
-    assert entries(world.user) == before
+    assert contents(world) == before
 
 
 @pytest.mark.parametrize("command", _ON_ONE_HOME)
@@ -292,8 +294,9 @@ def test_an_operation_has_its_number_in_one_home_only(world_once: Machine) -> No
 
 
 def test_an_id_is_enough_to_change_a_session(world: Machine) -> None:
-    pinned = world.json("sessions", "pin", FIRST)
-    assert (pinned["agent"], pinned["session"]["pinned"]) == ("hermes", True)
+    theirs = min(by_agent(world)["codex"])
+    pinned = world.json("sessions", "pin", theirs)
+    assert (pinned["agent"], pinned["session"]["pinned"]) == ("codex", True)
     assert world.json("sessions", "pin", CRON)["agent"] == "holdfast"
     world.ok("sessions", "delete", FIRST, CRON, "--yes")
     left = by_agent(world)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.config.settings import Settings
 
 DEFAULT_HOME = ".holdfast"
+OWN_NAME = "holdfast"
 
 
 def quoted(path: Path | str) -> str:
@@ -78,7 +79,9 @@ class Invocation:
             return None
         from holdfast.api.place import find_home
 
-        return find_home(named, os.environ)
+        # The variable itself may say "holdfast", which then is the usual place.
+        others = {} if self.home is None and named == OWN_NAME else os.environ
+        return find_home(named, others)
 
     @cached_property
     def home_path(self) -> Path:

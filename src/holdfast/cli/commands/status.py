@@ -40,6 +40,7 @@ _MOST_SOURCES = 8
 _WIDE = 100
 _MOST = 10
 _WIDTH = 10
+_NARROW = 6
 _UNITS: dict[str, str] = {
     Budget.TOKENS: "tokens",
     Budget.TOKENS_IN: "tokens in",
@@ -111,7 +112,7 @@ def show_machine(seen: Sequence[tuple[AgentHome, HomeStatus]]) -> None:
             format_bytes(size),
             format_bytes(trash) if trash else "",
             format_bytes(frees) if frees else "",
-            bar(size / sums[2] if sums[2] else 0.0, _WIDTH) if label != "together" else "",
+            bar(size / sums[2] if sums[2] else 0.0, _NARROW) if label != "together" else "",
         )
     say(rows)
     say()
