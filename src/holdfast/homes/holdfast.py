@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.homes.home import Home
 from holdfast.homes.options import USUAL, HomeOptions
-from holdfast.homes.signs import DATABASE, KIND
+from holdfast.homes.own_kind import DATABASE, KIND
 from holdfast.homes.stored import StoredContents
 from holdfast.model.session import SessionFilter
 from holdfast.stores.processes import is_dead
