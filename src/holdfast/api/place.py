@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.config import is_default
 from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
+from holdfast.homes.kind import KIND, open_own
 from holdfast.homes.options import UNCONFIGURED, USUAL, HomeOptions
-from holdfast.homes.own_kind import KIND, open_own
 from holdfast.homes.registry import (
     check_folder,
     config_file,

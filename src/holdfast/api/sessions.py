@@ -11,8 +11,8 @@ from typing import NoReturn
 from holdfast.api.place import Place
 from holdfast.errors import UsageError
 from holdfast.guard.guard import Guard, GuardRules
+from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import alerting
-from holdfast.homes.own_kind import KIND
 from holdfast.homes.session_files import HomeSessionFiles
 from holdfast.model.arguments import StrPath, instance, named_place
 from holdfast.model.guard import Alert

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.homes.own_kind import DATABASE
+from holdfast.homes.kind import DATABASE
 from holdfast.homes.session_folder import FOLDER
 from holdfast.model.session import EndReason, Message, Relation, Session, Tokens
 from holdfast.policy.rules import DAY, TRIVIAL_MAX

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.homes.home_bytes import bytes_below
-from holdfast.homes.own_kind import SESSION_FILES
+from holdfast.homes.kind import SESSION_FILES
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, UNKNOWN_SOURCE, Item, Problem
 from holdfast.model.text import format_duration
 from holdfast.ports import Progress
