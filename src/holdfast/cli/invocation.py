@@ -173,7 +173,7 @@ class Invocation:
         if machine.unread:
             raise machine.unread[0].error
         for only in machine.homes:
-            if only.path != self.home_path:
+            if only.path != self.home_path.resolve():
                 self.choose(only)
         return None
 

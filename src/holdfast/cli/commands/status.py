@@ -92,7 +92,7 @@ def _look(
     machine = invocation.machine
     with progress() as shown:
         looked = machine.status(progress=shown)
-    if len(looked.seen) == 1 and looked.seen[0][0].path != invocation.home_path:
+    if len(looked.seen) == 1 and looked.seen[0][0].path != invocation.home_path.resolve():
         invocation.choose(looked.seen[0][0])  # the one that suggested commands name
     return looked.seen, looked.unread, machine.looked_at
 
