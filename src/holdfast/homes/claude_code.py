@@ -26,6 +26,7 @@ from holdfast.homes.records import (
     INJECTED,
     Record,
     first_records,
+    is_plain_name,
     last_records,
     moment,
     names_in,
@@ -140,7 +141,7 @@ class ClaudeCode:
                 continue
             why = _holds(said)
             if why is not None:
-                alive[str(said["sessionId"])] = why
+                alive[str(said["sessionId"])] = f"sessions/{path.name}: {why}"
         return Signs(units=alive)
 
 
@@ -149,7 +150,7 @@ def _holds(said: Record) -> str | None:
     another machine that shares the home, has numbers of its own: nothing proves its death."""
     here, domain = life.process_domain(), str(said.get("pidDomain") or "")
     if domain and here and domain != here:
-        return f"process {said['pid']} of {domain} may have it open"
+        return f"process {said['pid']} of another machine or container has it open"
     began = life.start_ticks(int(said["pid"]))
     if began is None or said.get("procStart", began) != began:
         return None
@@ -237,12 +238,13 @@ def _tokens(usage: Any) -> Tokens | None:
 
 
 def _transcripts(root: Path) -> list[Path]:
+    """A name such as `..jsonl` would make a session that owns every folder: no session has one."""
     projects = root / "projects"
     return [
         projects / project / name
         for project in sorted(names_in(projects))
         for name in sorted(names_in(projects / project))
-        if name.endswith(".jsonl")
+        if name.endswith(".jsonl") and is_plain_name(name.removesuffix(".jsonl"))
     ]
 
 

@@ -80,6 +80,7 @@ _CONTEXT = (
     "<skills_instructions>",
     "# AGENTS.md instructions",
 )
+_STATE = "state_5"
 _DATABASE = re.compile(r"([a-z_]+)_(\d+)\.sqlite")
 _ROLLOUT = re.compile(r"rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl")
 
@@ -119,6 +120,8 @@ class Codex:
         if _names_another_place(root / "config.toml"):
             return "its databases lie elsewhere (`sqlite_home` in config.toml)"
         for store in _stores(root):
+            if store.path.stem == _STATE and ("threads", "id") not in store.rows:
+                return f"{store.path.name} has no table of threads: Codex may be changing it"
             if store.unknown:
                 return f"{store.path.name} has a table that is not known: {store.unknown[0]}"
         return None
@@ -295,11 +298,14 @@ def _stores(root: Path) -> Sequence[_Store]:
 
 def _threads(root: Path) -> tuple[Mapping[str, Unit], Mapping[str, str]]:
     """The threads in the database, and the parents of those that another thread started."""
-    path = root / "state_5.sqlite"
-    if not path.exists():
+    path = root / f"{_STATE}.sqlite"
+    there = columns(path) if path.exists() else set()
+    if ("threads", "id") not in there:
         return {}, {}
     found = named_rows(path, "SELECT * FROM threads")
-    edges = rows(path, "SELECT child_thread_id, parent_thread_id FROM thread_spawn_edges")
+    edges = []
+    if ("thread_spawn_edges", "parent_thread_id") in there:
+        edges = rows(path, "SELECT child_thread_id, parent_thread_id FROM thread_spawn_edges")
     parents = {str(child): str(parent) for child, parent in edges}
     return {str(row["id"]): _from_row(row) for row in found}, parents
 

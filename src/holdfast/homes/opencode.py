@@ -35,9 +35,10 @@ from holdfast.stores.sqlite.foreign import columns, reading, rows
 
 _DATABASE = "opencode.db"
 _NEEDED = {
-    ("session", "id"),
-    ("session", "directory"),
-    ("session", "time_updated"),
+    *(("session", each) for each in ("id", "parent_id", "directory", "title", "model")),
+    *(("session", each) for each in ("time_created", "time_updated")),
+    ("message", "session_id"),
+    ("part", "message_id"),
     ("message", "data"),
     ("part", "data"),
 }
@@ -86,8 +87,8 @@ class OpenCode:
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
         there = columns(root / _DATABASE)
-        if not there:
-            return  # just being set up
+        if not there >= _NEEDED:
+            return  # just being set up, or changed by another release
         weighty = [(table, column) for table, column in _WEIGHTY if (table, column) in there]
         for name, parent, cwd, title, model, started, active in rows(
             root / _DATABASE,
@@ -147,7 +148,7 @@ class OpenCode:
         leaves it so for ever. Which session an idle process shows cannot be told: the folder that
         it works in protects, and one that serves other folders protects all."""
         holders = life.holders_of(root / _DATABASE)
-        if not holders or not columns(root / _DATABASE):
+        if not holders or not columns(root / _DATABASE) >= _NEEDED:
             return Signs()
         busy = f"process {next(iter(holders))} has {_DATABASE} open"
         open_ = rows(

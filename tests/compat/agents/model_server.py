@@ -45,6 +45,7 @@ def answer_to(turns: Sequence[tuple[str, str]], tools: Sequence[str]) -> Answer:
             return Answer()
         said.append(text)
     for text in said:
+        text = text.replace('\\"', '"')  # noqa: PLW2901 - OpenCode quotes what it was given
         called = _CALL.search(text)
         if called is not None and called[1] in tools:
             arguments, _ = json.JSONDecoder().raw_decode(text, called.end())
