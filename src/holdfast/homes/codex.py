@@ -21,7 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
-from holdfast.homes.records import Record, first_records, last_records, moment, records, text_of
+from holdfast.homes.records import (
+    Record,
+    first_records,
+    last_records,
+    moment,
+    opening,
+    records,
+    text_of,
+)
 from holdfast.model.part import (
     Facts,
     FilePart,
@@ -34,6 +42,7 @@ from holdfast.model.part import (
     Rows,
     RowsPart,
     Signs,
+    Transcript,
     Unit,
 )
 from holdfast.model.session import Message, Relation, Tokens
@@ -148,6 +157,14 @@ class Codex:
             units={name: why for name, why in held.items() if why},
             rewrites=life.locked(root / "app-server-daemon" / "daemon.lock"),
         )
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        for said in opening(path):
+            meta = said.get("payload")
+            if said.get("type") == "session_meta" and isinstance(meta, dict) and "id" in meta:
+                unit = _read(str(meta["id"]), path)
+                return iter([Transcript(path=path, unit=unit, messages=spoken(path))])
+        return None
 
 
 def spoken(path: Path) -> Iterator[Message]:

@@ -16,7 +16,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.homes.records import Record, first_records, last_records, moment, records, text_of
+from holdfast.homes.records import (
+    Record,
+    first_records,
+    last_records,
+    moment,
+    opening,
+    records,
+    text_of,
+)
 from holdfast.model.part import (
     Facts,
     FilePart,
@@ -27,11 +35,13 @@ from holdfast.model.part import (
     Part,
     Role,
     Signs,
+    Transcript,
     Unit,
 )
 from holdfast.model.session import Message, Tokens
 from holdfast.value import replace
 
+_HEAD = {"sessionId", "startTime", "lastUpdated"}
 _CHATS = "tmp/*/chats/session-*.jsonl"
 _ROLES = {"user": "user", "gemini": "assistant", "info": "system", "error": "system"}
 
@@ -54,7 +64,7 @@ class Gemini:
         another one."""
         for path in _chats(root):
             head = next(first_records(path), {})
-            if not {"sessionId", "startTime", "lastUpdated"} <= head.keys():
+            if not head.keys() >= _HEAD:
                 return f"{path.name} does not begin like a chat that Holdfast knows"
         return None
 
@@ -90,6 +100,11 @@ class Gemini:
 
     def signs(self, root: Path, now: float) -> Signs:
         return Signs()  # the processes of the agent are all there is to see
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        if not any(each.keys() >= _HEAD for each in opening(path)[:1]):
+            return None
+        return iter([Transcript(path=path, unit=_read(path), messages=spoken(path))])
 
 
 def spoken(path: Path) -> Iterator[Message]:

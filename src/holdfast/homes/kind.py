@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from holdfast.homes.options import HomeOptions
     from holdfast.model.checkpoint import Imported
+    from holdfast.model.part import Transcript
     from holdfast.ports import Clock, Home, Progress
     from holdfast.stores.checkpoints.store import ShadowGitStore
 
@@ -36,7 +37,8 @@ class Kind:
     """`state` is where Holdfast keeps what is its own in such a home, `inside` are other homes that
     lie in one. `environment` is the variable that names another folder than the default one.
     `signs` are names of files that only this agent makes. Only an agent that takes checkpoints has
-    `import_checkpoints`."""
+    `import_checkpoints`. `transcripts` gives the sessions in a file of this agent, and None for any
+    other file."""
 
     name: str
     agent: str
@@ -48,3 +50,4 @@ class Kind:
     environment: str = ""
     signs: tuple[str, ...] = ()
     import_checkpoints: CheckpointImport | None = None
+    transcripts: Callable[[Path], Iterator[Transcript] | None] = lambda _: None

@@ -24,10 +24,11 @@ from holdfast.model.part import (
     Rows,
     RowsPart,
     Signs,
+    Transcript,
     Unit,
 )
 from holdfast.model.session import Json, Message, Relation, Tokens
-from holdfast.stores.sqlite.foreign import columns, reading, rows
+from holdfast.stores.sqlite.foreign import columns, is_sqlite, reading, rows
 
 _DATABASE = "opencode.db"
 _NEEDED = {
@@ -74,10 +75,10 @@ class OpenCode:
         return [root]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
-        if not columns(root / _DATABASE):
+        if not columns(_database(root)):
             return  # just being set up
         for name, parent, cwd, title, model, started, active in rows(
-            root / _DATABASE,
+            _database(root),
             "SELECT id, parent_id, directory, title, model, time_created, time_updated FROM session"
             " ORDER BY time_created, id",
         ):
@@ -92,7 +93,7 @@ class OpenCode:
                 model=_model(model),
                 parts=(
                     RowsPart(
-                        store=root / _DATABASE,
+                        store=_database(root),
                         rows=(
                             Rows(
                                 table="session",
@@ -126,7 +127,7 @@ class OpenCode:
                 )
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        with reading(root / _DATABASE) as db:
+        with reading(_database(root)) as db:
             found = db.execute(
                 "SELECT m.id, m.data, p.data FROM message AS m LEFT JOIN part AS p"
                 " ON p.message_id = m.id WHERE m.session_id = ?"
@@ -157,6 +158,20 @@ class OpenCode:
             " 'assistant' AND json_extract(data, '$.time.completed') IS NULL",
         )
         return Signs(units={name: busy for (name,) in open_})
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        """Every session of a database, whatever its name."""
+        if not is_sqlite(path) or not columns(path) >= _NEEDED:
+            return None
+        return (
+            Transcript(path=path, unit=unit, messages=self.messages(path, unit))
+            for unit in self.units(path, lambda _: None)
+        )
+
+
+def _database(root: Path) -> Path:
+    """In a home, or a database that lies alone."""
+    return root if root.is_file() else root / _DATABASE
 
 
 def _messages(head: Record, parts: Sequence[Record]) -> Iterator[Message]:
