@@ -50,7 +50,7 @@ def _line(number: int, told: Told, spool: IO[bytes]) -> RawLine:
         size += len(piece)
         if size > LONGEST:
             break  # it is refused for its length
-        if rest is None and size <= SHORT:
+        if not beginning or (rest is None and size <= SHORT):
             beginning.append(piece)
         else:
             rest = spool
