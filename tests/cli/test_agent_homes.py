@@ -22,8 +22,8 @@ from tests.contract.factory import files_and_rows
 _HOUR = 3_600.0
 #: When the homes were recorded, and long after.
 _SOON = agent_homes.NOW - 200 * agent_homes.DAY
-_LATER = agent_homes.NOW
-_CLOCK = """
+LATER = agent_homes.NOW
+CLOCK = """
 import os, time
 _real, _start = time.time, time.time()
 time.time = lambda: float(os.environ["TEST_NOW"]) + _real() - _start
@@ -105,7 +105,7 @@ class Bench:
         [found] = self.root.glob(self.agent.file)
         return found
 
-    def run(self, *words: str, home: Path | None = None, now: float = _LATER) -> Result:
+    def run(self, *words: str, home: Path | None = None, now: float = LATER) -> Result:
         env = environment(self.user, PYTHONPATH=str(self.clock), TEST_NOW=str(now))
         return run(["--home", str(home or self.root), *words], env)
 
@@ -148,7 +148,7 @@ def bench(
 ) -> Bench:
     clock = tmp_path / "clock"
     clock.mkdir()
-    (clock / "sitecustomize.py").write_text(_CLOCK)
+    (clock / "sitecustomize.py").write_text(CLOCK)
     made = Bench(agent=request.param, user=tmp_path / "user", clock=clock)
     made.root.parent.mkdir(parents=True)
     shutil.copytree(templates(request.param), made.root, symlinks=True)
@@ -180,7 +180,7 @@ def test_reading(bench: Bench) -> None:
 
 
 def test_the_machine_has_it(bench: Bench) -> None:
-    env = environment(bench.user, PYTHONPATH=str(bench.clock), TEST_NOW=str(_LATER))
+    env = environment(bench.user, PYTHONPATH=str(bench.clock), TEST_NOW=str(LATER))
     [found] = run(["status", "--json"], env).document["homes"]
     assert (found["kind"], found["home"]) == (bench.agent.name, str(bench.root))
 
