@@ -221,6 +221,35 @@ def test_delete_and_undo(bench: Bench) -> None:
     assert bench.look() == before
 
 
+@pytest.mark.parametrize(
+    ("bench", "database", "statement"),
+    [
+        (AGENTS[1], "state_5.sqlite", "INSERT INTO thread_spawn_edges VALUES (?, ?, 'open')"),
+        (AGENTS[3], "opencode.db", "UPDATE session SET parent_id = ? WHERE id = ?"),
+    ],
+    ids=("codex", "opencode"),
+    indirect=["bench"],
+)
+def test_a_subagent_goes_and_returns_with_its_session(
+    bench: Bench, database: str, statement: str
+) -> None:
+    """As Claude Code's do, which lie inside; the recorded homes of these two have none."""
+    whole = bench.agent.whole
+    child = min(bench.sessions().keys() - {whole})
+    with closing(sqlite3.connect(bench.root / database)) as db, db:
+        db.execute(statement, (whole, child))
+    told = bench.sessions()[child]
+    assert (told["parent_id"], told["relation"]) == (whole, "delegate")
+    before = bench.look()
+    bench.ok("sessions", "delete", whole, "--yes")
+    assert not bench.sessions().keys() & {whole, child}
+    bench.ok("undo")
+    assert bench.look() == before
+    done = bench.json("sessions", "import", str(bench.root), "--session", whole, home=bench.own)
+    assert done["imported"] == 2
+    assert bench.sessions(bench.own)[child]["parent_id"] == whole
+
+
 def test_archive_and_restore(bench: Bench) -> None:
     before, whole = bench.look(), bench.agent.whole
     bench.ok("sessions", "archive", whole, "--yes")
