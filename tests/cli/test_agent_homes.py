@@ -373,15 +373,15 @@ def test_import_of_a_home(bench: Bench) -> None:
 
 def test_import_of_one_session(bench: Bench) -> None:
     whole = bench.agent.whole
+    for place in (bench.root, bench.file):
+        nobody = bench.run("sessions", "import", str(place), "--session", "nobody", home=bench.own)
+        assert nobody.code == 2
+        assert "no session 'nobody'" in nobody.words
+    assert not bench.own.exists()
     bench.ok("sessions", "import", str(bench.root), "--session", whole[:16], home=bench.own)
     there = bench.exported()
     wanted = {name for name, each in there.items() if whole in (name, each["parent_id"])}
     assert bench.exported(bench.own) == {name: there[name] for name in wanted}
-    unknown = bench.run(
-        "sessions", "import", str(bench.root), "--session", "nobody", home=bench.own
-    )
-    assert unknown.code == 2
-    assert "no session 'nobody'" in unknown.words
 
 
 def test_import_of_a_file_of_the_agent(bench: Bench, tmp_path: Path) -> None:

@@ -178,15 +178,16 @@ def import_source(
         return
     with storage_errors(f"read {path}"):
         # A shell hands over a pipe for `<(zcat …)`: somebody writes to it already.
-        ours = str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
-        stream = path.open("rb") if ours else os.fdopen(open_regular(path), "rb")
-    with stream, storage_errors(f"read {path}"):
-        found = None if ours else source_in(path, ids)
-        if found is not None:
+        piped = str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
+        stream = path.open("rb") if piped else os.fdopen(open_regular(path), "rb")
+    with stream:
+        with storage_errors(f"read {path}"):
+            found = None if piped else source_in(path, ids)
+        if found is None:
+            _need_all(ids, str(path))
+            yield ImportSource(lines=raw_lines(stream))
+        else:
             yield ImportSource(lines=told_lines(found.told), agent=found.agent)
-            return
-        _need_all(ids, str(path))
-        yield ImportSource(lines=raw_lines(stream))
 
 
 def _need_all(ids: Collection[str], place: str) -> None:

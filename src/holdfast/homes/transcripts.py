@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.errors import UnknownSessionError
@@ -44,12 +45,20 @@ def source_in(path: Path, ids: Collection[str]) -> Source | None:
 
 
 def from_store(store: SessionStore, ids: Collection[str]) -> Iterator[Told]:
-    """The sessions of a home, and those that worked for them; parents first, as far as their times
-    tell."""
+    """The sessions of a home, or those with these ids and those that worked for them; the older
+    ones first. Raises `UnknownSessionError` before anything is read."""
     named = [store.resolve(each) for each in ids]
     wanted = SessionFilter(ids=(*named, *store.delegates_of(named)) if named else None)
+    return _stored(store, wanted)
+
+
+def _stored(store: SessionStore, wanted: SessionFilter) -> Iterator[Told]:
     for each in reversed(store.find(wanted, order_by=SessionOrder.STARTED)):
-        yield Told(session=store.get(each.id), messages=store.messages(each.id))
+        try:
+            session = store.get(each.id)
+        except UnknownSessionError:
+            continue  # it was removed before its turn
+        yield Told(session=session, messages=store.messages(each.id))
 
 
 def _chosen(found: Iterator[Transcript], ids: Collection[str], path: Path) -> list[Transcript]:
@@ -71,7 +80,9 @@ def _told(each: Transcript) -> Told:
 
 
 def _notes(path: Path) -> tuple[str, ...]:
-    return () if is_sqlite(path) else unread(path)
+    with suppress(OSError):  # whoever reads the messages will say so
+        return () if is_sqlite(path) else unread(path)
+    return ()
 
 
 def _session(unit: Unit) -> Session:
