@@ -67,7 +67,7 @@ class SessionExchange(SessionView):
         if ids is not None:
             named = tuple(self.resolve(each) for each in names(ids, "ids"))
             chosen = copied(chosen, ids=named)
-        with _sink(output) as sink:
+        with export_sink(output) as sink:
             report = export_sessions(
                 self.need_store(),
                 chosen,
@@ -124,7 +124,7 @@ class _Sink:
 
 
 @contextlib.contextmanager
-def _sink(output: StrPath | BinaryIO) -> Iterator[_Sink]:
+def export_sink(output: StrPath | BinaryIO) -> Iterator[_Sink]:
     """A private file that gets its name when it is whole; or the file that the caller opened."""
     if not isinstance(output, str | os.PathLike):
         yield _Sink(output)

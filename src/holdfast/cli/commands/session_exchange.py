@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.api.values import ExportReport
 from holdfast.cli.frame import Choice, Command
+from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import name, print_json, say, styled, suggest
@@ -20,7 +22,10 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
-    from holdfast.api.values import ExportReport, ImportReport
+    from collections.abc import Sequence
+
+    from holdfast.api.machine import UnreadHome
+    from holdfast.api.values import ImportReport
     from holdfast.model.session import SessionFilter
 
 
@@ -68,6 +73,7 @@ def export(
     **flags: Any,
 ) -> int:
     """Write sessions to a file: those with these ids, those that the filters select, or all.
+    Without --home this covers all homes of the machine.
 
     Export, import and export again give the same bytes. Secrets are left in unless --redact is
     given; the rules look for keys and passwords, not for everything that is private.
@@ -75,12 +81,13 @@ def export(
     wanted = _wanted(invocation, ids, everything, flags)
     if invocation.json and output is None:
         raise UsageError("--json needs --output FILE: standard output cannot hold both.")
-    report = _export(invocation, wanted, ids, form, redact, output)
+    report, unread = _export(invocation, wanted, ids, form, redact, output)
     if invocation.json:
-        print_json({**report.to_json(), "output": str(output)})
+        failed = {"failed": failed_json(unread)} if invocation.several_homes else {}
+        print_json({**report.to_json(), "output": str(output), **failed})
     elif output is not None:
         _tell_export(report, output)
-    return INTERRUPTED if report.stopped else 0
+    return INTERRUPTED if report.stopped else tell_unread(unread)
 
 
 def _wanted(
@@ -101,10 +108,11 @@ def _export(
     form: str,
     redact: bool,
     output: Path | None,
-) -> ExportReport:
-    home = invocation.open_home()
+) -> tuple[ExportReport, Sequence[UnreadHome]]:
+    machine = invocation.several()
+    source = invocation.open_home() if machine is None else machine
     with progress(stoppable=True) as shown, output_errors() if output is None else nullcontext():
-        report = home.export(
+        done = source.export(
             sys.stdout.buffer if output is None else output,
             ids or None,
             wanted=wanted,
@@ -114,9 +122,10 @@ def _export(
         )
         if output is None:
             sys.stdout.buffer.flush()
+    report, unread = (done, ()) if isinstance(done, ExportReport) else (done.report, done.unread)
     if report.stopped and output is not None:
         raise KeyboardInterrupt  # nothing was written
-    return report
+    return report, unread
 
 
 def _tell_export(report: ExportReport, output: Path) -> None:
