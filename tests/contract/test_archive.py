@@ -24,7 +24,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.homes import archive_bundles
-from holdfast.homes.archive_files import SessionFolder
+from holdfast.homes.archive_sources import SessionFolder
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.archive import ArchivedSession

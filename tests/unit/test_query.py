@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import QueryError
 from holdfast.stores.sqlite.query import Either, Every, Term, parse
-from holdfast.stores.sqlite.text_search import parse_part
+from holdfast.stores.sqlite.unindexed_search import parse_part
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ from holdfast.model.item import TRASH
 from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Result
-from holdfast.spine.doers import UNKNOWN_KIND, EmptyTrash, Reclaim
 from holdfast.spine.outcomes import ALREADY_GONE
+from holdfast.spine.reclaim import Reclaim
+from holdfast.spine.trash import UNKNOWN_KIND, EmptyTrash
 
 
 def removal() -> Removal:

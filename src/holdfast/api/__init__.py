@@ -7,6 +7,7 @@ only shows the answer. Each module can be imported alone: whoever only takes che
 | module | holds |
 |---|---|
 | `home` | `Home` and `open`, which is `holdfast.open` |
+| `machine` | `Machine` and `machine`, which is `holdfast.machine`: all homes as one |
 | `plan` | `HomePlan` and `HomeReport`: shown, applied, undone |
 | `sessions` | `AgentSessions`, and `open_sessions` for an agent that needs nothing else |
 | `checkpoints`, `capture` | `Checkpoints`; the part of it that takes them |

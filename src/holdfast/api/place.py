@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.config import is_default
 from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
+from holdfast.homes.kind import KIND, open_own
 from holdfast.homes.options import UNCONFIGURED, USUAL, HomeOptions
 from holdfast.homes.registry import (
     check_folder,
@@ -27,7 +28,6 @@ from holdfast.homes.registry import (
     state_folder,
     usual_places,
 )
-from holdfast.homes.signs import KIND, open_own
 from holdfast.model.arguments import StrPath, expanded, named_place
 from holdfast.model.checkpoint import BY_DEFAULT, Capturing
 from holdfast.stores.files import storage_errors, write_new
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from holdfast.config.settings import Settings
     from holdfast.homes.holdfast import HoldfastHome
+    from holdfast.homes.kind import Kind
     from holdfast.model.checkup import Finding
     from holdfast.policy.prices import Prices
     from holdfast.ports import Clock, Home
@@ -61,22 +62,29 @@ def find_home(path: StrPath, environ: Mapping[str, str] | None = None) -> Path:
     if kind is None:
         return named_place(path)
     variables = os.environ if environ is None else environ  # noqa: TID251 - the edge of the library
-    return named_place(variables.get(kind.environment) or f"~/{kind.default_folder}")
+    return named_place(_named(kind, variables) or f"~/{kind.default_folder}")
 
 
 def usual_homes(user_home: Path, environ: Mapping[str, str]) -> list[Path]:
     """Where homes of agents may be: their usual folders below the home directory, the folders that
     environment variables name, and homes that lie inside these, such as profiles."""
-    named = {kind.name: environ.get(kind.environment) for kind in kinds() if kind.environment}
+    named = {kind.name: _named(kind, environ) for kind in kinds()}
     return usual_places(
         user_home, {name: expanded(place) for name, place in named.items() if place}
     )
 
 
-def agent_of(path: Path) -> str | None:
-    """The agent whose home a folder is; None when it is not a home."""
-    kind = kind_of(path) if path.is_dir() else None
-    return None if kind is None else kind.agent
+def usual_places_of(user_home: Path, environ: Mapping[str, str]) -> Mapping[str, Path]:
+    """The folder that the name of each agent stands for, as `find_home` has it."""
+    return {
+        kind.name: expanded(_named(kind, environ) or user_home / kind.default_folder)
+        for kind in kinds()
+    }
+
+
+def _named(kind: Kind, environ: Mapping[str, str]) -> str | None:
+    """The folder that the variable of an agent names, if it has one."""
+    return environ.get(kind.environment) if kind.environment else None
 
 
 def has_checkpoints_to_import(path: Path) -> bool:

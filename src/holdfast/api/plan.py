@@ -188,6 +188,11 @@ def _unknown_sources(
     }
 
 
+def planned_home(path: StrPath) -> Path:
+    """The home for which a saved plan was made."""
+    return Path(load(file_path(path, "A plan file")).home)
+
+
 def load_plan(place: Place, path: StrPath) -> HomePlan:
     """A plan that `HomePlan.save` wrote, for the home that it was made for."""
     file = file_path(path, "A plan file")

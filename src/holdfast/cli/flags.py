@@ -26,8 +26,8 @@ COMMON = (
     Flag(
         name="--home",
         parameter="home",
-        metavar="PATH",
-        help="The home to work on [$HOLDFAST_HOME, else ~/.holdfast].",
+        metavar="HOME",
+        help="The home to work on: its folder, or the name of its agent [$HOLDFAST_HOME].",
     ),
     Flag(name="--json", parameter="json", help="Print one JSON document and nothing else."),
     Flag(name="--debug", parameter="debug", help="Show the stack trace of an error."),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -40,10 +39,10 @@ class Lazy:
 class _HomePath(click.Path):
     """A path that must not be empty: `--home "$UNSET"` is not the current folder."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not str(value):
             self.fail("the path is empty", param, ctx)
-        return Path(value)
+        return str(value)  # not a `Path`, which takes "./codex" for "codex"
 
 
 class Choice(click.Choice[str]):

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +38,26 @@ def width() -> int:
     return plain.width() if plain.is_enough() else console().width
 
 
+#: Where documents go that become part of another one.
+_collected: ContextVar[list[dict[str, Any]] | None] = ContextVar("holdfast_documents", default=None)
+
+
+@contextmanager
+def collecting() -> Iterator[list[dict[str, Any]]]:
+    """Keep the documents of --json runs as parts of one, instead of printing them."""
+    documents: list[dict[str, Any]] = []
+    before = _collected.set(documents)
+    try:
+        yield documents
+    finally:
+        _collected.reset(before)
+
+
 def print_json(document: dict[str, Any]) -> None:
     """The one document of a --json run. ASCII only: names may hold bytes that are no UTF-8."""
+    if (documents := _collected.get()) is not None:
+        documents.append(document)
+        return
     write(json.dumps(document, indent=2) + "\n")
 
 

@@ -14,6 +14,7 @@ sessions/PID.json         a running process and its session; a crash leaves it b
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from glob import escape
@@ -30,6 +31,7 @@ from holdfast.homes.records import (
     last_records,
     moment,
     names_in,
+    opening,
     records,
     text_of,
 )
@@ -43,6 +45,7 @@ from holdfast.model.part import (
     Part,
     Role,
     Signs,
+    Transcript,
     Unit,
 )
 from holdfast.model.session import Message, Relation, Tokens
@@ -51,6 +54,7 @@ from holdfast.value import dataclass, replace
 #: Where Claude Code leaves the output of background tasks, whatever TMPDIR says.
 TEMPORARY = Path("/tmp")  # noqa: S108 - its place, not ours
 _SUBAGENT = "agent-"
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: Only these lines of a transcript are messages; nine tenths of its bytes are something else.
 _SPOKEN = (b'"type":"user"', b'"type":"assistant"', b'"type":"cost-state"')
 #: What Claude Code itself removes after a while, with the folder that holds it.
@@ -144,6 +148,12 @@ class ClaudeCode:
                 alive[str(said["sessionId"])] = f"sessions/{path.name}: {why}"
         return Signs(units=alive)
 
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        """A transcript, with the subagents in the folder beside it."""
+        wanted = {"parentUuid", "sessionId", "type"}
+        head = next((each for each in opening(path) if wanted <= each.keys()), None)
+        return None if head is None else _told(path, head)
+
 
 def _holds(said: Record) -> str | None:
     """Whether the process that registered itself still runs. One in another container, or on
@@ -176,6 +186,25 @@ def spoken(path: Path) -> Iterator[Message]:
                 pass
     if last is not None:
         yield from _messages(last, cost if isinstance(cost, int | float) else None)
+
+
+def _told(path: Path, head: Record) -> Iterator[Transcript]:
+    """The name of a file counts as long as it is an id: the first lines of a session that continues
+    another one may have the id of that."""
+    agent = head.get("agentId") if head.get("isSidechain") else None
+    if agent is not None:
+        unit = replace(_read(path), id=f"{_SUBAGENT}{agent}", parent=str(head["sessionId"]))
+        unit = replace(unit, relation=Relation.DELEGATE)
+    else:
+        unit = _read(path)
+        if not _ID.fullmatch(unit.id):
+            unit = replace(unit, id=str(head["sessionId"]))
+    yield Transcript(path=path, unit=unit, messages=spoken(path))
+    folder = path.with_suffix("") / "subagents"
+    for name in sorted(names_in(folder)):
+        if name.startswith(_SUBAGENT) and name.endswith(".jsonl"):
+            inner = replace(_read(folder / name), parent=unit.id, relation=Relation.DELEGATE)
+            yield Transcript(path=folder / name, unit=inner, messages=spoken(folder / name))
 
 
 def _same_message(one: Record, other: Record) -> bool:

@@ -30,6 +30,7 @@ from holdfast.homes.records import (
     last_records,
     moment,
     names_in,
+    opening,
     records,
     text_of,
 )
@@ -45,6 +46,7 @@ from holdfast.model.part import (
     Rows,
     RowsPart,
     Signs,
+    Transcript,
     Unit,
 )
 from holdfast.model.session import Json, Message, Relation, Tokens
@@ -106,10 +108,12 @@ class Codex:
     )
 
     def recognise(self, root: Path) -> bool:
-        if not any((root / each).is_dir() for each in ("sessions", "archived_sessions")):
-            return any(root.glob("state_*.sqlite"))
-        return any((root / each).exists() for each in ("config.toml", "installation_id")) or any(
-            root.glob("state_*.sqlite")
+        """Other homes have `sessions` and `config.toml` too; a year below it is Codex's."""
+        return (
+            any(root.glob("state_*.sqlite"))
+            or (root / "archived_sessions").is_dir()
+            or ((root / "sessions").is_dir() and (root / "installation_id").is_file())
+            or any(root.glob("sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]"))
         )
 
     def doubt(self, root: Path) -> str | None:
@@ -177,6 +181,14 @@ class Codex:
             units={name: why for name, why in held.items() if why},
             rewrites=life.locked(root / "app-server-daemon" / "daemon.lock"),
         )
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        for said in opening(path):
+            meta = said.get("payload")
+            if said.get("type") == "session_meta" and isinstance(meta, dict) and "id" in meta:
+                unit = _read(str(meta["id"]), path)
+                return iter([Transcript(path=path, unit=unit, messages=spoken(path))])
+        return None
 
 
 def spoken(path: Path) -> Iterator[Message]:

@@ -30,6 +30,7 @@ from holdfast.homes.records import (
     last_records,
     moment,
     names_in,
+    opening,
     records,
     text_of,
     whole_records,
@@ -44,6 +45,7 @@ from holdfast.model.part import (
     Part,
     Role,
     Signs,
+    Transcript,
     Unit,
 )
 from holdfast.model.session import Message, Relation, Tokens
@@ -55,7 +57,7 @@ _ROLES = {"user": "user", "gemini": "assistant", "info": "system", "error": "sys
 _CONTEXT = "<session_context>"
 #: Folders of a project that no chat can be called after.
 _TAKEN = {"chats", "checkpoints", "logs", "memory", "plans", "tasks", "tool-outputs", "tracker"}
-_KNOWN = {"sessionId", "startTime", "lastUpdated"}
+_HEAD = {"sessionId", "startTime", "lastUpdated"}
 
 
 class Gemini:
@@ -76,7 +78,7 @@ class Gemini:
         another one; an empty one has only just begun."""
         for path in _chats(root):
             head = _head(path)
-            if head and not head.keys() >= _KNOWN:
+            if head and not head.keys() >= _HEAD:
                 return f"{path.name} does not begin like a chat that Holdfast knows"
         return None
 
@@ -132,6 +134,11 @@ class Gemini:
 
     def signs(self, root: Path, now: float) -> Signs:
         return Signs()  # the processes of the agent are all there is to see
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        if not any(each.keys() >= _HEAD for each in opening(path)[:1]):
+            return None
+        return iter([Transcript(path=path, unit=_read(path), messages=spoken(path))])
 
 
 def spoken(path: Path) -> Iterator[Message]:
@@ -275,7 +282,8 @@ def _read(path: Path) -> Unit:
 
 def _project(path: Path) -> Path:
     """The folder of the project that a chat belongs to, or a subagent of one."""
-    return next(each.parent for each in path.parents if each.name == "chats")
+    inside = (each.parent for each in path.parents if each.name == "chats")
+    return next(inside, path.parent.parent)
 
 
 def _parts(

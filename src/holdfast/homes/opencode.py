@@ -28,10 +28,11 @@ from holdfast.model.part import (
     Rows,
     RowsPart,
     Signs,
+    Transcript,
     Unit,
 )
 from holdfast.model.session import Json, Message, Relation, Tokens
-from holdfast.stores.sqlite.foreign import columns, reading, rows
+from holdfast.stores.sqlite.foreign import columns, is_sqlite, reading, rows
 
 _DATABASE = "opencode.db"
 _NEEDED = {
@@ -58,11 +59,11 @@ class OpenCode:
     )
 
     def recognise(self, root: Path) -> bool:
-        return (root / _DATABASE).is_file()
+        return (_database(root)).is_file()
 
     def doubt(self, root: Path) -> str | None:
         """Rows that name a session and that no foreign key ties to it would stay behind."""
-        there = columns(root / _DATABASE)
+        there = columns(_database(root))
         for release in _releases(root, there):
             if release.partition(".")[0] not in self.facts.versions:
                 return f"OpenCode {release} is newer than what Holdfast knows"
@@ -74,7 +75,7 @@ class OpenCode:
         tied = {
             table
             for (table,) in rows(
-                root / _DATABASE,
+                _database(root),
                 "SELECT t.name FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k"
                 " WHERE t.type = 'table' AND k.\"table\" IN ('session', 'message')",
             )
@@ -86,12 +87,12 @@ class OpenCode:
         return [root]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
-        there = columns(root / _DATABASE)
+        there = columns(_database(root))
         if not there >= _NEEDED:
             return  # just being set up, or changed by another release
         weighty = [(table, column) for table, column in _WEIGHTY if (table, column) in there]
         for name, parent, cwd, title, model, started, active in rows(
-            root / _DATABASE,
+            _database(root),
             "SELECT id, parent_id, directory, title, model, time_created, time_updated FROM session"
             " ORDER BY time_created, id",
         ):
@@ -124,7 +125,7 @@ class OpenCode:
                 yield _leftover(root, "snapshot", FolderPart(path=path), at)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        with reading(root / _DATABASE) as db:
+        with reading(_database(root)) as db:
             found = db.execute(
                 "SELECT m.id, m.data, p.data FROM message AS m LEFT JOIN part AS p"
                 " ON p.message_id = m.id WHERE m.session_id = ?"
@@ -147,12 +148,12 @@ class OpenCode:
         """An answer without an end is in progress, if somebody has the database open: a crash
         leaves it so for ever. Which session an idle process shows cannot be told: the folder that
         it works in protects, and one that serves other folders protects all."""
-        holders = life.holders_of(root / _DATABASE)
-        if not holders or not columns(root / _DATABASE) >= _NEEDED:
+        holders = life.holders_of(_database(root))
+        if not holders or not columns(_database(root)) >= _NEEDED:
             return Signs()
         busy = f"process {next(iter(holders))} has {_DATABASE} open"
         open_ = rows(
-            root / _DATABASE,
+            _database(root),
             "SELECT DISTINCT session_id FROM message WHERE json_extract(data, '$.role') ="
             " 'assistant' AND json_extract(data, '$.time.completed') IS NULL",
         )
@@ -160,6 +161,15 @@ class OpenCode:
         units |= {f"{each.kind}/{each.id}": busy for each in self.leftovers(root)}
         serves = any(word in _SERVERS for words in holders.values() for word in words[1:])
         return Signs(units=units, home=f"{busy}, for sessions of any folder" if serves else None)
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        """Every session of a database, whatever its name."""
+        if not is_sqlite(path) or not columns(path) >= _NEEDED:
+            return None
+        return (
+            Transcript(path=path, unit=unit, messages=self.messages(path, unit))
+            for unit in self.units(path, lambda _: None)
+        )
 
 
 def _parts(root: Path, name: str, weighty: Sequence[tuple[str, str]]) -> tuple[Part, ...]:
@@ -172,7 +182,7 @@ def _parts(root: Path, name: str, weighty: Sequence[tuple[str, str]]) -> tuple[P
         ),
     )
     return (
-        RowsPart(store=root / _DATABASE, rows=found),
+        RowsPart(store=_database(root), rows=found),
         *(
             [FilePart(path=root / "storage" / "session_diff" / f"{name}.json")]
             if is_plain_name(name)
@@ -188,10 +198,10 @@ def _leftover(root: Path, kind: str, part: FilePart | FolderPart, active: float)
 
 def _last_used(root: Path) -> Mapping[str, float]:
     """When a session of each project was last used."""
-    if ("session", "project_id") not in columns(root / _DATABASE):
+    if ("session", "project_id") not in columns(_database(root)):
         return {}
     used = rows(
-        root / _DATABASE, "SELECT project_id, max(time_updated) FROM session GROUP BY project_id"
+        _database(root), "SELECT project_id, max(time_updated) FROM session GROUP BY project_id"
     )
     return {project: at / 1000 for project, at in used}
 
@@ -200,8 +210,13 @@ def _releases(root: Path, there: Collection[tuple[str, str]]) -> list[str]:
     """The releases that wrote sessions; builds without a number are somebody's own."""
     if ("session", "version") not in there:
         return []
-    found = rows(root / _DATABASE, "SELECT DISTINCT version FROM session")
+    found = rows(_database(root), "SELECT DISTINCT version FROM session")
     return [release for (release,) in found if str(release)[:1].isdigit()]
+
+
+def _database(root: Path) -> Path:
+    """In a home, or a database that lies alone."""
+    return root if root.is_file() else root / _DATABASE
 
 
 def _messages(head: Record, parts: Sequence[Record]) -> Iterator[Message]:

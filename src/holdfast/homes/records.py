@@ -10,8 +10,11 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from holdfast.model.text import format_bytes
 
 Record: TypeAlias = dict[str, Any]
 
@@ -22,6 +25,7 @@ INJECTED = "injected"
 MOST_LINE_BYTES = 64 * 1024**2
 _HEAD_BYTES = 1024**2
 _TAIL_BYTES = 64 * 1024
+_OPENING = 20
 
 
 def records(path: Path, having: Sequence[bytes] = ()) -> Iterator[Record]:
@@ -33,6 +37,31 @@ def records(path: Path, having: Sequence[bytes] = ()) -> Iterator[Record]:
                 _skip_rest(file)
             elif not having or any(each in line for each in having):
                 yield from _parsed(line)
+
+
+def opening(path: Path) -> list[Record]:
+    """The first few objects of a file, by which an agent knows its own transcripts."""
+    return list(islice(records(path), _OPENING))
+
+
+def unread(path: Path) -> tuple[str, ...]:
+    """What a reader of a transcript passes over, in words. It looks at the ends of each line and
+    parses none but the last."""
+    found: list[str] = []
+    number, line = 0, b""
+    with path.open("rb") as file:
+        while line := file.readline(MOST_LINE_BYTES):
+            number += 1
+            if line.endswith(b"\n"):
+                if line.strip() and not (line.startswith(b"{") and line.rstrip().endswith(b"}")):
+                    found.append(f"line {number} is no JSON object and was left out")
+            elif len(line) == MOST_LINE_BYTES:
+                _skip_rest(file)
+                most = format_bytes(MOST_LINE_BYTES)
+                found.append(f"line {number} is longer than {most} and was left out")
+            elif not list(_parsed(line)):
+                found.append(f"line {number}, the last one, is torn and was left out")
+    return tuple(found)
 
 
 def first_records(path: Path, *, most_bytes: int = _HEAD_BYTES) -> Iterator[Record]:

@@ -101,7 +101,8 @@ LONGEST_ID = 128
 LONGEST_FOREIGN_ID = 300
 _LONGEST_STEM = 96
 _DIGITS = 12
-_MOST_NAMED = 10
+#: How many candidates a message lists.
+MOST_NAMED = 10
 _ID = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _JOB = r"[A-Za-z0-9][A-Za-z0-9.-]*(?:_[A-Za-z0-9.-]+)*"
 
@@ -167,6 +168,6 @@ def named(prefix: str, found: Sequence[str], unknown: HoldfastError, what: str =
     if len(found) == 1:
         return found[0]
     raise UsageError(
-        f"{prefix!r} could be any of several {what}: {', '.join(found[:_MOST_NAMED])}",
+        f"{prefix!r} could be any of several {what}: {', '.join(found[:MOST_NAMED])}",
         hint="Add a character or more.",
     )

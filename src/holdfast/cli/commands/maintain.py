@@ -12,6 +12,7 @@ import click
 
 from holdfast.api.values import StepPlan
 from holdfast.cli.frame import Choice, Command
+from holdfast.cli.homes import all_homes_option
 from holdfast.cli.install import install
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import FAILED, INTERRUPTED
@@ -63,6 +64,7 @@ _TITLES = {
 @click.option("--dry-run", "-n", is_flag=True, help="Only show what would be done.")
 @click.option("--yes", "-y", is_flag=True, help="With --install, do not ask.")
 @click.pass_obj
+@all_homes_option(watched="--watch")
 def maintain(
     invocation: Invocation,
     *,
@@ -87,6 +89,7 @@ def maintain(
     """
     if (watched and (scheduler or dry_run)) or (scheduler and (force or early)):
         raise UsageError("These flags cannot be combined.", hint="See `holdfast maintain --help`.")
+    invocation.choose_one()
     if scheduler is not None:
         return install(invocation, scheduler, dry_run=dry_run, yes=yes)
     if watched:

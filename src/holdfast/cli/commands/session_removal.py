@@ -9,6 +9,7 @@ import click
 
 from holdfast.api.arguments import size
 from holdfast.cli.frame import Choice, Command
+from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note
 from holdfast.cli.progress import progress
@@ -71,6 +72,7 @@ _TIME = click.FloatRange(min=0, max=1_000_000)
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
 @click.pass_obj
+@all_homes_option()
 def prune(
     invocation: Invocation,
     /,
@@ -107,7 +109,7 @@ def prune(
     if archived and (kinds or files_only or no_files):
         raise UsageError("--archived cannot be combined with --kind, --files-only or --no-files.")
     wanted = session_filter(invocation, {**flags, "older_than": None})
-    home = invocation.open_home()
+    home = invocation.one_home()
     base = home.settings.archive_policy() if archived else home.settings.policy()
     _check_window(invocation, base.everywhere.rules.max_age, flags)
     cap = flags["max_total_size"]
@@ -173,6 +175,7 @@ def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
 @click.pass_obj
+@all_homes_option()
 def gc(
     invocation: Invocation,
     /,
@@ -192,7 +195,7 @@ def gc(
     agents give titles by themselves, unless you pass --keep-titled. A longer session that came
     from one of these stays and loses its parent. config.toml has the defaults.
     """
-    home = invocation.open_home()
+    home = invocation.one_home()
     with progress() as shown:
         plan = home.plan_gc(
             empty_hours=empty_hours,
@@ -224,7 +227,8 @@ def delete(
     skip_trash: bool,
     how: RemovalFlags,
 ) -> int:
-    """Remove sessions with their files, by id or by a unique start of an id.
+    """Remove sessions with their files, by id or by a unique start of an id. They are found in
+    whichever home of the machine they are, or in the one that --home names.
 
     Delegates that worked for a session go with it, unless they are substantial (trivial_max); in a
     Hermes home all of them go, as in Hermes itself. Other sessions that came from it stay. Its
@@ -235,12 +239,16 @@ def delete(
     provably gone: end it first, with `holdfast sessions end`. `holdfast undo` brings removed
     sessions back. With --now it cannot: the store, the archive and the trash keep nothing of them.
     """
-    planned = invocation.open_home().plan_delete(sessions, use_trash=not skip_trash)
-    refused = _refused(planned.plan)
-    _tell(refused, invocation.home_flag)
-    code = remove(invocation, planned, how)
-    # A session that was named and stays is no success.
-    return max(code, HoldfastError.exit_code) if refused else code
+
+    def delete_here(here: Invocation, ids: Sequence[str]) -> int:
+        planned = here.open_home().plan_delete(ids, use_trash=not skip_trash)
+        refused = _refused(planned.plan)
+        _tell(refused, here.home_flag)
+        code = remove(here, planned, how)
+        # A session that was named and stays is no success.
+        return max(code, HoldfastError.exit_code) if refused else code
+
+    return where_they_are(invocation, sessions, delete_here, how=how, archive=True)
 
 
 def _refused(plan: Plan) -> Sequence[PlanItem]:

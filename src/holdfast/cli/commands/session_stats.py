@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.api.values import HomeStats
 from holdfast.cli.commands.status import show_files, show_shares
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.homes import failed_json, tell_unread
+from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import joined, name, print_json, say, styled, suggest, table
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import kind_name
 from holdfast.model.session import Session, Tokens
 from holdfast.model.text import format_bytes, format_cost, format_count
 from holdfast.model.usage import Cost, CostShare, CostTotals, Share, StoreStats
+
+if TYPE_CHECKING:
+    from holdfast.api.machine import AgentHome, Machine
 
 _DAYS = 14
 _FEW_DAYS = 7
@@ -39,7 +44,11 @@ def stats(invocation: Invocation, cost: bool) -> int:
 
     Usage by day, source and model includes sessions that were removed. Where an agent recorded no
     cost, [prices] in the configuration gives it; otherwise it is unknown.
+
+    Without --home this covers all homes of the machine, one line each.
     """
+    if (machine := invocation.several()) is not None:
+        return _show_all_costs(invocation, machine) if cost else _show_all(invocation, machine)
     if cost:
         return _show_cost(invocation)
     home = invocation.open_home()
@@ -50,6 +59,58 @@ def stats(invocation: Invocation, cost: bool) -> int:
     else:
         show_stats(seen, invocation.home_flag)
     return 0
+
+
+def _show_all(invocation: Invocation, machine: Machine) -> int:
+    """A line for each home, and their sum."""
+    with progress() as shown:
+        looked = machine.stats(progress=shown)
+    if invocation.json:
+        homes = [{"agent": home.agent, **seen.to_json()} for home, seen in looked.seen]
+        print_json({"homes": homes, "failed": failed_json(looked.unread)})
+        return tell_unread(looked.unread)
+    numbers = ("sessions", "open", "messages", "tokens", "cost")
+    rows = table("agent", *numbers, right=numbers)
+    sums = [0, 0, 0, 0]
+    for home, seen in looked.seen:
+        store = seen.store
+        counts = (
+            [store.sessions, store.open_sessions, store.messages, store.tokens]
+            if store
+            else [0, 0, 0, 0]
+        )
+        sums = [before + more for before, more in zip(sums, counts, strict=True)]
+        rows.add_row(name(home.label), *(f"{n:,}" for n in counts), cost_text(seen.costs.ever))
+    costs = [seen.costs.ever for _, seen in looked.seen]
+    if costs:
+        rows.add_row("together", *(f"{n:,}" for n in sums), cost_text(reduce(Cost.plus, costs)))
+    say(rows)
+    _suggest_one(looked.seen, "sessions stats")
+    return tell_unread(looked.unread)
+
+
+def _show_all_costs(invocation: Invocation, machine: Machine) -> int:
+    looked = machine.costs()
+    if invocation.json:
+        homes = [
+            {"agent": home.agent, "home": str(home.path), "kind": home.agent} | seen.to_json()
+            for home, seen in looked.seen
+        ]
+        print_json({"homes": homes, "failed": failed_json(looked.unread)})
+        return tell_unread(looked.unread)
+    shares = [CostShare(name=home.label, cost=seen.ever) for home, seen in looked.seen]
+    if shares:
+        together = reduce(Cost.plus, (share.cost for share in shares))
+        _show("agent", [*shares, CostShare(name="together", cost=together)], "")
+    _suggest_one(looked.seen, "sessions stats --cost")
+    return tell_unread(looked.unread)
+
+
+def _suggest_one(seen: Sequence[tuple[AgentHome, object]], command: str) -> None:
+    if seen:
+        say()
+        say("One of them in full:")
+        suggest(f"holdfast --home {quoted(seen[0][0].name)} {command}")
 
 
 def _show_cost(invocation: Invocation) -> int:
@@ -96,7 +157,7 @@ def _on_the_disk(seen: HomeStats) -> Iterator[Share]:
     checkpoints = seen.checkpoints
     yield Share(name="checkpoints", count=checkpoints.count, bytes=checkpoints.bytes)
     store = seen.store
-    if store is not None:
+    if store is not None and store.database_bytes:  # an agent may keep its sessions in files
         yield Share(name="database", count=1, bytes=store.database_bytes - store.free_bytes)
         yield Share(name="free pages in it", count=0, bytes=store.free_bytes)
         yield Share(name="write-ahead log", count=1, bytes=store.wal_bytes)
@@ -120,10 +181,9 @@ def _show_tip(seen: HomeStats, home_flag: str) -> None:
     tip = seen.tip
     if tip is not None:
         sessions = format_count(tip.sessions, "session is", "sessions are")
-        say(
-            f"{sessions} {tip.why}: up to {format_bytes(tip.bytes)} of the database, and files "
-            "beside it. Have a look first:"
-        )
+        in_rows = seen.store is not None and seen.store.database_bytes
+        where = " of the database, and files beside it" if in_rows else ""
+        say(f"{sessions} {tip.why}: up to {format_bytes(tip.bytes)}{where}. Have a look first:")
         suggest(f"holdfast {home_flag}{tip.command} --dry-run")
     elif seen.inventory.trash:
         say("No session is old or small enough to go. What was removed is still in the trash:")

@@ -1,6 +1,7 @@
 """Full-text search: what is indexed, and what is not yet, as one list, best first.
 
-A search reads one moment of the store. It writes nothing and waits for nobody.
+A search reads one moment of the store. It writes nothing and waits for nobody. How Chinese,
+Japanese and Korean text is cut into words is in `indexed_text`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from holdfast.model.session import Hit, Search, SessionFilter
 from holdfast.stores.sqlite import content, session_rows
 from holdfast.stores.sqlite.content import Stored
 from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.indexed_text import clean, is_word, marked, message_text, snippet
 from holdfast.stores.sqlite.query import Query, Term, parse
 from holdfast.stores.sqlite.search_index import indexed
-from holdfast.stores.sqlite.search_text import clean, is_word, marked, message_text, snippet
 from holdfast.stores.sqlite.session_rows import AMONG
-from holdfast.stores.sqlite.text_search import (
+from holdfast.stores.sqlite.unindexed_search import (
     SmallIndex,
     WordSearch,
     folded,
