@@ -21,7 +21,7 @@ from holdfast.homes.mirror import Mirror
 from holdfast.homes.notes import Seen
 from holdfast.model.arguments import check_foreign_id, named
 from holdfast.model.item import Problem
-from holdfast.model.part import Counts
+from holdfast.model.part import Counts, Unit
 from holdfast.model.session import (
     Hit,
     Message,
@@ -45,6 +45,8 @@ _COUNTED = (*("min_messages", "max_messages", "min_tokens", "max_tokens", "min_c
 _COUNTED_ORDERS = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
 
 
+#: The messages of a smaller session are held in memory.
+_FITS = 8 * 1024**2
 _Answer = TypeVar("_Answer")
 
 
@@ -133,6 +135,12 @@ class FormatSessions(ForeignSessions):
     def children(self, session_id: str) -> Sequence[Session]:
         return self.find(SessionFilter(parent_id=session_id), order_by=SessionOrder.STARTED)
 
+    def child_ids(self, session_id: str) -> Sequence[str]:
+        """The ids of `children`, in the same order, without a look at anything else of them."""
+        found = [each.unit for each in self._units().values() if each.unit.parent == session_id]
+        found.sort(key=lambda unit: (_started(unit), unit.id), reverse=True)
+        return [unit.id for unit in found]
+
     def routed(self, key: str) -> Session | None:
         return None
 
@@ -185,7 +193,7 @@ class FormatSessions(ForeignSessions):
         return Session(
             id=unit.id,
             source=unit.source or "cli",
-            started_at=unit.active if unit.started is None else unit.started,
+            started_at=_started(unit),
             last_active_at=unit.active,
             parent_id=parent,
             relation=(unit.relation or Relation.BRANCH) if parent else None,
@@ -258,6 +266,17 @@ class FormatSessions(ForeignSessions):
             return
         yield from reversed(deque(said, maxlen=limit))
 
+    def taken_out(self, session_id: str) -> tuple[Session, Iterable[Message]]:
+        """A session, and messages that can still be read when its files have left."""
+        seen = self._one(session_id)
+        if seen.bytes <= _FITS:
+            said = list(self._said(session_id))
+            self._mirror.notes.keep_counts(session_id, Counts.of(said))
+            return self._session(seen), said
+        session = self.get(session_id)
+        self._mirror.feed(seen, session)
+        return session, self._mirror.store().messages(session_id)
+
     # --- What needs the index ---------------------------------------------------------------------
 
     def index(self) -> MirrorStore:
@@ -272,11 +291,6 @@ class FormatSessions(ForeignSessions):
         except DamageError:
             self._mirror.clear()
             return question(self.index())
-
-    def remember(self, session_id: str) -> None:
-        """Keep a session in the index although its files are about to leave."""
-        seen = self._one(session_id)
-        self._mirror.feed(seen, self._session(seen))
 
     def search(self, asked: Search) -> Sequence[Hit]:
         hits = self._asked(lambda index: index.search(asked))
@@ -368,6 +382,10 @@ class Pins:
         if not isinstance(said, list):
             raise StorageError(f"{self._path} is damaged: it is not a list of sessions.")
         return [str(each) for each in said]
+
+
+def _started(unit: Unit) -> float:
+    return unit.active if unit.started is None else unit.started
 
 
 def _unknown(session_id: str) -> UnknownSessionError:

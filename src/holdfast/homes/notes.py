@@ -112,15 +112,12 @@ class Notes:
         return self._counts[session_id]
 
     def keep_counts(self, session_id: str, counts: Counts) -> None:
-        self._read()[session_id][_COUNTS] = [
-            counts.messages,
-            counts.tool_calls,
-            counts.cost,
-            *_three(counts.tokens),
-            *_three(counts.unpriced),
-        ]
         self._counts[session_id] = counts
-        self._changed = True
+        row = self._read().get(session_id)
+        if row is not None:
+            sums = (*_three(counts.tokens), *_three(counts.unpriced))
+            row[_COUNTS] = [counts.messages, counts.tool_calls, counts.cost, *sums]
+            self._changed = True
 
     def save(self) -> None:
         """Write the notes, where we may: a home that can only be read is looked at again."""
