@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from holdfast.homes.archive_sources import SessionFolder
 
 from holdfast.errors import (
     CannotUndoError,
@@ -24,7 +25,6 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.homes import archive_bundles
-from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.archive import ArchivedSession

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from holdfast.stores.sqlite.indexed_text import search_text
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError, StorageError
 from holdfast.model.checkup import Repair, Severity
@@ -22,7 +23,6 @@ from holdfast.stores.sqlite import checkup, schema
 from holdfast.stores.sqlite.pages import Pages
 from holdfast.stores.sqlite.repair import fold_log, repair
 from holdfast.stores.sqlite.schema import pattern
-from holdfast.stores.sqlite.search_text import search_text
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 pytestmark = pytest.mark.usefixtures("bad_day")

@@ -6,10 +6,7 @@ import re
 from importlib import resources
 
 import pytest
-
-from holdfast.model.session import Json, Message
-from holdfast.stores.sqlite import content
-from holdfast.stores.sqlite.search_text import (
+from holdfast.stores.sqlite.indexed_text import (
     MATCH_ENDS,
     MATCH_STARTS,
     clean,
@@ -19,7 +16,10 @@ from holdfast.stores.sqlite.search_text import (
     spaced,
     unspaced,
 )
-from holdfast.stores.sqlite.text_search import TOKENIZER, folded, folded_places
+from holdfast.stores.sqlite.unindexed_search import TOKENIZER, folded, folded_places
+
+from holdfast.model.session import Json, Message
+from holdfast.stores.sqlite import content
 
 
 def text_of(message: Message) -> str:

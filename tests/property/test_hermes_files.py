@@ -16,9 +16,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.homes.hermes import checkup, file_names, signs
+from holdfast.homes.hermes import checkup, file_names, life, signs
 from holdfast.homes.hermes.file_names import HermesName
-from holdfast.homes.hermes.state_db import life
 from holdfast.homes.hermes.state_db.moves import (
     AWAITED_PARENTS,
     AwaitedParents,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from holdfast.spine.reclaim import UNKNOWN_KIND, EmptyTrash, Reclaim
+
 from holdfast.model.item import TRASH
 from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Result
-from holdfast.spine.doers import UNKNOWN_KIND, EmptyTrash, Reclaim
 from holdfast.spine.outcomes import ALREADY_GONE
 
 

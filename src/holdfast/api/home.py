@@ -23,9 +23,9 @@ from holdfast.api.retention import SessionRetention
 from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.config.settings import Settings
 from holdfast.errors import UsageError
+from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import maintain_opened
 from holdfast.homes.registry import kind_of
-from holdfast.homes.signs import KIND
 from holdfast.model.arguments import StrPath
 from holdfast.model.checkpoint import Imported
 from holdfast.model.checkup import Repair

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.config import is_default
 from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
+from holdfast.homes.kind import KIND, open_own
 from holdfast.homes.options import UNCONFIGURED, USUAL, HomeOptions
 from holdfast.homes.registry import (
     check_folder,
@@ -27,7 +28,6 @@ from holdfast.homes.registry import (
     state_folder,
     usual_places,
 )
-from holdfast.homes.signs import KIND, open_own
 from holdfast.model.arguments import StrPath, expanded, named_place
 from holdfast.model.checkpoint import BY_DEFAULT, Capturing
 from holdfast.stores.files import storage_errors, write_new

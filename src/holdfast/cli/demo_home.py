@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from holdfast.homes.kind import DATABASE
 from holdfast.homes.session_folder import FOLDER
-from holdfast.homes.signs import DATABASE
 from holdfast.model.session import EndReason, Message, Relation, Session, Tokens
 from holdfast.policy.rules import DAY, TRIVIAL_MAX
 from holdfast.stores import processes

@@ -7,7 +7,7 @@ from itertools import chain, zip_longest
 from typing import Protocol
 
 from holdfast.errors import UNREADABLE, DamageError, HoldfastError, UsageError, in_words
-from holdfast.homes.archive_files import SessionFolder
+from holdfast.homes.archive_sources import SessionFolder
 from holdfast.homes.session_folder import FOLDER
 from holdfast.homes.session_mover import obstacle, runs
 from holdfast.model.archive import Holds

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSessionError
 from holdfast.homes.archive import FULL, NO_ROOM, WAY_OUT, Entries, HomeArchive, IntoArchive
 from holdfast.homes.archive_bundles import Packer
-from holdfast.homes.archive_files import SessionFolder
 from holdfast.homes.archive_rows import TAKEN, Ended, Returner, Rows
+from holdfast.homes.archive_sources import SessionFolder
 from holdfast.homes.session_folder import FOLDER
 from holdfast.model.archive import ArchivedSession, Holds
 from holdfast.model.item import FILES

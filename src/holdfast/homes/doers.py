@@ -28,9 +28,9 @@ from holdfast.model.report import Outcome, Result
 from holdfast.model.session import EndReason
 from holdfast.model.stored_session import End, Found
 from holdfast.ports import Clock, Doer, SessionEngine, SessionEngines, Space
-from holdfast.spine.doers import EmptyTrash, Reclaim
 from holdfast.spine.keeper import Keeper
 from holdfast.spine.outcomes import ALREADY_GONE, NO_SESSION_STORE, NOT_REACHED
+from holdfast.spine.reclaim import EmptyTrash, Reclaim
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.homes.home import Home
+from holdfast.homes.kind import DATABASE, KIND
 from holdfast.homes.options import USUAL, HomeOptions
-from holdfast.homes.signs import DATABASE, KIND
 from holdfast.homes.stored import StoredContents
 from holdfast.model.session import SessionFilter
 from holdfast.stores.processes import is_dead

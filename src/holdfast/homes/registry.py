@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import NotAHomeError, StorageError
 from holdfast.homes.agents import AGENTS
-from holdfast.homes.hermes.signs import HERMES
-from holdfast.homes.kind import Kind
+from holdfast.homes.hermes.kind import HERMES
+from holdfast.homes.kind import OWN, SIGNS, Kind, is_surely_ours
 from holdfast.homes.options import USUAL, HomeOptions
-from holdfast.homes.signs import OWN, SIGNS, is_surely_ours
 from holdfast.model.arguments import StrPath, named_place
 from holdfast.stores.files import make_private_dir, storage_errors
 from holdfast.value import replace

@@ -33,7 +33,7 @@ from holdfast.stores.files import (
     storage_errors,
     version_of,
 )
-from holdfast.stores.liveness import open_elsewhere
+from holdfast.stores.open_files import open_elsewhere
 from holdfast.stores.sqlite.survey import Owner
 from holdfast.stores.trash_folder import TrashFolder
 from holdfast.value import dataclass

@@ -30,7 +30,7 @@ from holdfast.stores.files import (
     sync_dir,
     write_all,
 )
-from holdfast.stores.liveness import open_elsewhere
+from holdfast.stores.open_files import open_elsewhere
 from holdfast.value import dataclass
 
 _Style = tuple[int | str | None, str, str, str, bool]

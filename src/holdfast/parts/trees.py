@@ -24,7 +24,7 @@ from holdfast.errors import StorageError
 from holdfast.model.part import FilePart, FolderPart, Sight, Slot, Stamp, digest
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
 from holdfast.stores.files import allocated_bytes, link_new, make_private_dir, sync_dir
-from holdfast.stores.liveness import open_elsewhere
+from holdfast.stores.open_files import open_elsewhere
 from holdfast.value import dataclass
 
 _OWNER = stat.S_IRWXU

@@ -34,8 +34,8 @@ from holdfast.stores.files import (
 )
 from holdfast.stores.sqlite import schema
 from holdfast.stores.sqlite.gate import Gate
+from holdfast.stores.sqlite.indexed_text import search_text
 from holdfast.stores.sqlite.schema import beside, error_code
-from holdfast.stores.sqlite.search_text import search_text
 
 #: Long enough for any transaction of ours behind which another process may wait.
 BUSY_SECONDS = 60.0

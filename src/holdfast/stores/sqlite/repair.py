@@ -26,7 +26,7 @@ from holdfast.model.checkup import Loss, Repair
 from holdfast.model.text import format_bytes, format_count
 from holdfast.ports import Progress
 from holdfast.stores.files import PRIVATE_FILE, storage_errors, sync_dir
-from holdfast.stores.liveness import open_elsewhere
+from holdfast.stores.open_files import open_elsewhere
 from holdfast.stores.sqlite import pages, schema, totals
 from holdfast.stores.sqlite.checkup import index_in_step, missing_parts, page_problems
 from holdfast.stores.sqlite.database import Database, sqlite_errors

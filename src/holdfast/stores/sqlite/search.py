@@ -19,11 +19,11 @@ from holdfast.model.session import Hit, Search, SessionFilter
 from holdfast.stores.sqlite import content, session_rows
 from holdfast.stores.sqlite.content import Stored
 from holdfast.stores.sqlite.database import Database
+from holdfast.stores.sqlite.indexed_text import clean, is_word, marked, message_text, snippet
 from holdfast.stores.sqlite.query import Query, Term, parse
 from holdfast.stores.sqlite.search_index import indexed
-from holdfast.stores.sqlite.search_text import clean, is_word, marked, message_text, snippet
 from holdfast.stores.sqlite.session_rows import AMONG
-from holdfast.stores.sqlite.text_search import (
+from holdfast.stores.sqlite.unindexed_search import (
     SmallIndex,
     WordSearch,
     folded,

@@ -17,9 +17,14 @@ from holdfast.homes.hermes.state_db import values
 from holdfast.homes.hermes.state_db.rows import dicts, sessions_table, taken_back, where
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.model.session import Hit, Search, Session
+from holdfast.stores.sqlite.indexed_text import has_unspaced, snippet
 from holdfast.stores.sqlite.query import Either, Every, Query, Term, parse
-from holdfast.stores.sqlite.search_text import has_unspaced, snippet
-from holdfast.stores.sqlite.text_search import TextSearch, WordSearch, searched_text, text_search
+from holdfast.stores.sqlite.unindexed_search import (
+    TextSearch,
+    WordSearch,
+    searched_text,
+    text_search,
+)
 from holdfast.value import dataclass
 
 #: Number, session, score and snippet of a message.

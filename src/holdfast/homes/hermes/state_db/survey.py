@@ -7,8 +7,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from holdfast.homes.hermes.file_names import stems
+from holdfast.homes.hermes.life import Signs
 from holdfast.homes.hermes.state_db.database import HermesDatabase
-from holdfast.homes.hermes.state_db.life import Signs
 from holdfast.homes.hermes.state_db.rows import Row, dicts, message_bytes, sessions_table, where
 from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.values import delegated_by
