@@ -25,7 +25,8 @@ import holdfast
 from holdfast import Budgets, Message, Tokens
 from holdfast.api.sessions import open_sessions
 from holdfast.policy.budgets import GuardOptions
-from holdfast.policy.lifecycle import SessionLimits, SessionOptions
+from holdfast.policy.lifecycle import (SessionOptions)
+from holdfast.policy.session_limits import (SessionLimits)
 from holdfast.policy.prices import Price, Prices
 
 THREADS = (1, 2, 4, 8)

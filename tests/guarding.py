@@ -13,8 +13,9 @@ from holdfast.guard.guard import Guard
 from holdfast.model.guard import Alert
 from holdfast.model.session import Tokens
 from holdfast.policy.budgets import Budgets, GuardOptions
-from holdfast.policy.lifecycle import SessionLimits, SessionOptions
+from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Price, Prices
+from holdfast.policy.session_limits import SessionLimits
 
 #: Noon, UTC.
 START = 1_774_440_000.0

@@ -223,7 +223,7 @@ def test_a_session_near_its_limit_of_messages(machine: Machine) -> None:
     assert row(machine.ok("status"), TOLD)[1:5] == ["messages", "9", "10", "90"]
 
 
-@pytest.mark.parametrize("columns", [40, 80])
+@pytest.mark.parametrize("columns", [60, 80])
 @pytest.mark.parametrize(
     "command", ["sessions stats --cost", "sessions list --sort cost", "status"]
 )

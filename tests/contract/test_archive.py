@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from holdfast.homes.archive_sources import SessionFolder
 
 from holdfast.errors import (
     CannotUndoError,
@@ -25,6 +24,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.homes import archive_bundles
+from holdfast.homes.archive_sources import SessionFolder
 from holdfast.homes.holdfast import HoldfastHome
 from holdfast.homes.options import ArchiveOptions
 from holdfast.model.archive import ArchivedSession

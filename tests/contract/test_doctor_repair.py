@@ -20,6 +20,7 @@ from holdfast.model.checkup import Repair, Severity
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import checkup, schema
+from holdfast.stores.sqlite.indexed_text import search_text
 from holdfast.stores.sqlite.pages import Pages
 from holdfast.stores.sqlite.repair import fold_log, repair
 from holdfast.stores.sqlite.schema import pattern

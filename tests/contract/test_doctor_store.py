@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from holdfast.stores.sqlite.indexed_text import search_text
 
 from holdfast.model.checkup import Finding, Severity
 from holdfast.model.session import Message, Session, Tokens
 from holdfast.spine.carry_out import Silent
 from holdfast.stores.sqlite import checkup, schema
+from holdfast.stores.sqlite.indexed_text import search_text
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 
 pytestmark = pytest.mark.usefixtures("bad_day")

@@ -226,9 +226,9 @@ def _maintained(place: Place, home: Path) -> int:
 
 _PROBE = """
 import os, sys
-from holdfast.stores import liveness, processes
+from holdfast.stores import open_files, processes
 fd = os.open(sys.argv[1], os.O_RDONLY)
-print(processes.hides_some(), liveness._listed(fd))
+print(processes.hides_some(), open_files._listed(fd))
 """
 
 

@@ -13,7 +13,8 @@ import pytest
 from holdfast.api.sessions import open_sessions
 from holdfast.errors import SessionEndedError, UnknownSessionError, UsageError
 from holdfast.model.session import Json, Message, Session, Tokens
-from holdfast.policy.lifecycle import SessionLimits, SessionOptions, Transcript
+from holdfast.policy.lifecycle import SessionOptions, Transcript
+from holdfast.policy.session_limits import SessionLimits
 from holdfast.services.async_sessions import AsyncSessions
 from holdfast.services.sessions import REPLACES, Sessions
 from tests.stored import check_whole, opened

@@ -6,6 +6,9 @@ import re
 from importlib import resources
 
 import pytest
+
+from holdfast.model.session import Json, Message
+from holdfast.stores.sqlite import content
 from holdfast.stores.sqlite.indexed_text import (
     MATCH_ENDS,
     MATCH_STARTS,
@@ -17,9 +20,6 @@ from holdfast.stores.sqlite.indexed_text import (
     unspaced,
 )
 from holdfast.stores.sqlite.unindexed_search import TOKENIZER, folded, folded_places
-
-from holdfast.model.session import Json, Message
-from holdfast.stores.sqlite import content
 
 
 def text_of(message: Message) -> str:

@@ -20,9 +20,10 @@ from holdfast.homes.holdfast import HoldfastHome
 from holdfast.model.guard import Alert, AlertKind
 from holdfast.model.session import EndReason, Message, Relation, Session, SessionFilter
 from holdfast.model.stored_session import Holder
-from holdfast.policy.lifecycle import OnReset, SessionLimits, SessionOptions, Transcript
+from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
 from holdfast.policy.planner import plan
 from holdfast.policy.rules import DAY, Limits, Policy, Rules
+from holdfast.policy.session_limits import SessionLimits
 from holdfast.services.async_sessions import AsyncSessions
 from holdfast.services.sessions import Sessions
 from holdfast.spine.carry_out import Silent

@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError, UsageError
-from holdfast.homes.hermes import checkup, file_names, life, signs
+from holdfast.homes.hermes import checkup, file_names, life
 from holdfast.homes.hermes.file_names import HermesName
+from holdfast.homes.hermes.kind import DATABASE
 from holdfast.homes.hermes.state_db.moves import (
     AWAITED_PARENTS,
     AwaitedParents,
@@ -169,7 +170,7 @@ def test_a_damaged_database_is_read_or_said_to_be_damaged_and_never_changed(
 ) -> None:
     root = tmp_path_factory.mktemp("damaged") / "agent"
     shutil.copytree(home, root)
-    path = root / signs.DATABASE
+    path = root / DATABASE
     content = bytearray(path.read_bytes())
     for place, value in places:
         content[place % len(content)] = value

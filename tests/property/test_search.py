@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from holdfast.stores.sqlite.indexed_text import clean, is_searchable, snippet, spaced, unspaced
-from holdfast.stores.sqlite.unindexed_search import parse_part
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -20,8 +18,10 @@ from holdfast.errors import QueryError
 from holdfast.model.session import Message, Search, Session, SessionFilter
 from holdfast.stores.sqlite import search as search_module
 from holdfast.stores.sqlite import search_index
+from holdfast.stores.sqlite.indexed_text import clean, is_searchable, snippet, spaced, unspaced
 from holdfast.stores.sqlite.search import search
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
+from holdfast.stores.sqlite.unindexed_search import parse_part
 
 # Lone surrogates and NULs too; not the vowels that were no letters yet to SQLite's tables.
 CHARACTERS = st.characters(exclude_characters="".join(map(chr, range(0x19B0, 0x19CA))))

@@ -10,8 +10,9 @@ import pytest
 from holdfast.config.reader import load
 from holdfast.config.settings import BY_TABLE, KEYS, OWN_KEYS, TABLES, Settings
 from holdfast.errors import UsageError
-from holdfast.policy.lifecycle import OnReset, SessionLimits, SessionOptions, Transcript
+from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript
 from holdfast.policy.rules import DAY, Caps, CheckpointPolicy, GcRules, Limits, Policy, Rules
+from holdfast.policy.session_limits import SessionLimits
 
 
 def settings(tmp_path: Path, text: str) -> Settings:

@@ -8,8 +8,8 @@ from holdfast.model.guard import Guarded, Near
 from holdfast.model.session import Session, Tokens
 from holdfast.model.usage import Usage, UsageEntry
 from holdfast.policy.budgets import Budgets, GuardOptions
-from holdfast.policy.lifecycle import SessionLimits
 from holdfast.policy.prices import Price, Prices
+from holdfast.policy.session_limits import SessionLimits
 from holdfast.policy.spending import nearness
 
 NO_LIMITS = SessionLimits(max_messages=0, max_bytes=0)

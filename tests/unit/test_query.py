@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from holdfast.stores.sqlite.unindexed_search import parse_part
 
 from holdfast.errors import QueryError
 from holdfast.stores.sqlite.query import Either, Every, Term, parse
+from holdfast.stores.sqlite.unindexed_search import parse_part
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Result
 from holdfast.spine.outcomes import ALREADY_GONE
+from holdfast.spine.reclaim import Reclaim
+from holdfast.spine.trash import UNKNOWN_KIND, EmptyTrash
 
 
 def removal() -> Removal:

@@ -7,8 +7,9 @@ from typing import Any
 from holdfast.config.key import MEGABYTE, key
 from holdfast.config.kinds import Choice, Duration, Flag, Number, Patterns
 from holdfast.model.text import parse_duration
-from holdfast.policy.lifecycle import OnReset, SessionLimits, Transcript
+from holdfast.policy.lifecycle import OnReset, Transcript
 from holdfast.policy.rules import DAY, HOUR, TRIVIAL_MAX, Caps, GcRules, Limits, Rules
+from holdfast.policy.session_limits import SessionLimits
 from holdfast.value import dataclass
 
 REMOVE = "remove"

@@ -30,7 +30,8 @@ from holdfast.model.stored_session import End, Found
 from holdfast.ports import Clock, Doer, SessionEngine, SessionEngines, Space
 from holdfast.spine.keeper import Keeper
 from holdfast.spine.outcomes import ALREADY_GONE, NO_SESSION_STORE, NOT_REACHED
-from holdfast.spine.reclaim import EmptyTrash, Reclaim
+from holdfast.spine.reclaim import Reclaim
+from holdfast.spine.trash import EmptyTrash
 from holdfast.value import dataclass, field
 
 if TYPE_CHECKING:

@@ -5,15 +5,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable
 
 from holdfast.model.item import SESSION, Item
 from holdfast.model.plan import Action, PlanItem
 from holdfast.value import dataclass, field
-
-PINNED = "pinned"
-IN_USE = "in use"
 
 #: How many different reasons are cached, so that equal reasons are one string. A plan for 200,000
 #: sessions has a few hundred.
@@ -69,19 +65,6 @@ class Decision:
 def kept_because(item: Item, why: str) -> Decision:
     """The item stays, and nothing may take it."""
     return Decision(item, Action.KEEP, why, held=why)
-
-
-def spare_living(item: Item, in_use: Mapping[str, str]) -> Decision | None:
-    """Keep what lives. `in_use` has the evidence that files give, by session id."""
-    alive = in_use.get(item.id) if item.alive is None else item.alive
-    if alive is None:
-        return None
-    return Decision(item, Action.KEEP, in_use_because(alive), held=IN_USE)
-
-
-@lru_cache(REASONS)
-def in_use_because(evidence: str) -> str:
-    return f"{IN_USE}: {evidence}"
 
 
 def oldest_first(decisions: Iterable[Decision]) -> list[Decision]:

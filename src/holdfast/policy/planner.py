@@ -18,7 +18,7 @@ that this bound takes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from holdfast.errors import EmptyPolicyError, UsageError
@@ -29,13 +29,7 @@ from holdfast.model.item import LEFTOVER, SESSION, Inventory, Item
 from holdfast.model.plan import Action, Outlook, Plan, Shortfall
 from holdfast.model.text import format_count, format_duration
 from holdfast.policy.caps import MAX_BYTES, MAX_COUNT, Shared, Sum, cap_bytes, cap_count
-from holdfast.policy.decision import (
-    PINNED,
-    Decision,
-    Delegates,
-    kept_because,
-    spare_living,
-)
+from holdfast.policy.decision import Decision, Delegates, kept_because
 from holdfast.policy.draft import (
     FILES_STAY,
     Draft,
@@ -44,9 +38,11 @@ from holdfast.policy.draft import (
     files_in_use,
     owned_files,
 )
+from holdfast.policy.holds import PINNED, hold, spare_living
 from holdfast.policy.rules import Caps, CheckpointPolicy, Files, Policy, Rules
 from holdfast.policy.shared_bytes import SharedBytes
-from holdfast.policy.verdict import Group, by_group, decide, decide_trash
+from holdfast.policy.trash import decide_trash, judged_trash
+from holdfast.policy.verdict import Group, by_group, decide
 
 _NEWEST_CHECKPOINT = "newest of its project"
 NAMED = "named"
@@ -94,21 +90,12 @@ def plan_upkeep(
             for _, _, members in by_group(item for item in inventory.items if not item.owned)
             for decision in decide(everything, members, now, use_trash=policy.use_trash)
         ],
-        trash=_judged_trash(policy, inventory.trash, now),
+        trash=judged_trash(policy, inventory.trash, now),
         owned=owned,
         is_pinned=policy.pins_item,
         space=FreeSpace(items=inventory.space),
     )
     return draft.plan(inventory.home, now, command=command)
-
-
-def hold(policy: Policy, item: Item, in_use: Mapping[str, str]) -> Decision | None:
-    """Keep what is pinned, archived in its own agent, or alive, whatever the rules say."""
-    if policy.pins_item(item):
-        return kept_because(item, PINNED)
-    if item.archived_in and not policy.agent_archived:
-        return kept_because(item, f"archived in {item.archived_in}")
-    return spare_living(item, in_use)
 
 
 def _drafted(
@@ -125,7 +112,7 @@ def _drafted(
         decisions += decide(group_of(kind, source), members, now, use_trash=policy.use_trash)
     draft = Draft(
         decisions,
-        trash=_judged_trash(policy, inventory.trash, now),
+        trash=judged_trash(policy, inventory.trash, now),
         owned=owned,
         is_pinned=policy.pins_item,
         files=files,
@@ -179,12 +166,6 @@ def _groups(
         return Group(holds=holds, stays=stays, rules=rules or Rules())
 
     return group_of
-
-
-def _judged_trash(policy: Policy, trash: Iterable[Item], now: float) -> list[Decision]:
-    return [
-        decide_trash(item, now, policy.trash_age, pinned=policy.pins_item(item)) for item in trash
-    ]
 
 
 def _apply_caps(

@@ -18,8 +18,8 @@ from holdfast.model.guard import (
 from holdfast.model.session import Session
 from holdfast.model.usage import UsageEntry
 from holdfast.policy.budgets import Budget, Budgets, GuardOptions, in_last_minute
-from holdfast.policy.lifecycle import SessionLimits
 from holdfast.policy.prices import Prices
+from holdfast.policy.session_limits import SessionLimits
 from holdfast.value import dataclass
 
 #: The relative rounding error to allow in a sum of costs: three times 0.1 is more than 0.3.

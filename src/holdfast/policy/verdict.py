@@ -15,7 +15,7 @@ from operator import attrgetter
 from holdfast.model.item import Item
 from holdfast.model.plan import Action
 from holdfast.model.text import format_duration
-from holdfast.policy.decision import PINNED, REASONS, Decision, kept_because
+from holdfast.policy.decision import REASONS, Decision, kept_because
 from holdfast.policy.rules import HOUR, Rules
 from holdfast.value import dataclass, field
 
@@ -136,18 +136,6 @@ def _judge(
         return Decision(item, Action.KEEP, _active_within(rules.max_age))
     reason = _older_than(rules.max_age, format_duration(age))
     return Decision(item, Action.REMOVE, reason, undoable=use_trash)
-
-
-def decide_trash(item: Item, now: float, trash_age: float | None, *, pinned: bool) -> Decision:
-    if pinned:
-        return kept_because(item, PINNED)
-    if trash_age is None:
-        return Decision(item, Action.KEEP, "in the trash")
-    age, limit = now - item.last_active_at, format_duration(trash_age)
-    if age > trash_age:
-        reason = f"in the trash longer than {limit}: for {format_duration(age)}"
-        return Decision(item, Action.REMOVE, reason)
-    return Decision(item, Action.KEEP, f"in the trash for less than {limit}")
 
 
 def by_group(items: Iterable[Item]) -> Iterator[tuple[str, str, list[Item]]]:

@@ -15,7 +15,7 @@ from holdfast.model.session import Session
 from holdfast.model.text import format_bytes, format_count
 from holdfast.policy.cap_use import CapUse
 from holdfast.policy.caps import MAX_BYTES
-from holdfast.policy.lifecycle import SessionLimits, alerts, near
+from holdfast.policy.session_limits import SessionLimits, alerts, near
 from holdfast.ports import MaintenanceGate, Notifier, SessionStore
 from holdfast.services.large_files import too_large
 from holdfast.value import replace

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, Item, SessionFile
-from holdfast.policy.lifecycle import SessionLimits
+from holdfast.policy.session_limits import SessionLimits
 
 #: A list of more is no help to anybody.
 _MOST = 10

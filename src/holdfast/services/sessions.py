@@ -36,7 +36,8 @@ from holdfast.model.session import (
     id_of,
 )
 from holdfast.model.stored_session import Holder
-from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript, alerts, is_idle, is_over
+from holdfast.policy.lifecycle import OnReset, SessionOptions, Transcript, is_idle
+from holdfast.policy.session_limits import alerts, is_over
 from holdfast.ports import Clock, Processes, SessionFiles, SessionStore
 from holdfast.services.exchange.session_line import message_fields
 from holdfast.services.session_reader import SessionReader, check_known

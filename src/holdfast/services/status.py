@@ -14,10 +14,10 @@ from holdfast.model.plan import Outlook
 from holdfast.model.session import Session, SessionFilter
 from holdfast.model.usage import CostTotals, Share, StoreStats
 from holdfast.policy.budgets import GuardOptions
-from holdfast.policy.lifecycle import SessionLimits
 from holdfast.policy.planner import outlook
 from holdfast.policy.prices import Prices, costs
 from holdfast.policy.rules import DAY, HOUR, Policy
+from holdfast.policy.session_limits import SessionLimits
 from holdfast.policy.spending import nearness
 from holdfast.ports import Home, Progress, SessionStore
 from holdfast.services.events import near_limit_sessions

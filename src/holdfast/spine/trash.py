@@ -1,14 +1,18 @@
-"""What is in the trash, and a plan to empty it."""
+"""Emptying the trash: the plan on request, and the doer that removes undo copies for good."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from holdfast.errors import UsageError
 from holdfast.model.item import CHECKPOINT, CHECKPOINT_SPACE, SPACE, UNKNOWN_SOURCE
+from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import Action, Plan, PlanItem
+from holdfast.model.report import Outcome, Result
 from holdfast.policy.by_name import plan_all
 from holdfast.ports import Home
+from holdfast.spine.keeper import Keeper
 from holdfast.value import replace
 
 
@@ -54,3 +58,55 @@ def _space(now: float) -> PlanItem:
         action=Action.RECLAIM,
         reason="objects that no checkpoint holds",
     )
+
+
+EMPTIED = "emptied from the trash for good"
+NOT_IN_TRASH = "no longer in the trash"
+UNKNOWN_KIND = "this version does not know what it is; it stays in the trash"
+
+
+class EmptyTrash:
+    """Discards undo copies for good. `keepers` are by the kind that a copy was before."""
+
+    def __init__(
+        self, entries: Callable[[], Sequence[TrashEntry]], keepers: Mapping[str, Keeper]
+    ) -> None:
+        self._entries = entries
+        self._keepers = keepers
+
+    def prepare(self, items: Sequence[PlanItem]) -> None:
+        """The trash needs nothing."""
+
+    def do(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        known = {entry.as_item().id: entry.removal for entry in self._entries()}
+        copies = [_known(removal, known) for removal in batch]
+        discarded = iter(self._discard([copy for copy in copies if copy is not None]))
+        return [
+            removal.end(Result.SKIPPED, NOT_IN_TRASH)
+            if copy is None
+            else replace(next(discarded), kind=removal.item.kind, id=removal.item.id)
+            for removal, copy in zip(batch, copies, strict=True)
+        ]
+
+    def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        """Emptying was asked for and is safe to repeat: finish it."""
+        return self.do(batch)
+
+    def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
+        return [removal.end(Result.FAILED, EMPTIED) for removal in batch]
+
+    def _discard(self, copies: Sequence[Removal]) -> Iterator[Outcome]:
+        for kind, group in itertools.groupby(copies, key=lambda copy: copy.item.kind):
+            keeper = self._keepers.get(kind)
+            if keeper is None:  # the log may be of a version that knows more kinds
+                yield from (each.end(Result.FAILED, UNKNOWN_KIND) for each in group)
+            else:
+                yield from keeper.discard(tuple(group))
+
+
+def _known(removal: Removal, known: Mapping[str, Removal]) -> Removal | None:
+    """What the log has under this id, as long as it is still the same thing."""
+    original = known.get(removal.item.id)
+    if original is None or original.item.version != removal.item.version:
+        return None
+    return original

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.homes.checkup import HomeCheckup
-from holdfast.homes.hermes import signs
+from holdfast.homes.hermes.kind import DATABASE
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.moves import HermesEngine
 from holdfast.homes.hermes.state_db.schema import Schema
@@ -40,7 +40,7 @@ class HermesCheckup(HomeCheckup):
 
     def __init__(self, ground: Ground, engine: Callable[[], HermesEngine | None]) -> None:
         super().__init__(ground, USAGE)
-        self._of = ground.root / signs.DATABASE
+        self._of = ground.root / DATABASE
         self._engine = engine
 
     def _look_at_store(self, progress: Progress) -> Iterator[Finding]:

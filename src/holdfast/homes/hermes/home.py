@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.homes.hermes import file_names, signs
+from holdfast.homes.hermes import file_names
+from holdfast.homes.hermes.kind import CHECKPOINTS, DATABASE, HERMES, profiles, state_folder
 from holdfast.homes.hermes.state_db import survey
 from holdfast.homes.hermes.state_db.moves import HermesEngine
 from holdfast.homes.hermes.state_db.sessions import HermesSessionStore
@@ -36,8 +37,8 @@ if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
 class HermesContents(StoredContents):
     """Sessions in Hermes's database."""
 
-    kind = signs.HERMES.name
-    database = signs.DATABASE
+    kind = HERMES.name
+    database = DATABASE
     foreign = True
 
     def __init__(self, ground: Ground) -> None:
@@ -52,7 +53,7 @@ class HermesContents(StoredContents):
         return None if store is None else store.database.schema.release
 
     def store(self) -> HermesSessionStore | None:
-        path = self.ground.root / signs.DATABASE
+        path = self.ground.root / DATABASE
         if self._store is None and path.exists():
             opened = HermesSessionStore(path, self.ground.state)
             if not opened.database.schema.columns:
@@ -85,7 +86,7 @@ class HermesContents(StoredContents):
 
     def space(self) -> Sequence[Item]:
         store = self.store()
-        return () if store is None else (space(store.database, signs.DATABASE),)
+        return () if store is None else (space(store.database, DATABASE),)
 
     def owners(self, names: Sequence[str]) -> Mapping[str, Owner]:
         store = self.store()
@@ -112,7 +113,7 @@ class HermesContents(StoredContents):
                 engine.finish_search()
 
     def inside(self) -> Sequence[Path]:
-        return signs.profiles(self.ground.root)
+        return profiles(self.ground.root)
 
     def parse(self, name: str) -> SessionFileName | None:
         return file_names.parse(name)
@@ -126,7 +127,7 @@ class HermesContents(StoredContents):
 
     @property
     def checkpoint_folders(self) -> Sequence[Path]:
-        return [each / signs.CHECKPOINTS for each in (self.ground.root, self.ground.state)]
+        return [each / CHECKPOINTS for each in (self.ground.root, self.ground.state)]
 
     def checkpoints(self) -> HermesCheckpoints:
         from holdfast.homes.hermes.checkpoints import HermesCheckpoints
@@ -150,7 +151,7 @@ class HermesHome(Home):
     _contents: HermesContents
 
     def __init__(self, root: Path, *, clock: Clock, options: HomeOptions = USUAL) -> None:
-        state = signs.state_folder(root)
+        state = state_folder(root)
         super().__init__(root, HermesContents, clock=clock, state=state, options=options)
 
     def session_store(self) -> HermesSessionStore | None:

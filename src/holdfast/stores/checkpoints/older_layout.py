@@ -21,16 +21,10 @@ from holdfast.errors import DamageError, StorageError, UnknownCheckpointError, U
 from holdfast.model.arguments import StrPath, expanded
 from holdfast.model.checkpoint import Checkpoint, NotCaptured, Sight
 from holdfast.stores.checkpoints.checkpoint_commit import write_checkpoint
-from holdfast.stores.checkpoints.content import (
-    FILES,
-    RECORD,
-    Content,
-    ModeRecord,
-    content_of,
-    dump_record,
-)
+from holdfast.stores.checkpoints.content import FILES, RECORD, Content, content_of
 from holdfast.stores.checkpoints.finder import check_prefix
 from holdfast.stores.checkpoints.ignore_rules import Ignoring
+from holdfast.stores.checkpoints.mode_record import ModeRecord, dump_record
 from holdfast.stores.checkpoints.repository import (
     LEGACY_PREFIX,
     Layout,

@@ -23,8 +23,8 @@ from holdfast.model.checkpoint import (
     NotCaptured,
     Project,
 )
-from holdfast.stores.checkpoints.content import ModeRecord
 from holdfast.stores.checkpoints.finder import check_prefix
+from holdfast.stores.checkpoints.mode_record import ModeRecord
 from holdfast.stores.checkpoints.older_layout import OLDER, opened_at, repositories
 from holdfast.stores.checkpoints.repository import project_of
 from holdfast.stores.checkpoints.store import ShadowGitStore

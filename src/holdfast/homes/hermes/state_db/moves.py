@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from holdfast.homes.hermes import life
 from holdfast.homes.hermes.life import Signs
-from holdfast.homes.hermes.state_db import life, space
+from holdfast.homes.hermes.state_db import space
 from holdfast.homes.hermes.state_db.database import HermesDatabase
 from holdfast.homes.hermes.state_db.rows import names, sessions_table
 from holdfast.homes.hermes.state_db.schema import Schema

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from holdfast.model.session import Search
-from holdfast.stores.sqlite import text_search
+from holdfast.stores.sqlite import unindexed_search
 
 
 @pytest.mark.parametrize("substring", [False, True])
 def test_more_matches_than_are_kept_leave_the_best(
     monkeypatch: pytest.MonkeyPatch, substring: bool
 ) -> None:
-    monkeypatch.setattr(text_search, "_SPARE", 5)
-    monkeypatch.setattr(text_search, "_WINDOW", 4)
-    found: text_search.TextSearch[int] = text_search.text_search(
+    monkeypatch.setattr(unindexed_search, "_SPARE", 5)
+    monkeypatch.setattr(unindexed_search, "_WINDOW", 4)
+    found: unindexed_search.TextSearch[int] = unindexed_search.text_search(
         Search(text="zebra", limit=3, substring=substring)
     )
     for number in range(100):

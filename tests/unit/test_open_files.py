@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores import liveness
+from holdfast.stores import open_files
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def held(tmp_path: Path) -> Iterator[Path]:
 def probe(path: Path, how: str) -> str | None:
     fd = os.open(path, os.O_RDONLY)
     try:
-        evidence: str | None = getattr(liveness, how)(fd)
+        evidence: str | None = getattr(open_files, how)(fd)
         return evidence
     finally:
         os.close(fd)
@@ -50,7 +50,7 @@ def test_a_closed_file_is_free(tmp_path: Path) -> None:
     with os.scandir(tmp_path):
         fd = os.open(tmp_path, os.O_RDONLY)
         try:
-            assert liveness.open_elsewhere("free", fd) is None
+            assert open_files.open_elsewhere("free", fd) is None
         finally:
             os.close(fd)
 
@@ -59,6 +59,6 @@ def test_a_probe_that_fails_counts_as_alive(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
-        assert "cannot be opened" in str(liveness.open_elsewhere("loop", fd))
+        assert "cannot be opened" in str(open_files.open_elsewhere("loop", fd))
     finally:
         os.close(fd)
