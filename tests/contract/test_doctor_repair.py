@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from holdfast.stores.sqlite.indexed_text import search_text
 
 from holdfast.errors import BusyError, DamageError, HoldfastError, SchemaError, StorageError
 from holdfast.model.checkup import Repair, Severity

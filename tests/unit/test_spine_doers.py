@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holdfast.spine.reclaim import UNKNOWN_KIND, EmptyTrash, Reclaim
-
 from holdfast.model.item import TRASH
 from holdfast.model.operation import Removal, TrashEntry
 from holdfast.model.plan import Action, PlanItem
