@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from holdfast.api.arguments import Ids, file_path, names, wanted_sessions
-from holdfast.api.place import agent_of, open_place
+from holdfast.api.place import open_place
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
+from holdfast.homes.registry import kind_of
 from holdfast.homes.transcripts import from_store, source_in
 from holdfast.model.arguments import StrPath
 from holdfast.model.session import SessionFilter
@@ -173,7 +174,8 @@ def import_source(
         with contextlib.closing(open_place(path, clock=clock)) as place:
             store = SessionView(place).need_store()
             told = from_store(store, ids)
-            agent = agent_of(place.root)
+            kind = kind_of(place.root)
+            agent = None if kind is None else kind.agent
             yield ImportSource(lines=told_lines(told), agent=agent, root=place.root)
         return
     with storage_errors(f"read {path}"):
