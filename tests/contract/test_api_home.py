@@ -310,7 +310,6 @@ def test_another_agents_sessions_are_read_not_written(tmp_path: Path) -> None:
             lambda: home.sessions.end("20260502_000000_open00"),
             lambda: home.sessions.guard("20260502_000000_open00"),
             lambda: home.sessions.dump_request("20260502_000000_open00", {}),
-            lambda: home.import_(io.BytesIO(b"")),
         ):
             with pytest.raises(UsageError):
                 write()
@@ -504,7 +503,6 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda home: home.plan_delete("nobody-9"), "nobody-9"),
     (lambda home: home.plan_archive(), "which sessions"),
     (lambda home: home.plan_archive("first", codec="rar"), "codec"),
-    (lambda home: home.undo(7), "number as text"),
     (lambda home: home.checkpoints.get("abcd"), "no checkpoints yet"),
     (lambda home: home.checkpoints.plan_prune(max_snapshots=0), "1 or more"),
     (lambda home: home.checkpoints.take(""), "empty name"),
@@ -530,3 +528,11 @@ def test_time_is_handed_in(own: Sample) -> None:
         assert home.plan_prune(older_than="90d").removals == ()
     with holdfast.open(own.root) as home:
         assert home.plan_prune(older_than="90d").plan.made_at == pytest.approx(time.time(), abs=600)
+
+
+def test_a_home_that_was_made_is_a_home_to_the_next(tmp_path: Path) -> None:
+    holdfast.open(tmp_path / "new", create=True).close()
+    with holdfast.open(tmp_path / "new") as home:
+        assert home.kind == "holdfast"
+        assert home.doctor().ok
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["operations"]
