@@ -503,9 +503,11 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda home: home.plan_delete("nobody-9"), "nobody-9"),
     (lambda home: home.plan_archive(), "which sessions"),
     (lambda home: home.plan_archive("first", codec="rar"), "codec"),
+    (lambda home: home.undo(7.5), "An operation is its number"),
     (lambda home: home.checkpoints.get("abcd"), "no checkpoints yet"),
     (lambda home: home.checkpoints.plan_prune(max_snapshots=0), "1 or more"),
     (lambda home: home.checkpoints.take(""), "empty name"),
+    (lambda home: home.checkpoints.project_root(None), "a text or a Path"),
 ]
 
 
@@ -536,3 +538,26 @@ def test_a_home_that_was_made_is_a_home_to_the_next(tmp_path: Path) -> None:
         assert home.kind == "holdfast"
         assert home.doctor().ok
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["operations"]
+
+
+
+
+def test_a_session_that_left_is_not_unknown(own: Sample) -> None:
+    with own.open() as home:
+        home.archive_sessions("first")
+        deleted = home.delete("second").operation
+        ways: list[Callable[[str], object]] = [
+            home.sessions.get,
+            home.sessions.resolve,
+            home.resolve,
+        ]
+        for method in ways:
+            with pytest.raises(UnknownSessionError, match="first is in the archive") as archived:
+                method("first")
+            assert "home.restore_sessions('first')" in (archived.value.hint or "")
+        for method in (*ways, home.plan_delete):
+            with pytest.raises(UnknownSessionError, match="second is in the trash") as removed:
+                method("second")
+            assert f"home.undo('{deleted}')" in (removed.value.hint or "")
+        with pytest.raises(UnknownSessionError, match="There is no session 'nobody'"):
+            home.sessions.get("nobody")
