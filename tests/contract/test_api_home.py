@@ -310,6 +310,7 @@ def test_another_agents_sessions_are_read_not_written(tmp_path: Path) -> None:
             lambda: home.sessions.end("20260502_000000_open00"),
             lambda: home.sessions.guard("20260502_000000_open00"),
             lambda: home.sessions.dump_request("20260502_000000_open00", {}),
+            lambda: home.import_(io.BytesIO(b"")),
         ):
             with pytest.raises(UsageError):
                 write()
@@ -507,6 +508,9 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda home: home.checkpoints.get("abcd"), "no checkpoints yet"),
     (lambda home: home.checkpoints.plan_prune(max_snapshots=0), "1 or more"),
     (lambda home: home.checkpoints.take(""), "empty name"),
+    (lambda home: home.import_(5), "binary mode"),
+    (lambda home: home.import_(io.StringIO("{}")), "binary mode"),
+    (lambda home: home.export(5), "a path or an open file"),
     (lambda home: home.checkpoints.project_root(None), "a text or a Path"),
 ]
 
@@ -540,6 +544,23 @@ def test_a_home_that_was_made_is_a_home_to_the_next(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["operations"]
 
 
+def test_an_export_goes_to_a_file_for_text_too(own: Sample) -> None:
+    with own.open() as home:
+        as_text, as_bytes = io.StringIO(), io.BytesIO()
+        home.export(as_text)
+        home.export(as_bytes)
+        assert as_text.getvalue().encode() == as_bytes.getvalue() != b""
+
+
+def test_what_was_archived_was_not_removed(sample: Sample) -> None:
+    with sample.open() as home:
+        plan = home.plan_archive(sample.one)
+        assert str(plan).startswith("The plan archives 1 session, ")
+        report = plan.apply()
+        assert report.archived == report.removed > 0
+        assert str(report).startswith("1 archived")
+        assert "removed" not in str(report)
+        assert str(home.delete(sample.two)).partition(" (")[0].endswith("removed")
 
 
 def test_a_session_that_left_is_not_unknown(own: Sample) -> None:
@@ -561,3 +582,12 @@ def test_a_session_that_left_is_not_unknown(own: Sample) -> None:
             assert f"home.undo('{deleted}')" in (removed.value.hint or "")
         with pytest.raises(UnknownSessionError, match="There is no session 'nobody'"):
             home.sessions.get("nobody")
+
+
+def test_bringing_back_takes_nothing_away_and_has_no_undo(own: Sample) -> None:
+    with own.open() as home:
+        home.archive_sessions("first")
+        restored = home.restore_sessions("first")
+        with pytest.raises(CannotUndoError, match="it removed nothing") as refused:
+            restored.undo()
+        assert "home.archive_sessions(ids)" in (refused.value.hint or "")
