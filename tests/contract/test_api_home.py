@@ -18,6 +18,7 @@ import pytest
 
 import holdfast
 from holdfast import Home, HomePlan, HomeReport, Message, SessionFilter
+from holdfast.api.place import Place
 from holdfast.errors import (
     CannotUndoError,
     ConfigError,
@@ -591,3 +592,14 @@ def test_bringing_back_takes_nothing_away_and_has_no_undo(own: Sample) -> None:
         with pytest.raises(CannotUndoError, match="it removed nothing") as refused:
             restored.undo()
         assert "home.archive_sessions(ids)" in (refused.value.hint or "")
+
+
+def test_advice_of_the_doctor_names_methods(own: Sample) -> None:
+    own.root.chmod(0o777)
+    (own.root / "config.toml").write_text("[sessions]\nretention_days = 'x'\n")
+    with Home(Place(own.root).checked()) as home:
+        advice = " ".join(each.advice for each in home.doctor().findings)
+    assert "`home.repair()` takes that right away" in advice
+    assert "`holdfast.open(path)`" in advice
+    assert "holdfast doctor" not in advice
+    assert "holdfast config" not in advice
