@@ -49,7 +49,7 @@ class SessionExchange(SessionView):
 
     def export(
         self,
-        output: StrPath | BinaryIO | TextIO,
+        output: StrPath | BinaryIO | TextIO | ByteSink,
         ids: Ids | None = None,
         *,
         wanted: SessionFilter | None = None,
@@ -149,7 +149,7 @@ def _has_bytes(source: object) -> bool:
 
 
 @contextlib.contextmanager
-def export_sink(output: StrPath | BinaryIO | TextIO) -> Iterator[_Sink]:
+def export_sink(output: StrPath | BinaryIO | TextIO | ByteSink) -> Iterator[_Sink]:
     """A private file that gets its name when it is whole; or the file that the caller opened."""
     if not isinstance(output, str | os.PathLike):
         yield _Sink(_for_bytes(output))
