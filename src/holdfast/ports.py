@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     from holdfast.model.item import Inventory, Item, Problem
     from holdfast.model.maintenance import Event, Marker
     from holdfast.model.operation import LogView, OperationAction, Removal
-    from holdfast.model.part import Facts, Known, Leftover, Signs, Slot, Unit
+    from holdfast.model.part import Facts, Known, Leftover, Signs, Slot, Transcript, Unit
     from holdfast.model.part import Sight as PartSight
     from holdfast.model.plan import PlanItem
     from holdfast.model.report import Moved, Outcome, Presence
@@ -797,3 +797,12 @@ class Format(Protocol):
 
     def signs(self, root: Path, now: float) -> Signs:
         """Who is alive now. Passive: it takes no lock and opens nothing for writing."""
+
+
+class TranscriptReader(Protocol):
+    """What a format can do besides: read its agent's files where they lie alone. Without it, only
+    whole homes of that agent can be imported."""
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        """The sessions in one file, a parent before its children; None for a file of anybody else.
+        What is in the file tells, not its name."""

@@ -240,6 +240,7 @@ def test_out_and_in_and_out_again(stored: Machine) -> None:
         "notes": [],
         "messages": 8,
         "stopped": False,
+        "agent": None,
         "replaced_kept_in": None,
         "operation": None,
     }
@@ -348,11 +349,12 @@ def test_a_parent_may_come_later(machine: Machine) -> None:
     assert machine.json("sessions", "show", "child")["session"]["parent_id"] == "parent"
 
 
-@pytest.mark.parametrize("name", ["nothing.jsonl", "."])
-def test_a_file_that_cannot_be_read_makes_no_home(machine: Machine, name: str) -> None:
+@pytest.mark.parametrize(("name", "code"), [("nothing.jsonl", 1), ("..", 2)])
+def test_a_file_that_cannot_be_read_makes_no_home(machine: Machine, name: str, code: int) -> None:
+    """A folder is taken for a home, and this one is none."""
     result = machine.run("sessions", "import", name)
-    assert result.code == 1
-    assert name in result.err
+    assert result.code == code
+    assert (name if code == 1 else "is not the home of an agent") in result.err
     assert list(machine.user.iterdir()) == []
 
 

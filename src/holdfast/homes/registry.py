@@ -115,6 +115,7 @@ def kind_from(form: Format) -> Kind:
         recognise=form.recognise,
         open=opened,
         state=lambda root: root / ".holdfast",
+        transcripts=getattr(form, "transcripts", lambda _: None),
     )
 
 

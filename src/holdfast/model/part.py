@@ -183,6 +183,16 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """One session out of a file that may lie anywhere. Its messages are read as they are asked for,
+    from `path`."""
+
+    path: Path
+    unit: Unit
+    messages: Iterable[Message]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
     """Something that no session owns: a log, a cache, a dead temporary file. `kind` groups
     leftovers that are kept and removed by the same rule."""

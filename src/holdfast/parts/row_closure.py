@@ -54,6 +54,12 @@ class Table:
             for place, key in enumerate(self.keys)
         )
 
+    def is_same_key(self, table: str, copy: str, key: Sequence[str]) -> str:
+        """SQL: a row of the table has the primary key that was copied."""
+        return " AND ".join(
+            f"{table}.{q(column)} IS {copy}.c{self.columns.index(column)}" for column in key
+        )
+
     def key_list(self, table: str) -> str:
         return ", ".join(f"{table}.{q(key) if not self.has_rowid else key}" for key in self.keys)
 
@@ -109,7 +115,7 @@ class Schema:
                     child=child,
                     columns=tuple(column for _, column, _, _ in rows),
                     parent=parent.name,
-                    targets=targets or _primary_key(db, parent.name) or parent.keys,
+                    targets=targets or primary_key(db, parent.name) or parent.keys,
                     detaches=rows[0][3].upper() in ("SET NULL", "SET DEFAULT"),
                 )
 
@@ -121,7 +127,7 @@ def _table(db: sqlite3.Connection, name: str) -> Table:
         "SELECT wr FROM pragma_table_list(?) WHERE schema = 'main'", (name,)
     ).fetchone()
     if without_rowid:
-        return Table(name=name, keys=_primary_key(db, name), columns=columns)
+        return Table(name=name, keys=primary_key(db, name), columns=columns)
     taken = {column.lower() for column in columns}
     rowid = next((each for each in ("rowid", "_rowid_", "oid") if each not in taken), None)
     if rowid is None:
@@ -129,7 +135,15 @@ def _table(db: sqlite3.Connection, name: str) -> Table:
     return Table(name=name, keys=(rowid,), columns=columns)
 
 
-def _primary_key(db: sqlite3.Connection, table: str) -> tuple[str, ...]:
+def is_numbered_by_itself(db: sqlite3.Connection, table: str) -> bool:
+    """Whether the number of a row is nothing but its place: the table has a key that is not it."""
+    kinds = dict(
+        db.execute("SELECT name, upper(type) FROM pragma_table_info(?) WHERE pk", (table,))
+    )
+    return bool(kinds) and [*kinds.values()] != ["INTEGER"]
+
+
+def primary_key(db: sqlite3.Connection, table: str) -> tuple[str, ...]:
     rows = db.execute(f"PRAGMA main.table_info({q(table)})").fetchall()
     return tuple(
         name for _, name in sorted((place, name) for _, name, _, _, _, place in rows if place)

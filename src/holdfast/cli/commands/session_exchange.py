@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -141,44 +141,58 @@ def _tell_export(report: ExportReport, output: Path) -> None:
     "import",
     cls=Command,
     example="holdfast sessions import sessions.jsonl\n"
+    "holdfast sessions import ~/.codex --session 01a1e1fd\n"
     "zcat old.jsonl.gz | holdfast sessions import -",
 )
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("source", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--session",
+    "sessions",
+    multiple=True,
+    metavar="ID",
+    help="Only this session and its subagents, out of the file or home of an agent; repeatable.",
+)
 @click.option("--replace", is_flag=True, help="Replace sessions that have the same id.")
 @click.pass_obj
-def import_(invocation: Invocation, file: Path, *, replace: bool) -> int:
-    """Store the sessions of a JSONL file, one a line, as `sessions export` writes them.
+def import_(
+    invocation: Invocation, source: Path, *, sessions: tuple[str, ...], replace: bool
+) -> int:
+    """Store sessions from elsewhere in a Holdfast home.
+
+    FILE is what `sessions export` wrote; a transcript of Claude Code, Codex or Gemini CLI, or a
+    database of OpenCode, which are known by their content; or the folder of any home. `-` reads an
+    export from standard input.
 
     Each session is stored completely or not at all. A line that cannot be read is reported by its
     number, and the others are stored. A session whose id exists is skipped. With --replace the old
     session goes into the archive instead: `sessions list --archived` shows it, and `sessions
-    restore` brings it back after you remove the new one. The home is created if there is none. `-`
-    reads standard input.
+    restore` brings it back after you remove the new one. The home is created if there is none. What
+    is read is never changed.
     """
-    with _stream(file) as stream:
+    from holdfast.api.exchange import import_source
+
+    named = sys.stdin.buffer if str(source) == "-" else source
+    with import_source(named, sessions, clock=invocation.clock) as opened:
         home = invocation.create_home()
         with progress(stoppable=True) as shown:
-            done = home.import_(stream, replace=replace, progress=shown)
+            done = home.import_(opened, replace=replace, progress=shown)
     report = done.report
     kept = {"replaced_kept_in": done.kept_in, "operation": done.operation}
     if invocation.json:
-        print_json({**report.to_json(), **kept})
+        print_json({**report.to_json(), "agent": done.agent, **kept})
     else:
-        _tell_import(report, kept["operation"], invocation.home_flag)
+        _tell_import(report, done.agent, kept["operation"], invocation.home_flag)
     if report.stopped:
         return INTERRUPTED
     return HoldfastError.exit_code if report.refused else 0
 
 
-def _stream(file: Path) -> AbstractContextManager[BinaryIO]:
-    from holdfast.api.exchange import import_source
-
-    return nullcontext(sys.stdin.buffer) if str(file) == "-" else import_source(file)
-
-
-def _tell_import(report: ImportReport, operation: str | None, home_flag: str) -> None:
+def _tell_import(
+    report: ImportReport, agent: str | None, operation: str | None, home_flag: str
+) -> None:
     stored = format_count(report.imported + report.replaced, "session")
-    say(f"Stored {stored} with {format_count(report.messages, 'message')}.")
+    of = f" of {agent}" if agent else ""
+    say(name(f"Stored {stored}{of} with {format_count(report.messages, 'message')}."))
     if report.replaced:
         say(
             f"{report.replaced:,} of them replaced one that was there; those are in the archive "
@@ -194,8 +208,16 @@ def _tell_import(report: ImportReport, operation: str | None, home_flag: str) ->
     if len(report.notes) > _SHOWN:
         say(styled(f"… and {len(report.notes) - _SHOWN:,} more notes.", style="dim"))
     if report.refused:
-        say(styled(f"Refused {format_count(len(report.refused), 'line')}:", style="bold red"))
+        what = "session" if agent else "line"
+        say(styled(f"Refused {format_count(len(report.refused), what)}:", style="bold red"))
         for refused in report.refused[:_SHOWN]:
-            say(name(f"  line {refused.line}: {refused.text}"))
+            place = refused.session or f"line {refused.line}"
+            say(name(f"  {place}: {refused.text}"))
         if len(report.refused) > _SHOWN:
             say(styled(f"  … and {len(report.refused) - _SHOWN:,} more.", style="dim"))
+        if not (agent or report.imported or report.replaced or report.skipped):
+            say(
+                "No line of it is a session that Holdfast wrote, and it is not a file of an agent "
+                "that Holdfast knows. A transcript of an agent is read from its file, not from a "
+                "pipe."
+            )

@@ -157,7 +157,7 @@ def _on_the_disk(seen: HomeStats) -> Iterator[Share]:
     checkpoints = seen.checkpoints
     yield Share(name="checkpoints", count=checkpoints.count, bytes=checkpoints.bytes)
     store = seen.store
-    if store is not None:
+    if store is not None and store.database_bytes:  # an agent may keep its sessions in files
         yield Share(name="database", count=1, bytes=store.database_bytes - store.free_bytes)
         yield Share(name="free pages in it", count=0, bytes=store.free_bytes)
         yield Share(name="write-ahead log", count=1, bytes=store.wal_bytes)
@@ -181,10 +181,9 @@ def _show_tip(seen: HomeStats, home_flag: str) -> None:
     tip = seen.tip
     if tip is not None:
         sessions = format_count(tip.sessions, "session is", "sessions are")
-        say(
-            f"{sessions} {tip.why}: up to {format_bytes(tip.bytes)} of the database, and files "
-            "beside it. Have a look first:"
-        )
+        in_rows = seen.store is not None and seen.store.database_bytes
+        where = " of the database, and files beside it" if in_rows else ""
+        say(f"{sessions} {tip.why}: up to {format_bytes(tip.bytes)}{where}. Have a look first:")
         suggest(f"holdfast {home_flag}{tip.command} --dry-run")
     elif seen.inventory.trash:
         say("No session is old or small enough to go. What was removed is still in the trash:")

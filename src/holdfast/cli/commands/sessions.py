@@ -14,7 +14,7 @@ COMMANDS = {
     "search": Lazy(_HERE + "read", "Find messages by words.", "search"),
     "stats": Lazy(_HERE + "stats", "Count sessions, bytes, tokens and cost.", "stats"),
     "export": Lazy(_HERE + "exchange", "Write sessions to a file, as JSONL or Markdown.", "export"),
-    "import": Lazy(_HERE + "exchange", "Store sessions from a JSONL file.", "import_"),
+    "import": Lazy(_HERE + "exchange", "Store sessions from an export or an agent.", "import_"),
     "rename": Lazy(_HERE + "edit", "Give a session a title.", "rename"),
     "pin": Lazy(_HERE + "edit", "Keep one whatever the policy.", "pin"),
     "end": Lazy(_HERE + "edit", "End a session that its agent left open.", "end"),

@@ -215,12 +215,19 @@ class ByteLines(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawLine:
-    """One line. A long line is valid until the next one is read."""
+    """One line. A long line is valid until the next one is read.
+
+    A line that was made from a file of an agent has the id of its session, and `notes` about what
+    that file does not tell. `problem` says why there is no text.
+    """
 
     number: int
     size: int
     beginning: bytes
     rest: IO[bytes] | None = None
+    session: str = ""
+    notes: tuple[str, ...] = ()
+    problem: str = ""
 
     @property
     def is_blank(self) -> bool:
@@ -232,6 +239,8 @@ class RawLine:
 
     def text(self) -> LineText:
         """Its text, from the start each time."""
+        if self.problem:
+            raise LineError(self.problem)
         if self.size > LONGEST:
             raise LineError(f"longer than {format_bytes(LONGEST)}")
         if self.rest is None:

@@ -68,13 +68,14 @@ _BATCH_BYTES = SHORT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineNote:
-    """A line, and a note about it."""
+    """A line, and a note about it. `session` is known where the line was made from another file."""
 
     line: int
     text: str
+    session: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return {"line": self.line, "reason": self.text}
+        return {"line": self.line, "session": self.session or None, "reason": self.text}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +101,21 @@ def import_sessions(
     progress: Progress | None = None,
 ) -> ImportReport:
     """Store every session of `stream`. Safe to run again: sessions that exist are skipped."""
+    return import_lines(store, raw_lines(stream), replace=replace, now=now, progress=progress)
+
+
+def import_lines(
+    store: ImportStore,
+    lines: Iterable[RawLine],
+    *,
+    replace: bool,
+    now: float,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """The same for lines that somebody reads, or makes."""
     with store:
         run = _Import(store=store, replace=replace, now=now, progress=progress)
-        for line in raw_lines(stream):
+        for line in lines:
             if not line.is_blank:
                 run.take(line)
             if run.stopped:
@@ -194,7 +207,7 @@ class _Import:
             self._refuse(line, error)
             return
         self.messages += read.message_count
-        self.notes += (f"{session_id}: {note}" for note in read.notes)
+        self.notes += (f"{session_id}: {note}" for note in (*read.notes, *line.notes))
         if current:
             note = f"its routing key leads to {current} and stays there"
             self.notes.append(f"{session_id}: {note}")
@@ -240,4 +253,5 @@ class _Import:
 
     def _refuse(self, line: RawLine, error: UsageError) -> None:
         # Interned: a file in another format may repeat the same error a million times.
-        self.refused.append(LineNote(line=line.number, text=sys.intern(error.message)))
+        text = sys.intern(error.message)
+        self.refused.append(LineNote(line=line.number, text=text, session=line.session))
