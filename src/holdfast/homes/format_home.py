@@ -44,6 +44,7 @@ from holdfast.parts.trees import measure
 from holdfast.parts.units import UnitMover, by_container
 from holdfast.ports import Archive, Clock, Format, Progress
 from holdfast.spine.keeper import Keeper
+from holdfast.value import replace
 
 STATE = ".holdfast"
 
@@ -295,10 +296,20 @@ class Census:
         for unit in units:
             outside = self.outside(unit)
             why = f"{outside} lies outside the home" if outside else None
-            why = why or self._signs.protect(unit) or self._recent(unit, now, changed)
+            why = why or self._alive(unit) or self._recent(unit, now, changed)
             if why:
                 found[unit.id] = why
         return found
+
+    def _alive(self, unit: Unit) -> str | None:
+        """Processes show where they really work; an agent may have noted a link that leads there.
+        What no session owns may be anybody's: it stays as long as the agent runs at all."""
+        signs = self._signs
+        if self._of_leftovers:
+            return signs.home or signs.rewrites or next(iter(signs.units.values()), None)
+        if signs.folders and unit.cwd:
+            unit = replace(unit, cwd=self._resolved(unit.cwd))
+        return signs.protect(unit)
 
     def _look(self, now: float) -> Signs:
         """The signs of the format, and the processes of its agent. What fails protects."""
