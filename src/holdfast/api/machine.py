@@ -344,9 +344,10 @@ class Machine:
                 f"There is no session {prefix!r} in the homes that can be read.",
                 hint=f"Not read: {places}.",
             )
+        near = [hint for _, hint in self.look(lambda place: _near(place, prefix)).seen if hint]
         return UnknownSessionError(
             f"There is no session {prefix!r} in any home here.",
-            hint="`holdfast sessions list` shows them.",
+            hint=near[0] if near else "`holdfast sessions list` shows them.",
         )
 
     def located(
@@ -416,6 +417,17 @@ def _in_store(place: Place, prefix: str) -> Sequence[str]:
     except UsageError:  # several begin so, or this store can have no such id
         found = store.find(SessionFilter(id_prefix=prefix), limit=MOST_NAMED)
         return [each.id for each in found]
+
+
+def _near(place: Place, prefix: str) -> str | None:
+    """What the store of a home takes the id for, if it has one like it."""
+    store = SessionView(place).session_store
+    try:
+        _ = store and store.resolve(prefix)
+    except UsageError as error:
+        hint = error.hint or ""
+        return hint if hint.startswith("Did you mean") else None
+    return None
 
 
 def _in_archive(place: Place, prefix: str) -> Sequence[str]:
