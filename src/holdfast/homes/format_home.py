@@ -299,6 +299,7 @@ class Census:
         self._notes = notes
         self._signs = Signs()
         self._folders: dict[str, bool] = {}
+        self._places: dict[str, str] = {}
         self._asked: dict[str, Path] = {}
 
     def units(self) -> Iterable[Unit]:
@@ -364,7 +365,9 @@ class Census:
         if self._of_leftovers:
             return signs.home or signs.rewrites or next(iter(signs.units.values()), None)
         if signs.folders and unit.cwd:
-            unit = replace(unit, cwd=self._resolved(unit.cwd))
+            if unit.cwd not in self._places:
+                self._places[unit.cwd] = os.path.realpath(unit.cwd)
+            unit = replace(unit, cwd=self._places[unit.cwd])
         return signs.protect(unit)
 
     def judged(self, seen: Sequence[Seen]) -> list[Seen]:
