@@ -299,6 +299,7 @@ class Census:
         self._notes = notes
         self._signs = Signs()
         self._folders: dict[str, bool] = {}
+        self._places: dict[str, str] = {}
         self._asked: dict[str, Path] = {}
 
     def units(self) -> Iterable[Unit]:
@@ -353,10 +354,21 @@ class Census:
         for unit in units:
             outside = self.outside(unit)
             why = f"{outside} lies outside the home" if outside else None
-            why = why or self._signs.protect(unit) or self._written_lately(unit, now)
+            why = why or self._alive(unit, self._signs) or self._written_lately(unit, now)
             if why:
                 found[unit.id] = why
         return found
+
+    def _alive(self, unit: Unit, signs: Signs) -> str | None:
+        """Processes show where they really work; an agent may have noted a link that leads there.
+        What no session owns may be anybody's: it stays as long as the agent runs at all."""
+        if self._of_leftovers:
+            return signs.home or signs.rewrites or next(iter(signs.units.values()), None)
+        if signs.folders and unit.cwd:
+            if unit.cwd not in self._places:
+                self._places[unit.cwd] = os.path.realpath(unit.cwd)
+            unit = replace(unit, cwd=self._places[unit.cwd])
+        return signs.protect(unit)
 
     def judged(self, seen: Sequence[Seen]) -> list[Seen]:
         """What a look found, or noted, with who is alive now."""
@@ -365,7 +377,7 @@ class Census:
 
         def alive(each: Seen) -> str | None:
             return (
-                signs.protect(each.unit)
+                self._alive(each.unit, signs)
                 or (signs.rewrites if each.shared else None)
                 or self._recent(max(each.unit.active, each.changed), now)
                 or each.alive
