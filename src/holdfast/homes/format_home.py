@@ -54,6 +54,8 @@ STATE = ".holdfast"
 #: A glance at more files than this, and so many for each session, takes longer than a real look.
 _MOST_FILES = 10_000
 _FILES_A_SESSION = 20
+#: Before the first look nobody knows how many sessions there are.
+_MOST_AT_FIRST = 500_000
 
 
 def state_folder(root: Path) -> Path:
@@ -129,11 +131,8 @@ class FormatContents(Contents):
         since, and by a real look otherwise."""
         notes = self._mirror.notes
         taken = self.ground.clock()
-        before = glance(
-            self._format.roots(self._root),
-            without=self.ground.state,
-            most=_MOST_FILES + _FILES_A_SESSION * len(notes),
-        )
+        most = _MOST_FILES + _FILES_A_SESSION * len(notes) if len(notes) else _MOST_AT_FIRST
+        before = glance(self._format.roots(self._root), without=self.ground.state, most=most)
         noted = notes.unchanged(before)
         if noted is not None:
             return self._census.judged(noted), []
