@@ -1,6 +1,6 @@
 """What an agent embeds: a checkpoint before the first change in each directory of a turn.
 
-Nothing here raises into the agent: what went wrong is logged, and stands in what comes back.
+Nothing here raises into the agent: errors are logged, and are part of the return value.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Recorder:
     ) -> Taking:
         """To be called before a file is written, or a program is run that may write.
 
-        `place` is the file or a directory. Whoever knows all that is about to change names it in
-        `paths`, relative to the project or whole: then only that is looked at.
+        `place` is the file or a directory. A caller that knows everything that is about to change
+        passes it in `paths`, relative to the project or absolute: then only that is scanned.
         """
         if not self._enabled:
             if not self._told_off:
@@ -105,7 +105,7 @@ class Recorder:
         taking = self._once(root, paths, reason)
         if taking.outcome is not TakeOutcome.SKIPPED or root == directory:
             return taking
-        # A place that is too broad has a sign of a project in it: the directory itself may do.
+        # A place that is too broad looks like a project: use the directory itself.
         return self._once(directory, None, reason)
 
     def _once(self, root: Path, paths: Sequence[str] | None, reason: str) -> Taking:
@@ -116,7 +116,7 @@ class Recorder:
             new = None if paths is None else sorted(set(paths) - done.paths)
             if done.taking is not None and (_is_settled(done) or new == []):
                 return _again(done.taking)
-            # Whatever comes of it: a second try would capture what the agent has changed by now.
+            # Whatever the result: a second attempt would capture what the agent has changed by now.
             done.whole = done.whole or new is None
             done.paths.update(new or ())
             done.taking = self._take(root, new, reason, turn.name)

@@ -1,6 +1,6 @@
-"""Sessions as anybody reads them: found, counted, searched, followed along their lineage.
+"""Reading sessions: find, count, search, and follow their lineage. It
 
-It works over every session store, also over one that another agent writes.
+works with every session store, including one that another agent writes.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ _PLURALS = {
 
 
 class SessionReader:
-    """What can be asked of the sessions of a home. Where an id is wanted, a `Session` will do."""
+    """What can be asked of the sessions of a home. Where an id is expected, a `Session` works
+    too."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
@@ -114,7 +115,7 @@ class SessionReader:
         )
 
     def count(self, wanted: SessionFilter | None = None, **filters: Unpack[SessionFilters]) -> int:
-        """How many sessions a filter picks."""
+        """How many sessions match a filter."""
         return self._store.count(_filter(wanted, filters))
 
     def sources(self) -> Sequence[str]:
@@ -132,8 +133,8 @@ class SessionReader:
         with_replaced: bool = False,
     ) -> Iterator[Message]:
         """The messages of a session in order: those between two numbers, the first `limit` of them
-        or the `last` ones. Messages that were taken back or summed up are history: they come only
-        `with_replaced`."""
+        or the `last` ones. Messages that were taken back or summed up are history: they are
+        returned only `with_replaced`."""
         if limit is not None and last is not None:
             raise UsageError("`limit` asks for the first messages and `last` for the last ones.")
         most = limit if last is None else last
@@ -209,8 +210,8 @@ class SessionReader:
         return list(found.values())
 
     def tip(self, session: SessionRef) -> Session:
-        """The session in which a conversation goes on: the newest continuation, of that one again,
-        and so on. The session itself, when nothing continues it."""
+        """The session in which a conversation continues: the newest continuation, then the newest
+        one of that, and so on. The session itself if nothing continues it."""
         newest = self.get(session)
         seen: set[str] = set()
         while newest.id not in seen:
@@ -227,14 +228,14 @@ def check_known(name: object, names: Iterable[str], what: str) -> None:
         return
     near = get_close_matches(str(name), among, n=1)
     hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(among)}."
-    raise UsageError(f"{what} has no {arguments.shown(name)}.", hint=hint)
+    raise UsageError(f"{arguments.shown(name)} is not {what}.", hint=hint)
 
 
 def _filter(wanted: SessionFilter | None, filters: SessionFilters) -> SessionFilter:
     """The filter, its folder as sessions have it."""
     fields: dict[str, object] = {}
     for name, value in filters.items():
-        check_known(name, SessionFilters.__annotations__, "A filter of sessions")
+        check_known(name, SessionFilters.__annotations__, "a filter for sessions")
         field = _PLURALS.get(name, name)
         if field in fields:
             raise UsageError(f"`{name}` and `{field}` are the same filter; use one of them.")
@@ -247,5 +248,5 @@ def _filter(wanted: SessionFilter | None, filters: SessionFilters) -> SessionFil
 
 
 def _order(by: SessionOrder | str) -> SessionOrder:
-    check_known(by, SessionOrder, "An order of sessions")
+    check_known(by, SessionOrder, "a sort order for sessions")
     return SessionOrder(by)
