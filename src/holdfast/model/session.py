@@ -359,7 +359,7 @@ def texts_of(values: Collection[SessionRef] | Session | None, name: str) -> tupl
     if isinstance(values, str | Session):
         values = (values,)
     if not isinstance(values, Collection):
-        raise UsageError(f"`{name}` takes texts, not {arguments.shown(values)}.")
+        raise UsageError(f"`{name}` must be one or more strings, not {arguments.shown(values)}.")
     return tuple(
         value.id
         if isinstance(value, Session)
@@ -421,9 +421,7 @@ class Search:
     def __post_init__(self) -> None:
         object.__setattr__(self, "roles", texts_of(self.roles, "roles"))
         if self.limit < 0 or self.offset < 0:
-            raise UsageError(
-                "A search cannot show fewer than 0 messages, or start before the first."
-            )
+            raise UsageError("`limit` and `offset` must be 0 or more.")
 
     @property
     def most(self) -> int:
