@@ -1,6 +1,6 @@
 """The home of another agent, made from its format.
 
-A format says what there is. This class makes a home of it: scan, list, search, remove, archive,
+A format says what there is. This class makes a home from it: scan, list, search, remove, archive,
 undo, all through the one spine and the one index.
 
     .holdfast/      all that is ours: configuration, operation log, trash, archive, index
@@ -92,7 +92,11 @@ class FormatContents(Contents):
         leftovers, more = self._look(self._left.units())
         doubt = self._format.doubt(self._root)
         if doubt is not None:
-            more.append(Problem(path=str(self._root), reason=f"{doubt}; it is read, never changed"))
+            more.append(
+                Problem(
+                    path=str(self._root), reason=f"{doubt}; it can be read, but is never changed"
+                )
+            )
         return Survey(
             items=(*items, *map(_leftover, leftovers)),
             problems=(*problems, *more),
@@ -125,7 +129,7 @@ class FormatContents(Contents):
             if outside is None:
                 found.append(unit)
             else:
-                problems.append(Problem(path=outside, reason=f"lies outside the home: {unit.id}"))
+                problems.append(Problem(path=outside, reason=f"is outside the home: {unit.id}"))
         slots = [
             Slot(
                 number=number,
@@ -149,7 +153,7 @@ class FormatContents(Contents):
             unseen = next((p for p, s in here if s.here is None and p.role is not Role.TRACE), None)
             alive = obstacles.get(unit.id)
             if unseen is not None:
-                alive = alive or f"{unseen.place} cannot be looked into"
+                alive = alive or f"{unseen.place} cannot be read"
             seen.append(
                 _Seen(
                     unit=unit,
@@ -190,7 +194,7 @@ class FormatContents(Contents):
         if doubt is not None:
             raise SchemaError(
                 f"{self._root}: {doubt}. Nothing was changed.",
-                hint="It can be read as ever. A later Holdfast may know it.",
+                hint="It can still be read. A later version of Holdfast may know it.",
             )
 
 
@@ -284,14 +288,14 @@ class Census:
         found = {}
         for unit in units:
             outside = self.outside(unit)
-            why = f"{outside} lies outside the home" if outside else None
+            why = f"{outside} is outside the home" if outside else None
             why = why or self._signs.protect(unit) or self._recent(unit, now)
             if why:
                 found[unit.id] = why
         return found
 
     def _look(self, now: float) -> Signs:
-        """The signs of the format, and the processes of its agent. What fails protects."""
+        """The signs of the format, and the processes of its agent. A failed check protects."""
         facts = self._format.facts
         try:
             signs = self._format.signs(self._root, now)
@@ -304,7 +308,8 @@ class Census:
             units=signs.units,
             folders={**processes.folders, **signs.folders},
             home=signs.home or processes.unreadable,
-            rewrites=signs.rewrites or f"{facts.agent} runs, and may write it again from memory",
+            rewrites=signs.rewrites
+            or f"{facts.agent} is running, and may write it again from memory",
         )
 
     def _recent(self, unit: Unit, now: float) -> str | None:
@@ -316,7 +321,7 @@ class Census:
             return f"its files cannot be looked at ({error.strerror})"
         age = now - latest
         if age < 0:
-            return "its time lies in the future"
+            return "its time is in the future"
         if age < self._format.facts.idle_after:
             return f"used {format_duration(age)} ago"
         return None
@@ -338,7 +343,7 @@ class Census:
 
 
 def _real(part: Part) -> str:
-    """Where a part really lies. Of a link it is the link that leaves, not what it leads to."""
+    """Where a part really is. A link is removed itself, not its target."""
     if isinstance(part, LinePart):
         return os.path.realpath(part.place)
     return os.path.join(os.path.realpath(part.place.parent), part.place.name)  # noqa: PTH118

@@ -29,9 +29,9 @@ from holdfast.stores.sqlite.mirror import MirrorStore
 from holdfast.value import dataclass, replace
 
 _FORMAT = 1
-#: What a note keeps of a unit, apart from its relation, which is no text.
+#: What a note keeps of a unit, apart from its relation, which is not text.
 _FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model")
-#: Above this the index takes no more messages: sessions are listed, and not searched.
+#: Above this the index takes no more messages: sessions are listed but not searched.
 _MOST_BYTES = 2 * 1024**3
 
 
@@ -111,7 +111,7 @@ class Mirror:
         except BusyError:
             raise
         except (HoldfastError, OSError, ValueError, KeyError, TypeError) as error:
-            # One session that cannot be read costs itself.
+            # A session that cannot be read is skipped and reported.
             reason = error.message if isinstance(error, HoldfastError) else str(error)
             return Problem(path=str(unit.parts[0].place), reason=f"cannot be read: {reason}")
         return None
@@ -209,7 +209,7 @@ class _Note:
 
 
 def _parents_first(seen: Sequence[Indexed]) -> Iterable[Indexed]:
-    """A child is stored after its parent. A ring has no first: its members come last."""
+    """A child is stored after its parent. A cycle has no first member: its members come last."""
     by_id = {each.unit.id: each for each in seen}
     done: dict[str, Indexed] = {}
     for each in seen:
