@@ -1,4 +1,4 @@
-"""A store that mirrors the sessions of another agent: we feed it, everybody else only reads it."""
+"""A store that mirrors the sessions of another agent: we write it, everyone else only reads it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
 
 #: Messages that are stored in one go.
 _PORTION = 500
-#: How a session of another agent ends: nobody used it for long enough.
+#: How a session of another agent ends: it was unused for long enough.
 IDLE = "idle"
 
 
@@ -65,12 +65,12 @@ class ForeignSessions:
         raise UsageError(
             f"Cannot {what}: these are the sessions of {self._agent}, "
             f"and {self._agent} writes them itself.",
-            hint="Sessions of your own belong into a Holdfast home.",
+            hint="Write your own sessions to a Holdfast home.",
         )
 
 
 class MirrorStore(ForeignSessions, SqliteSessionStore):
-    """The index to be read. What an agent does with its sessions, it does itself."""
+    """The index to be read. The agent itself writes its sessions."""
 
     def __init__(self, path: Path, agent: str) -> None:
         ForeignSessions.__init__(self, agent)

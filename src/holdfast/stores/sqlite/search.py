@@ -1,6 +1,6 @@
 """Full-text search: what is indexed, and what is not yet, as one list, best first.
 
-A search reads one moment of the store. It writes nothing and waits for nobody.
+A search reads one snapshot of the store. It writes nothing and never waits.
 """
 
 from __future__ import annotations
