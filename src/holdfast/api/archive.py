@@ -1,4 +1,4 @@
-"""What left the store: the archive, the trash, and the log of what was done."""
+"""What is no longer in the store: the archive, the trash, and the log of what was done."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from holdfast.value import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RestorePlan:
-    """Archived sessions that would come back into the store. `problems` are bundles that could not
+    """Archived sessions that would be restored to the store. `problems` are bundles that could not
     be read."""
 
     place: Place
@@ -42,7 +42,8 @@ class RestorePlan:
     problems: Sequence[Problem] = ()
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
-        """Bring them back whole. One that cannot come back stays in the archive and is named."""
+        """Restore them in full. A session that cannot be restored stays in the archive and is
+        reported."""
         place = self.place
         report = restore(
             place.home,
@@ -65,7 +66,7 @@ class ArchivePage(SessionPage):
 
 
 class ArchivedSessions:
-    """The sessions that left the store for the archive: found, read, searched, brought back."""
+    """The sessions in the archive: find, read, search and restore them."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -78,7 +79,7 @@ class ArchivedSessions:
         limit: int | None = None,
         offset: int = 0,
     ) -> Sequence[ArchivedSession]:
-        """The archived sessions that a filter picks, by default the last active first."""
+        """The archived sessions that match a filter, by default the last active first."""
         return self._place.home.archive.find(
             wanted_sessions(wanted, None),
             order_by=order_by,
@@ -118,7 +119,7 @@ class ArchivedSessions:
         return places | {each.id: "in the store" for each in stored}
 
     def count(self, wanted: SessionFilter | None = None) -> int:
-        """How many archived sessions a filter picks."""
+        """How many archived sessions match a filter."""
         return self._place.home.archive.count(wanted_sessions(wanted, None))
 
     def get(self, session_id: str) -> ArchivedSession:
@@ -165,14 +166,14 @@ class ArchivedSessions:
         return self._place.home.archive.problems()
 
     def plan_restore(self, ids: Ids | None = None) -> RestorePlan:
-        """What would come back: these sessions, or all of them without `ids`."""
+        """What would be restored: these sessions, or all of them without `ids`."""
         archive = self._place.home.archive
         problems = archive.problems()
         sessions = archived(archive, () if ids is None else names(ids, "ids"))
         return RestorePlan(place=self._place, sessions=sessions, problems=problems)
 
     def restore(self, ids: Ids) -> HomeReport:
-        """Bring archived sessions back into the store, whole, with their files."""
+        """Restore archived sessions to the store in full, with their files."""
         return self.plan_restore(names(ids, "ids")).apply()
 
     def plan_prune(
@@ -182,16 +183,16 @@ class ArchivedSessions:
         use_trash: bool = True,
         **rules: Unpack[PruneRules],
     ) -> HomePlan:
-        """What goes from the archive. The age of a session is its time there.
+        """What is removed from the archive. The age of a session is its time there.
 
-        Where you say nothing, [archive] of config.toml holds. The rules are those of
+        Without arguments, [archive] of config.toml applies. The rules are those of
         `Home.plan_prune`.
         """
         base = self._place.settings.archive_policy(use_trash=use_trash)
         return self.plan_policy(own_policy(base, rules, self._place.clock()), wanted=wanted)
 
     def plan_policy(self, policy: Policy, *, wanted: SessionFilter | None = None) -> HomePlan:
-        """The plan for a policy of the caller's own making."""
+        """The plan for a policy that the caller made."""
         place, chosen = self._place, wanted_sessions(wanted, None)
         plan, inventory = plan_prune_archive(
             place.home,

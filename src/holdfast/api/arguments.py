@@ -15,8 +15,8 @@ from holdfast.model.session import Session, SessionFilter
 from holdfast.model.text import parse_duration, parse_moment, parse_size
 from holdfast.policy.rules import Caps, Policy, Rules
 
-#: A length of time: "90d", "1d12h", or a `timedelta`. A bare number is refused: nobody can tell
-#: days from seconds.
+#: A length of time: "90d", "1d12h", or a `timedelta`. A bare number is refused: it could be
+#: days or seconds.
 Duration: TypeAlias = str | timedelta
 #: A moment: a length of time before now, a date or ISO time in local time, or a `datetime`.
 Moment: TypeAlias = str | timedelta | datetime
@@ -53,15 +53,13 @@ def age(value: object, now: float, what: str) -> float:
     """How long ago a moment was, in seconds."""
     found = now - moment(value, now, what)
     if found < 0:
-        raise UsageError(
-            f"{what} {value} lies in the future.", hint="Everything would count as old."
-        )
+        raise UsageError(f"{what} {value} is in the future.", hint="Everything would count as old.")
     return found
 
 
 def size(value: object, what: str) -> int:
-    """A cap on bytes. 0 is refused: in config.toml it turns a cap off, and taken at its word here
-    it would remove everything, for good."""
+    """A cap on bytes. 0 is refused: in config.toml it turns a cap off, and taken literally here
+    it would remove everything, permanently."""
     found = parse_size(value) if isinstance(value, str) else value
     if isinstance(found, bool) or not isinstance(found, int) or found < 0:
         raise UsageError(
@@ -92,7 +90,7 @@ def amount(value: object, what: str) -> float:
 
 
 def file_path(value: object, what: str) -> Path:
-    """The path of a file. A name that only begins with `~` and is no user's stays as it is."""
+    """The path of a file. A name that begins with `~` but names no user is kept as it is."""
     if not isinstance(value, str | os.PathLike) or not isinstance(text := os.fspath(value), str):
         raise UsageError(f"{what} must be the path of a file, not {shown(value)}.")
     if not text or "\0" in text:
@@ -101,7 +99,8 @@ def file_path(value: object, what: str) -> Path:
 
 
 def names(given: Any, what: str) -> tuple[str, ...]:
-    """One name or several. A text is one name, not its letters; a session stands for its id."""
+    """One name or several. A string is one name, not a sequence of letters; a session stands for
+    its id."""
     if isinstance(given, str | Session):
         given = (given,)
     found: list[Any] = [
@@ -109,16 +108,14 @@ def names(given: Any, what: str) -> tuple[str, ...]:
         for each in (given if isinstance(given, Iterable) else ())
     ]
     if not found or not all(isinstance(each, str) and each for each in found):
-        raise UsageError(
-            f"{what} must be one or more texts that are not empty, not {shown(given)}."
-        )
+        raise UsageError(f"{what} must be one or more non-empty strings, not {shown(given)}.")
     return tuple(found)
 
 
 def wanted_sessions(wanted: SessionFilter | None, source: Any) -> SessionFilter:
     """The sessions that a call is about: those of a filter, or those of some sources, or all."""
     if wanted is not None and source is not None:
-        raise UsageError("Say `wanted` or `source`, not both: a filter has sources of its own.")
+        raise UsageError("Pass `wanted` or `source`, not both: a filter has its own sources.")
     if source is not None:
         return SessionFilter(sources=names(source, "source"))
     return SessionFilter() if wanted is None else instance(wanted, SessionFilter, "wanted")

@@ -1,4 +1,4 @@
-"""Sessions and checkpoints that are carried into a home or out of it."""
+"""Exporting and importing sessions and checkpoints."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class SessionExchange(SessionView):
         redact: bool = False,
         progress: Progress | None = None,
     ) -> ExportReport:
-        """Write sessions out: those with these ids, those that a filter picks, or all.
+        """Write sessions out: those with these ids, those that match a filter, or all.
 
-        `output` is a path, which gets a whole export or none, or a binary file. `form` is "jsonl",
-        which can be imported again, or "markdown". `redact` replaces secrets by a note.
+        `output` is a path, which gets a complete export or nothing, or a binary file. `form` is
+        "jsonl", which can be imported again, or "markdown". `redact` replaces secrets by a note.
         """
         if form not in _FORMS:
             raise UsageError(f'form must be "jsonl" or "markdown", not {form!r}.')
@@ -80,10 +80,10 @@ class SessionExchange(SessionView):
         replace: bool = False,
         progress: Progress | None = None,
     ) -> SessionImport:
-        """Store the sessions of a JSONL file, one a line, as `export` writes them.
+        """Store the sessions of a JSONL file, one per line, as `export` writes them.
 
-        Each is stored whole or not at all. An id that exists is skipped, or with `replace` the old
-        session goes into the archive first.
+        Each is stored whole or not at all. An id that exists is skipped, or with `replace` the
+        old session is archived first.
         """
         place = self._place
         with import_source(source) as stream, contextlib.ExitStack() as stack:
@@ -104,7 +104,7 @@ class SessionExchange(SessionView):
 
 @dataclass(slots=True)
 class _Sink:
-    """Where an export goes, and whether it came to its end."""
+    """Where an export goes, and whether it was completed."""
 
     file: BinaryIO
     whole: bool = False
@@ -112,13 +112,13 @@ class _Sink:
 
 @contextlib.contextmanager
 def _sink(output: StrPath | BinaryIO) -> Iterator[_Sink]:
-    """A private file that gets its name when it is whole; or the file that the caller opened."""
+    """A private file that gets its name when it is complete; or the file that the caller opened."""
     if not isinstance(output, str | os.PathLike):
         yield _Sink(output)
         return
     path = file_path(output, "output")
     if path.exists() and not path.is_file():
-        raise UsageError(f"{path} is no file.")
+        raise UsageError(f"{path} is not a file.")
     target = path.resolve()  # a link stays one
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     with storage_errors(f"write {path}"):
@@ -129,7 +129,7 @@ def _sink(output: StrPath | BinaryIO) -> Iterator[_Sink]:
                 yield sink
                 file.flush()
                 os.fsync(file.fileno())
-            if sink.whole:  # half an export does not take the place of a whole one
+            if sink.whole:  # a partial export must not replace a complete one
                 temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
@@ -143,7 +143,7 @@ def import_source(source: StrPath | BinaryIO) -> Iterator[BinaryIO]:
         return
     path = file_path(source, "source")
     with storage_errors(f"read {path}"):
-        # A shell hands over a pipe for `<(zcat …)`: somebody writes to it already.
+        # A shell hands over a pipe for `<(zcat …)`: a process already writes to it.
         ours = str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
         stream = path.open("rb") if ours else os.fdopen(open_regular(path), "rb")
     with stream:

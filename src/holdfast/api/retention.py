@@ -44,7 +44,7 @@ class SessionRetention(SessionView):
     ) -> HomePlan:
         """What the policy does not keep, of the wanted sessions and their files.
 
-        Without a rule the policy of config.toml holds. `older_than`, `keep_last`, `keep_within`,
+        Without a rule the policy of config.toml applies. `older_than`, `keep_last`, `keep_within`,
         `keep_hourly`, `keep_daily`, `keep_weekly`, `keep_monthly` and `keep_yearly` replace its
         rules for this plan, `max_total_size` and `max_count` its caps. `files` is "with" their
         sessions, "only" the files, or "none" of them. A session that has not ended, that a process
@@ -68,7 +68,7 @@ class SessionRetention(SessionView):
         files: str = Files.WITH,
         progress: Progress | None = None,
     ) -> HomePlan:
-        """The plan for a policy of the caller's own making."""
+        """The plan for a policy that the caller made."""
         chosen = wanted_sessions(wanted, None)
         policy = replace(
             instance(policy, Policy, "A policy"), agent_archived=chosen.agent_archived is True
@@ -96,8 +96,8 @@ class SessionRetention(SessionView):
         use_trash: bool = True,
         progress: Progress | None = None,
     ) -> HomePlan:
-        """Sessions in which nothing was said, or hardly anything. 0 turns a rule off; where you say
-        nothing, config.toml holds."""
+        """Sessions with no messages, or only a few. 0 turns a rule off; what you leave out
+        comes from config.toml."""
         chosen = wanted_sessions(wanted, source)
         rules: dict[str, Any] = {}
         if empty_hours is not None:
@@ -120,11 +120,11 @@ class SessionRetention(SessionView):
         return scanned_plan(self._place, plan, inventory, chosen)
 
     def plan_delete(self, ids: Ids, *, use_trash: bool = True) -> HomePlan:
-        """These sessions with their files, by id or by the start of one if no other begins so.
+        """These sessions with their files, by id or by a unique prefix of one.
 
         A session that a process holds stays, and so does one without an end unless its process is
         provably gone; the plan says which and why. A pin does not protect what is named. Without
-        the trash, everything that the store, the archive and the trash have of them goes.
+        the trash, everything that the store, the archive and the trash have of them is removed.
         """
         plan = plan_delete(
             self._place.home,
@@ -170,7 +170,7 @@ class SessionRetention(SessionView):
     archive_sessions = applied(plan_archive)
 
     def end_session(self, session: str | Session, reason: str = "ended") -> Session:
-        """Give a session its end when its agent never will. One that a process holds is left."""
+        """End a session that its agent will never end. One that a process holds is left alone."""
         home, at = self._place.home, self._place.clock()
         return end_by_hand(home, self.resolve(session), reason, at=at)
 
