@@ -76,7 +76,7 @@ class Invocation:
             return Path(named).expanduser() if named else None
         except RuntimeError as error:
             raise UsageError(
-                f"{named}: there is no such user, or its home directory is not known.",
+                f"{named}: no such user, or the home directory is unknown.",
                 hint="Write the whole path, or ./~name for a folder of that name.",
             ) from error
 
@@ -135,7 +135,7 @@ class Invocation:
         return place
 
     def warn(self) -> None:
-        """Name what is wrong in the environment and does no harm."""
+        """Warn about harmless mistakes in the environment."""
         if not variables(os.environ):
             return
         from holdfast.cli.output import note
@@ -183,7 +183,7 @@ class Invocation:
             self._places.pop().close()
 
     def _suggest_other(self, error: NotAHomeError) -> NotAHomeError:
-        """Nobody named a home and the usual one is not there: another agent's may be meant."""
+        """No home was named and the default one does not exist: another agent's may be meant."""
         from holdfast.api.place import agent_of, usual_homes
 
         if self.chosen_home is None:
@@ -197,21 +197,21 @@ class Invocation:
 def resolved(directory: str | None) -> Path:
     """The working directory that was named: by default, the current one."""
     if directory == "":
-        raise UsageError("The directory is an empty name.")
+        raise UsageError("The directory name is empty.")
     try:
         return (Path.cwd() if directory is None else Path(directory)).resolve()
     except FileNotFoundError:
         raise UsageError("The current directory is gone.", hint="Name another one.") from None
     except (RuntimeError, OSError) as error:
-        raise UsageError(f"{directory} leads nowhere: {error}.") from None
+        raise UsageError(f"Cannot resolve {directory}: {error}.") from None
 
 
 def stored_text(text: str, what: str) -> str:
-    """Text that a store can hold; bytes of the command line that are no UTF-8 are not."""
+    """Text that a store can hold; command-line bytes that are not UTF-8 are refused."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{what} {text!r} is no valid text (UTF-8).") from None
+        raise UsageError(f"{what} {text!r} is not valid UTF-8 text.") from None
     return text
 
 

@@ -1,4 +1,4 @@
-"""`holdfast sessions archive` and `restore`: packed away, and brought back."""
+"""`holdfast sessions archive` and `restore`: archive sessions, and restore them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _wanted(
 
 
 def _stayed(plan: Plan, ids: tuple[str, ...]) -> int:
-    """A session that was named and stays is no success; why it does is said."""
+    """A named session that stays is not a success; the reason is shown."""
     stayed = [item for item in plan.kept if item.kind == SESSION] if ids else []
     for item in stayed:
         note(f"{item.id} stays: {item.reason}")

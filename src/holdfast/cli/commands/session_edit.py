@@ -1,4 +1,4 @@
-"""`holdfast sessions rename`, `pin` and `end`: what a person says of a session."""
+"""`holdfast sessions rename`, `pin` and `end`: what a person can change about a session."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def end(invocation: Invocation, session: str, *, reason: str) -> int:
     """
     wanted = stored_text(reason, "The reason").strip()
     changed = invocation.open_home().end_session(session, wanted)
-    return _tell(invocation, changed, f"has ended ({changed.end_reason})")
+    why = "" if changed.end_reason == "ended" else f" ({changed.end_reason})"
+    return _tell(invocation, changed, f"has ended{why}")
 
 
 def _tell(invocation: Invocation, session: Session, what: str) -> int:

@@ -138,7 +138,7 @@ def _tell_export(report: ExportReport, output: Path) -> None:
 @click.option("--replace", is_flag=True, help="Replace sessions that have the same id.")
 @click.pass_obj
 def import_(invocation: Invocation, file: Path, *, replace: bool) -> int:
-    """Store the sessions of a JSONL file, one a line, as `sessions export` writes them.
+    """Store the sessions of a JSONL file, one per line, as `sessions export` writes them.
 
     Each session is stored completely or not at all. A line that cannot be read is reported by its
     number, and the others are stored. A session whose id exists is skipped. With --replace the old
@@ -179,7 +179,7 @@ def _tell_import(report: ImportReport, operation: str | None, home_flag: str) ->
     if report.skipped:
         there = "was" if len(report.skipped) == 1 else "were"
         count = format_count(len(report.skipped), "session")
-        say(f"{count} {there} there already; --replace takes the new ones.")
+        say(f"{count} {there} already stored; --replace takes the new ones.")
     for note in report.notes[:_SHOWN]:
         say(name(f"Note: {note}"))
     if len(report.notes) > _SHOWN:

@@ -98,7 +98,7 @@ def _list_archived(
 
 
 def _as_listed(archived: ArchivedSession, places: Mapping[str, str]) -> Session:
-    """Of archived files the size that they take, and a title that says what they are."""
+    """For archived files: their size, and a title that says what they are."""
     if archived.holds is Holds.SESSION:
         return archived.session
     place = places.get(archived.session.id, "that is gone")
@@ -116,11 +116,11 @@ def _show(
     page: SessionPage, found: Sequence[Session], order: SessionOrder, offset: int, now: float
 ) -> None:
     if not found:
-        say("No sessions match." if page.total == 0 else "There are no sessions that far down.")
+        say("No sessions match." if page.total == 0 else "The offset is past the last session.")
         return
     numbers = ("active", "msgs", *_COLUMNS.get(order, ("size",)))
     rows = table("id", "source", *numbers, "title", right=numbers)
-    # A title may be folded; an id is there to be copied.
+    # A title may be wrapped; an id must stay easy to copy.
     longest = max(len(session.id) for session in found)
     rows.columns[0].min_width = min(longest, width() // 2)
     for session in found:
