@@ -504,7 +504,7 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda home: home.plan_delete("nobody-9"), "nobody-9"),
     (lambda home: home.plan_archive(), "which sessions"),
     (lambda home: home.plan_archive("first", codec="rar"), "codec"),
-    (lambda home: home.undo(7), "number as text"),
+    (lambda home: home.undo(7), "number in text"),
     (lambda home: home.checkpoints.get("abcd"), "no checkpoints yet"),
     (lambda home: home.checkpoints.plan_prune(max_snapshots=0), "1 or more"),
     (lambda home: home.checkpoints.take(""), "empty name"),
