@@ -120,7 +120,9 @@ class GuardOptions:
 def _check_limit(budget: Budget, limit: float) -> None:
     most = MOST_COST if budget in (Budget.COST, Budget.DAILY_COST) else MOST_TOKENS
     if not _is_number(limit) or not 0 <= limit <= most:
-        raise UsageError(f"{limit!r} cannot be the budget {budget}.", hint="0 turns a budget off.")
+        raise UsageError(
+            f"{limit!r} is not a valid budget for {budget}.", hint="0 turns a budget off."
+        )
 
 
 def _is_number(value: object) -> bool:
