@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from typing import BinaryIO
+from io import TextIOBase
+from typing import BinaryIO, TextIO, cast
 
-from holdfast.api.arguments import Ids, file_path, names, wanted_sessions
+from holdfast.api.arguments import Ids, file_path, session_ids, wanted_sessions
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
-from holdfast.model.arguments import StrPath
+from holdfast.model.arguments import StrPath, shown
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Progress
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.redactor import Redactor
-from holdfast.services.exchange.session_export import ExportReport, export_sessions
+from holdfast.services.exchange.session_export import ByteSink, ExportReport, export_sessions
 from holdfast.services.exchange.session_import import ImportReport, import_sessions
 from holdfast.services.exchange.session_line import session_line
 from holdfast.stores.files import PRIVATE_FILE, open_regular, storage_errors
@@ -41,7 +42,7 @@ class SessionExchange(SessionView):
 
     def export(
         self,
-        output: StrPath | BinaryIO,
+        output: StrPath | BinaryIO | TextIO,
         ids: Ids | None = None,
         *,
         wanted: SessionFilter | None = None,
@@ -51,15 +52,16 @@ class SessionExchange(SessionView):
     ) -> ExportReport:
         """Write sessions out: those with these ids, those that match a filter, or all.
 
-        `output` is a path, which gets a complete export or nothing, or a binary file. `form` is
-        "jsonl", which can be imported again, or "markdown". `redact` replaces secrets by a note.
+        `output` is a path, which gets a whole export or none, or an open file: a binary one, or one
+        for text, which gets text. `form` is "jsonl", which can be imported again, or "markdown".
+        `redact` replaces secrets by a note.
         """
         if form not in _FORMS:
             raise UsageError(f'form must be "jsonl" or "markdown", not {form!r}.')
         self.need_store()
         chosen = wanted_sessions(wanted, None)
         if ids is not None:
-            named = tuple(self.resolve(each) for each in names(ids, "ids"))
+            named = tuple(self.resolve(each) for each in session_ids(ids))
             chosen = copied(chosen, ids=named)
         with _sink(output) as sink:
             report = export_sessions(
@@ -80,7 +82,8 @@ class SessionExchange(SessionView):
         replace: bool = False,
         progress: Progress | None = None,
     ) -> SessionImport:
-        """Store the sessions of a JSONL file, one per line, as `export` writes them.
+        """Store the sessions of a JSONL file, one a line, as `export` writes them. `source` is its
+        path, or a file that was opened in binary mode.
 
         Each is stored whole or not at all. An id that exists is skipped, or with `replace` the
         old session is archived first.
@@ -106,15 +109,36 @@ class SessionExchange(SessionView):
 class _Sink:
     """Where an export goes, and whether it was completed."""
 
-    file: BinaryIO
+    file: ByteSink
     whole: bool = False
 
 
+class _TextSink:
+    """A file for text as a sink. An export writes whole characters."""
+
+    def __init__(self, file: TextIOBase) -> None:
+        self._file = file
+
+    def write(self, data: bytes, /) -> object:
+        return self._file.write(data.decode("utf-8"))
+
+
+def _for_bytes(output: object) -> ByteSink:
+    """A file that the caller opened, to write bytes to."""
+    if not hasattr(output, "write"):
+        raise UsageError(f"An export goes to a path or an open file, not {shown(output)}.")
+    return _TextSink(output) if isinstance(output, TextIOBase) else cast("ByteSink", output)
+
+
+def _has_bytes(source: object) -> bool:
+    return hasattr(source, "readline") and not isinstance(source, TextIOBase)
+
+
 @contextlib.contextmanager
-def _sink(output: StrPath | BinaryIO) -> Iterator[_Sink]:
-    """A private file that gets its name when it is complete; or the file that the caller opened."""
+def _sink(output: StrPath | BinaryIO | TextIO) -> Iterator[_Sink]:
+    """A private file that gets its name when it is whole; or the file that the caller opened."""
     if not isinstance(output, str | os.PathLike):
-        yield _Sink(output)
+        yield _Sink(_for_bytes(output))
         return
     path = file_path(output, "output")
     if path.exists() and not path.is_file():
@@ -139,6 +163,11 @@ def _sink(output: StrPath | BinaryIO) -> Iterator[_Sink]:
 def import_source(source: StrPath | BinaryIO) -> Iterator[BinaryIO]:
     """What an import reads: a file that the caller opened, or a path."""
     if not isinstance(source, str | os.PathLike):
+        if not _has_bytes(source):
+            raise UsageError(
+                "An import reads a path, or a file that was opened in binary mode, "
+                f"not {shown(source)}."
+            )
         yield source
         return
     path = file_path(source, "source")

@@ -33,9 +33,9 @@ from holdfast.stores.files import (
     storage_errors,
 )
 from holdfast.stores.sqlite import schema
-from holdfast.stores.sqlite.gate import Gate
 from holdfast.stores.sqlite.indexed_text import search_text
 from holdfast.stores.sqlite.schema import beside, error_code
+from holdfast.stores.sqlite.write_queue import Gate
 
 #: Long enough for any transaction of ours behind which another process may wait.
 BUSY_SECONDS = 60.0

@@ -20,7 +20,7 @@ from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.values import relation_of
 from holdfast.stores import processes
 from holdfast.stores.sqlite.database import BUSY_SECONDS, Database
-from holdfast.stores.sqlite.gate import Gate
+from holdfast.stores.sqlite.write_queue import Gate
 
 
 class HermesDatabase(Database):
