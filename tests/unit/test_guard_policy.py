@@ -19,7 +19,7 @@ from holdfast.policy.budgets import Budgets, GuardOptions, Thresholds
 )
 def test_thresholds_rise(steps: tuple[Any, Any, Any]) -> None:
     nudge, strong_nudge, stop = steps
-    with pytest.raises(UsageError, match="Advice"):
+    with pytest.raises(UsageError, match="Thresholds must"):
         Thresholds(nudge=nudge, strong_nudge=strong_nudge, stop=stop)
 
 

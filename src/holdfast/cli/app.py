@@ -12,7 +12,7 @@ from holdfast.errors import UsageError
 
 COMMANDS = {
     "status": Lazy(
-        "holdfast.cli.commands.status", "Show what is stored and what could be removed."
+        "holdfast.cli.commands.status", "Show what is here, what it costs and what would be freed."
     ),
     "sessions": Lazy("holdfast.cli.commands.sessions", "List, search and limit sessions."),
     "checkpoints": Lazy("holdfast.cli.commands.checkpoints", "Take, list and restore checkpoints."),
