@@ -15,7 +15,8 @@ import pytest
 import holdfast
 from holdfast import Home
 from holdfast.errors import HoldfastError, SchemaError
-from holdfast.homes import claude_code
+from holdfast.homes import claude_code, life
+from holdfast.homes.life import start_ticks
 from holdfast.homes.records import INJECTED
 from holdfast.model.item import SESSION
 from holdfast.model.report import Result
@@ -329,6 +330,37 @@ def test_a_process_of_another_container_protects(tmp_path: Path) -> None:
         assert name not in remove_all(home)
 
 
+def test_leftovers_stay_while_the_agent_runs(tmp_path: Path) -> None:
+    """Which of them a process still needs cannot be told."""
+    root = home_of("claude-code", tmp_path)
+    left = root / "shell-snapshots" / "snapshot-bash-1-abcdef.sh"
+    left.write_text("# a shell\n")
+    keep = {"HOLDFAST_SESSIONS_LEFTOVERS_RETENTION_DAYS": "7"}
+    me = root / "sessions" / f"{os.getpid()}.json"
+    said = {"pid": os.getpid(), "sessionId": "x", "procStart": start_ticks(os.getpid())}
+    me.write_text(json.dumps(said))
+    with holdfast.open(root, clock=lambda: NOW, environ=keep) as home:
+        remove_all(home)
+        assert left.exists()
+        me.unlink()
+        remove_all(home)
+        assert not left.exists()
+
+
+def test_a_process_behind_a_link_protects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenCode notes the folder as the shell named it; a process shows where it really is."""
+    root = home_of("opencode", tmp_path)
+    project, link = tmp_path / "project", tmp_path / "link"
+    project.mkdir()
+    link.symlink_to(project)
+    with closing(sqlite3.connect(root / "opencode.db")) as db, db:
+        db.execute("UPDATE session SET directory = ?", (str(link),))
+    works = life.Running(folders={str(project): "process 1 works there"})
+    monkeypatch.setattr(life, "running", lambda _: works)
+    with opened(root) as home:
+        assert remove_all(home) == {}
+
+
 # --- Folders --------------------------------------------------------------------------------------
 
 
@@ -409,5 +441,5 @@ def test_nothing_to_do_in_an_empty_home(agent: str, tmp_path: Path) -> None:
         home.plan_delete(session_ids(home), use_trash=False).apply()
     with opened(root) as home:
         assert session_ids(home) == set()
-        assert home.status()
+        home.status()
         assert remove_all(home) == {}

@@ -54,6 +54,8 @@ STATE = ".holdfast"
 #: A glance at more files than this, and so many for each session, takes longer than a real look.
 _MOST_FILES = 10_000
 _FILES_A_SESSION = 20
+#: Before the first look nobody knows how many sessions there are.
+_MOST_AT_FIRST = 500_000
 
 
 def state_folder(root: Path) -> Path:
@@ -129,11 +131,8 @@ class FormatContents(Contents):
         since, and by a real look otherwise."""
         notes = self._mirror.notes
         taken = self.ground.clock()
-        before = glance(
-            self._format.roots(self._root),
-            without=self.ground.state,
-            most=_MOST_FILES + _FILES_A_SESSION * len(notes),
-        )
+        most = _MOST_FILES + _FILES_A_SESSION * len(notes) if len(notes) else _MOST_AT_FIRST
+        before = glance(self._format.roots(self._root), without=self.ground.state, most=most)
         noted = notes.unchanged(before)
         if noted is not None:
             return self._census.judged(noted), []
@@ -299,6 +298,7 @@ class Census:
         self._notes = notes
         self._signs = Signs()
         self._folders: dict[str, bool] = {}
+        self._places: dict[str, str] = {}
         self._asked: dict[str, Path] = {}
 
     def units(self) -> Iterable[Unit]:
@@ -353,10 +353,21 @@ class Census:
         for unit in units:
             outside = self.outside(unit)
             why = f"{outside} lies outside the home" if outside else None
-            why = why or self._signs.protect(unit) or self._written_lately(unit, now)
+            why = why or self._alive(unit, self._signs) or self._written_lately(unit, now)
             if why:
                 found[unit.id] = why
         return found
+
+    def _alive(self, unit: Unit, signs: Signs) -> str | None:
+        """Processes show where they really work; an agent may have noted a link that leads there.
+        What no session owns may be anybody's: it stays as long as the agent runs at all."""
+        if self._of_leftovers:
+            return signs.home or signs.rewrites or next(iter(signs.units.values()), None)
+        if signs.folders and unit.cwd:
+            if unit.cwd not in self._places:
+                self._places[unit.cwd] = os.path.realpath(unit.cwd)
+            unit = replace(unit, cwd=self._places[unit.cwd])
+        return signs.protect(unit)
 
     def judged(self, seen: Sequence[Seen]) -> list[Seen]:
         """What a look found, or noted, with who is alive now."""
@@ -365,7 +376,7 @@ class Census:
 
         def alive(each: Seen) -> str | None:
             return (
-                signs.protect(each.unit)
+                self._alive(each.unit, signs)
                 or (signs.rewrites if each.shared else None)
                 or self._recent(max(each.unit.active, each.changed), now)
                 or each.alive

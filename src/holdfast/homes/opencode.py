@@ -157,10 +157,12 @@ class OpenCode:
             "SELECT DISTINCT session_id FROM message WHERE json_extract(data, '$.role') ="
             " 'assistant' AND json_extract(data, '$.time.completed') IS NULL",
         )
-        units = {name: busy for (name,) in open_}
-        units |= {f"{each.kind}/{each.id}": busy for each in self.leftovers(root)}
         serves = any(word in _SERVERS for words in holders.values() for word in words[1:])
-        return Signs(units=units, home=f"{busy}, for sessions of any folder" if serves else None)
+        return Signs(
+            units={name: busy for (name,) in open_},
+            home=f"{busy}, for sessions of any folder" if serves else None,
+            rewrites=busy,
+        )
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
         """Every session of a database, whatever its name."""

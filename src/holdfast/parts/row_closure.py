@@ -12,6 +12,9 @@ from holdfast.errors import StorageError
 from holdfast.model.part import Rows, RowsPart, Slot, digest
 from holdfast.value import dataclass
 
+#: The size of a value. The newer one does not read a long text to know its length; a stamp is made
+#: with the older one, because it is compared after another SQLite may have been installed.
+_LENGTH = "octet_length" if sqlite3.sqlite_version_info >= (3, 43) else "length"
 REFERRED_TO = "another session refers to its rows"
 
 
@@ -62,6 +65,10 @@ class Table:
 
     def key_list(self, table: str) -> str:
         return ", ".join(f"{table}.{q(key) if not self.has_rowid else key}" for key in self.keys)
+
+    def size(self, length: str) -> str:
+        """SQL: how long the values of a row are together."""
+        return " + ".join(f"coalesce({length}({q(each)}), 0)" for each in self.columns) or "0"
 
     def same(self, table: str, copy: str) -> str:
         """SQL: all columns are equal, NULLs too."""
@@ -183,14 +190,14 @@ class Closure:
         sizes: dict[str, int] = defaultdict(int)
         for (name, column, stamp), wanted in sorted(self._wanted.items()):
             table = self.schema.tables[name]
-            size = " + ".join(f"coalesce(length({q(each)}), 0)" for each in table.columns) or "0"
+            size, weight = table.size("length"), table.size(_LENGTH)
             latest = f"max({table.keys[0]})" if table.has_rowid else "''"
             usual = f"count(*) || ':' || coalesce({latest}, '') || ':' || total({size})"
             names = defaultdict(list)
             for slot, value in wanted:
                 names[str(value)].append(slot)
             rows = self._db.execute(
-                f"SELECT {q(column)}, {stamp or usual}, total({size}) FROM main.{q(name)} "
+                f"SELECT {q(column)}, {stamp or usual}, total({weight}) FROM main.{q(name)} "
                 f"WHERE {q(column)} IN (SELECT value FROM json_each(?)) GROUP BY 1",
                 (json.dumps([value for _, value in wanted]),),
             )

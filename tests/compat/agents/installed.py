@@ -48,7 +48,8 @@ def _install(folder: Path, wanted: str) -> None:
     making = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir()
-    words = [npm, "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(making), wanted]
+    how = ("--loglevel=error", "--no-fund", "--no-audit", "--prefix", str(making))
+    words = [npm, "install", *how, wanted]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         shutil.rmtree(making, ignore_errors=True)

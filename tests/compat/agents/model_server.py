@@ -146,6 +146,9 @@ class _Conversation(BaseHTTPRequestHandler):
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data.encode()), data.encode()))
         self.wfile.flush()
 
+    def _event(self, kind: str, **said: object) -> None:
+        self._send({"type": kind, **said}, kind)
+
     def _pause(self, answer: Answer) -> None:
         if answer.waits:
             self.server.wait()
@@ -168,7 +171,7 @@ class _Conversation(BaseHTTPRequestHandler):
             delta = {"type": "input_json_delta", "partial_json": json.dumps(answer.arguments)}
         reason = "tool_use" if answer.tool else "end_turn"
         usage = {"input_tokens": _USED[0], "output_tokens": _USED[1]}
-        head = {
+        head: dict[str, Any] = {
             "id": _id("msg_"),
             "type": "message",
             "role": "assistant",
@@ -184,19 +187,13 @@ class _Conversation(BaseHTTPRequestHandler):
             )
             return
         with self._stream():
-            for kind, said in (
-                ("message_start", {"message": head}),
-                ("content_block_start", {"index": 0, "content_block": block}),
-            ):
-                self._send({"type": kind, **said}, kind)
+            self._event("message_start", message=head)
+            self._event("content_block_start", index=0, content_block=block)
             self._pause(answer)
-            for kind, said in (
-                ("content_block_delta", {"index": 0, "delta": delta}),
-                ("content_block_stop", {"index": 0}),
-                ("message_delta", {"delta": {"stop_reason": reason}, "usage": usage}),
-                ("message_stop", {}),
-            ):
-                self._send({"type": kind, **said}, kind)
+            self._event("content_block_delta", index=0, delta=delta)
+            self._event("content_block_stop", index=0)
+            self._event("message_delta", delta={"stop_reason": reason}, usage=usage)
+            self._event("message_stop")
 
     # --- OpenAI -----------------------------------------------------------------------------------
 
@@ -241,13 +238,10 @@ class _Conversation(BaseHTTPRequestHandler):
         }
         begun = {**whole, "status": "in_progress", "output": [], "usage": None}
         with self._stream():
-            self._send({"type": "response.created", "response": begun}, "response.created")
+            self._event("response.created", response=begun)
             self._pause(answer)
-            for kind, said in (
-                ("response.output_item.done", {"output_index": 0, "item": item}),
-                ("response.completed", {"response": whole}),
-            ):
-                self._send({"type": kind, **said}, kind)
+            self._event("response.output_item.done", output_index=0, item=item)
+            self._event("response.completed", response=whole)
 
     def _chat(self, body: dict[str, Any]) -> None:
         turns = [(each["role"], _text(each.get("content"))) for each in body["messages"]]
