@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.errors import error_document, print_error
+from holdfast.cli.errors import as_holdfast_error, error_document, print_error
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import collecting, joined, name, print_json, say
 from holdfast.errors import COMMAND_FLAG, HoldfastError, UsageError
@@ -109,7 +109,8 @@ def each_home(
 def _code(child: Invocation, home: AgentHome, run: Callable[[Invocation, AgentHome], int]) -> int:
     try:
         return run(child, home) or 0
-    except HoldfastError as error:
+    except (HoldfastError, OSError) as raised:
+        error = as_holdfast_error(raised)
         voice = COMMAND_FLAG.set(child.home_flag)
         try:
             print_error(error, as_json=False)
