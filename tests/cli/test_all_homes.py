@@ -329,7 +329,7 @@ def test_a_saved_plan_knows_its_home(world: Machine) -> None:
 
 
 def test_a_mistyped_id_gets_the_nearest_one(world_once: Machine) -> None:
-    result = world_once.run("sessions", "show", DISK.replace("a", "b", 1))
+    result = world_once.run("sessions", "show", f"{DISK[:-1]}b")
     assert result.code == 2
     assert f"Did you mean {DISK}?" in result.err
 

@@ -250,14 +250,20 @@ def measure(path: Path) -> Tree | None:
         return Tree(stamp=_leaf(status), bytes=allocated_bytes(status), changed=status.st_mtime)
     found: list[tuple[str, str]] = []
     total, changed = 0, status.st_mtime
-    for inner in below(path):
-        each = inner.lstat()
-        changed = max(changed, each.st_mtime)
-        if stat.S_ISDIR(each.st_mode):
-            found.append((str(inner.relative_to(path)), "d"))
-        else:
-            total += allocated_bytes(each)
-            found.append((str(inner.relative_to(path)), _leaf(each)))
+    waiting = [""]  # by names, not by paths: a home may have a hundred thousand files
+    while waiting:
+        folder = waiting.pop()
+        with os.scandir(os.path.join(path, folder)) as entries:  # noqa: PTH118 - as above
+            for entry in entries:
+                each = entry.stat(follow_symlinks=False)
+                name = f"{folder}{entry.name}"
+                changed = max(changed, each.st_mtime)
+                if stat.S_ISDIR(each.st_mode):
+                    found.append((name, "d"))
+                    waiting.append(f"{name}{os.sep}")
+                else:
+                    total += allocated_bytes(each)
+                    found.append((name, _leaf(each)))
     return Tree(stamp=f"d:{digest(sorted(found))}", bytes=total, changed=changed)
 
 
