@@ -347,6 +347,24 @@ def test_leftovers_stay_while_the_agent_runs(tmp_path: Path) -> None:
         assert not left.exists()
 
 
+def test_what_lies_in_tmp_is_of_the_home_that_has_its_project(tmp_path: Path) -> None:
+    root = home_of("claude-code", tmp_path)
+    project = next(root.glob("projects/*")).name
+    shared = claude_code.TEMPORARY / f"claude-{os.getuid()}"
+    own = next(root.glob("projects/*/541d5a9b*.jsonl")).stem
+    for place in (f"{project}/{own}", f"{project}/gone", "-of-another-home/gone"):
+        (shared / place / "tasks").mkdir(parents=True)
+        (shared / place / "tasks" / "a.output").write_text("much")
+    with opened(root) as home:
+        left = {each.id for each in home.status().inventory.items if each.source == "task-output"}
+        assert left == {"task-output/gone"}
+        home.plan_delete([own]).apply()
+        assert not (shared / project / own).exists()
+        assert (shared / "-of-another-home" / "gone" / "tasks" / "a.output").exists()
+        home.undo_latest()
+        assert (shared / project / own / "tasks" / "a.output").read_text() == "much"
+
+
 def test_a_process_behind_a_link_protects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenCode notes the folder as the shell named it; a process shows where it really is."""
     root = home_of("opencode", tmp_path)

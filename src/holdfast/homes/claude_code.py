@@ -125,7 +125,9 @@ class ClaudeCode:
         sessions = {path.stem for path in _transcripts(root)}
         patterns = [*_LEFTOVERS, *((name, f"{name}/*") for name in _SIDES), ("todo", "todos/*")]
         found = [(kind, path) for kind, pattern in patterns for path in root.glob(pattern)]
-        found += (("task-output", path) for path in _temporary().glob("-*/*"))
+        # The folder in /tmp is that of every home of a user: only projects of this one count.
+        for project in names_in(root / "projects"):
+            found += (("task-output", path) for path in _temporary().glob(f"{escape(project)}/*"))
         for kind, path in sorted(found):
             if path.stem.partition("-agent-")[0] not in sessions and path.name not in sessions:
                 yield _leftover(kind, path)

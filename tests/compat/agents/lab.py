@@ -222,6 +222,7 @@ class Codex(Lab):
     version = "0.166.0"
     command = "codex"
     folder = ".codex"
+    delegating = 'CALL spawn_agent {"message": "Say hi"}'
 
     def settings(self) -> Mapping[str, str]:
         return {
@@ -304,6 +305,7 @@ class Gemini(Lab):
     version = "0.61.0"
     command = "gemini"
     folder = ".gemini"
+    delegating = 'CALL invoke_agent {"agent_name": "generalist", "prompt": "Say hi"}'
 
     def settings(self) -> Mapping[str, str]:
         key = {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}}

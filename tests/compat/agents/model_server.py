@@ -204,7 +204,9 @@ class _Conversation(BaseHTTPRequestHandler):
             else (each.get("role") or "assistant", _text(each.get("content")))
             for each in body["input"]
         ]
-        answer = answer_to(turns, [each.get("name") for each in body.get("tools", ())])
+        offered = body.get("tools", ())
+        spaces = {tool["name"]: each["name"] for each in offered for tool in each.get("tools", ())}
+        answer = answer_to(turns, [*(each.get("name") for each in offered), *spaces])
         item: dict[str, Any] = {
             "type": "message",
             "id": _id("msg_"),
@@ -221,6 +223,8 @@ class _Conversation(BaseHTTPRequestHandler):
                 "arguments": json.dumps(answer.arguments),
                 "status": "completed",
             }
+            if answer.tool in spaces:
+                item["namespace"] = spaces[answer.tool]
         read, written = _USED
         whole = {
             "id": _id("resp_"),
