@@ -12,6 +12,7 @@ import venv
 from pathlib import Path
 
 HERMES = "0.19.0"
+AGENTSVIEW = "0.46.1"
 _FOLDER = Path(__file__).parents[1] / ".bench"
 
 
@@ -21,6 +22,11 @@ class NotInstallableError(Exception):
 
 def hermes_python(version: str = HERMES) -> Path:
     return _python(f"hermes-{version}", f"hermes-agent=={version}")
+
+
+def agentsview(version: str = AGENTSVIEW) -> Path:
+    """A program, not a module: it lies beside the interpreter."""
+    return _python(f"agentsview-{version}", f"agentsview=={version}").with_name("agentsview")
 
 
 def plotting_python() -> Path:

@@ -25,9 +25,9 @@ import holdfast
 from holdfast import Budgets, Message, Tokens
 from holdfast.api.sessions import open_sessions
 from holdfast.policy.budgets import GuardOptions
-from holdfast.policy.lifecycle import (SessionOptions)
-from holdfast.policy.session_limits import (SessionLimits)
+from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Price, Prices
+from holdfast.policy.session_limits import SessionLimits
 
 THREADS = (1, 2, 4, 8)
 USED = Tokens(input=900, output=80)

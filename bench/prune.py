@@ -54,9 +54,11 @@ name than the one it gives them, so each `session_{{id}}.json` stays.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One process: how long it took, the most memory it had, what it said."""
+    """One process: how long it took, of that on the processor, the most memory it had, what it
+    said."""
 
     seconds: float
+    processor: float
     megabytes: float
     out: str
 
@@ -77,7 +79,12 @@ def run(*words: object, **environment: object) -> Run:
         if process.returncode:
             raise SystemExit(f"{' '.join(command)} failed:\n{complaints.read()}")
         unit = 1 if sys.platform == "darwin" else 1024
-        return Run(seconds=seconds, megabytes=usage.ru_maxrss * unit / _MB, out=said.read())
+        return Run(
+            seconds=seconds,
+            processor=usage.ru_utime + usage.ru_stime,
+            megabytes=usage.ru_maxrss * unit / _MB,
+            out=said.read(),
+        )
 
 
 def holdfast(home: Path, *words: object) -> Run:

@@ -13,8 +13,8 @@ import corpus
 
 from holdfast.api.sessions import open_sessions
 from holdfast.model.session import Message
-from holdfast.policy.lifecycle import (SessionOptions)
-from holdfast.policy.session_limits import (SessionLimits)
+from holdfast.policy.lifecycle import SessionOptions
+from holdfast.policy.session_limits import SessionLimits
 from holdfast.services.sessions import Sessions
 
 PER_SESSION = 20

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from holdfast.api.sessions import open_sessions
 from holdfast.model.session import Message
-from holdfast.policy.lifecycle import (SessionOptions)
-from holdfast.policy.session_limits import (SessionLimits)
+from holdfast.policy.lifecycle import SessionOptions
+from holdfast.policy.session_limits import SessionLimits
 
 _PAUSE = 0.005
 _TEXT = "The nightly run finished without errors; 14 mails were filed. " * 3

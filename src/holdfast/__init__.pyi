@@ -1,5 +1,6 @@
 # The public names: the only list of them. `__init__.py` reads these lines to import a name when it
 # is first used.
+from holdfast import errors as errors
 from holdfast.api.background import maintain_in_background as maintain_in_background
 from holdfast.api.home import Home as Home
 from holdfast.api.home import open as open  # noqa: A004 - as people will type it: holdfast.open

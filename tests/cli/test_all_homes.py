@@ -255,7 +255,8 @@ def test_nothing_is_changed_on_a_guess(world: Machine, command: str) -> None:
     assert result.code == 2
     for agent, folder in FOLDERS.items():
         assert f"{agent} ({world.user / folder})" in result.err
-    assert "--home NAME" in result.err
+    asked = command.removesuffix(" --yes")
+    assert f"`holdfast --home holdfast {asked}`" in result.err
     assert "--all-homes" in result.err
     assert contents(world) == before
 
@@ -325,6 +326,12 @@ def test_a_saved_plan_knows_its_home(world: Machine) -> None:
     done = world.json("apply", plan, "--yes")
     assert done["report"]["removed"] > 0
     assert done["plan"]["home"] == str(home_of(world, "hermes"))
+
+
+def test_a_mistyped_id_gets_the_nearest_one(world_once: Machine) -> None:
+    result = world_once.run("sessions", "show", f"{DISK[:-1]}b")
+    assert result.code == 2
+    assert f"Did you mean {DISK}?" in result.err
 
 
 def test_one_id_in_two_homes_is_never_guessed(world: Machine) -> None:

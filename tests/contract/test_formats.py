@@ -88,7 +88,7 @@ def test_a_damaged_index_is_made_anew(home: FormatHome, root: Path) -> None:
 
 
 def test_only_what_changed_is_read_again(home: FormatHome, root: Path) -> None:
-    home.session_store()
+    home.session_store().index()
     touch_marmot(root, IDS[0])
     read: list[str] = []
     real = MARMOT.messages
@@ -103,6 +103,8 @@ def test_only_what_changed_is_read_again(home: FormatHome, root: Path) -> None:
 
     again = FormatHome(root, Counting(), clock=clock)  # type: ignore[arg-type]
     store = again.session_store()
+    assert read == []  # nobody asked for a word
+    store.index()
     assert read == [IDS[0]]
     assert len(list(store.messages(IDS[0]))) == 3
     again.close()
@@ -112,8 +114,7 @@ def test_the_sessions_are_the_agents(home: FormatHome) -> None:
     store = home.session_store()
     with pytest.raises(UsageError, match="writes them itself"):
         store.rename(IDS[0], "mine")
-    with pytest.raises(UsageError, match="no pins"):
-        store.pin(IDS[0], True)
+    assert store.pin(IDS[0], True).pinned  # the agent knows no pins: ours keep it from our plans
 
 
 def test_a_session_that_cannot_be_read_costs_itself(root: Path) -> None:
@@ -127,9 +128,11 @@ def test_a_session_that_cannot_be_read_costs_itself(root: Path) -> None:
             return MARMOT.messages(root, unit)
 
     home = FormatHome(root, Failing(), clock=clock)  # type: ignore[arg-type]
-    inventory = home.scan(NOW)
-    assert [problem.reason for problem in inventory.problems] == ["cannot be read: torn"]
-    assert {item.id for item in inventory.items if item.kind == SESSION} == set(IDS) - {IDS[0]}
+    assert {item.id for item in home.scan(NOW).items if item.kind == SESSION} == set(IDS)
+    store = home.session_store()
+    found = {hit.session.id for hit in store.search(Search(text="zebra"))}
+    assert found == set(IDS) - {IDS[0]}
+    assert [each.reason for each in store.unsearched()] == ["cannot be read: torn"]
     home.close()
 
 

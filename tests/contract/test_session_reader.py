@@ -77,7 +77,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionSto
 
 @pytest.fixture
 def reader(store: SessionStore) -> SessionReader:
-    return SessionReader(store)
+    return SessionReader(store, clock=lambda: NOW)
 
 
 def filters(everything: list[Session]) -> Iterator[SessionFilter]:

@@ -280,9 +280,9 @@ def test_archives_of_older_repositories_wait_for_the_user(
     if limit is not None and size > limit:
         (short,) = with_archive.shortfalls
         assert sum(short.held_by.values()) == short.remaining
-        assert any("clear-legacy" in why for why in short.held_by)
+        assert any("older layout" in why for why in short.held_by)
     asked = planned(replace(policy, legacy=True), store(*items, legacy=(archive,)))
-    assert gone(asked)["legacy-1"] == "asked for with --legacy"
+    assert gone(asked)["legacy-1"] == "left by an older layout"
 
 
 def test_single_older_repositories_go_as_projects_do_orphans_first() -> None:

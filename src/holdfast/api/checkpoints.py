@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import builtins
-import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias, Unpack
 
-from holdfast.api.arguments import Duration, KeepRules, Size, own_caps, own_rules, seconds
-from holdfast.api.capture import Capture, directory
+from holdfast.api.arguments import KeepRules, Size, own_caps, own_rules
+from holdfast.api.capture import Capture, directory, session_id
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport, applied, undo
 from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
-from holdfast.model.arguments import StrPath, text
+from holdfast.model.arguments import StrPath, several, text
 from holdfast.model.checkpoint import (
     SHORTEST_PREFIX,
     Captured,
@@ -27,6 +26,8 @@ from holdfast.model.checkpoint import (
     Watched,
 )
 from holdfast.model.checkup import Verification
+from holdfast.model.moment import Duration, seconds
+from holdfast.model.session import SessionRef
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointStore, Progress
 from holdfast.services.checkpoint_status import CheckpointStatus, checkpoint_status
@@ -142,15 +143,17 @@ class Checkpoints(Capture):
         self,
         path: StrPath | None = None,
         *,
-        session: str | None = None,
+        session: SessionRef | None = None,
         limit: int | None = None,
     ) -> builtins.list[Checkpoint]:
-        """The checkpoints of a directory, or of all projects, the newest first."""
+        """The checkpoints of a directory, or of all projects, the newest first; with `session`, a
+        session or its id, only those that belong to it."""
+        wanted = session_id(session) or None
         store, workdir = self.store(), None if path is None else directory(path)
         if store is None:
             return []
         listed = store.list(workdir)
-        return [each for each in listed if session in (None, each.session)][:limit]
+        return [each for each in listed if wanted in (None, each.session)][:limit]
 
     def get(self, which: Which) -> Checkpoint:
         """One checkpoint, by its id or the start of one.
@@ -182,12 +185,12 @@ class Checkpoints(Capture):
         self,
         which: Which,
         other: Which | None = None,
-        paths: Sequence[StrPath] = (),
+        paths: StrPath | Iterable[StrPath] = (),
         *,
         hash_all: bool = False,
     ) -> Difference:
-        """What changed since a checkpoint: until now, or until another one. With `paths`, only what
-        is there or below."""
+        """What changed since a checkpoint: until now, or until another one. With `paths`, one or
+        several, only what is there or below."""
         store = self.need_store(hash_all=hash_all)
         old = store.ready(self._chosen(store, which))
         new = None if other is None else store.ready(self._chosen(store, other))
@@ -269,22 +272,26 @@ class Checkpoints(Capture):
         return store.rename(self._chosen(store, which), wanted)
 
     def plan_restore(
-        self, which: Which, paths: Sequence[StrPath] = (), *, hash_all: bool = False
+        self,
+        which: Which,
+        paths: StrPath | Iterable[StrPath] = (),
+        *,
+        hash_all: bool = False,
     ) -> CheckpointRestorePlan:
         """What restoring a checkpoint would do to its project now, or only to the given paths."""
         store = self.need_store(hash_all=hash_all)
         target = store.ready(self._chosen(store, which))
-        wanted = self.inside(Path(target.workdir), _several(paths)) or None
+        wanted = self.inside(Path(target.workdir), paths) or None
         preview = store.preview(target.id, paths=wanted)
         return CheckpointRestorePlan(
             place=self._place, store=store, checkpoint=target, paths=wanted, preview=preview
         )
 
-    def preview(self, which: Which, paths: Sequence[StrPath] = ()) -> Preview:
+    def preview(self, which: Which, paths: StrPath | Iterable[StrPath] = ()) -> Preview:
         """What `restore` would write, delete and leave. Touches nothing in the project."""
         return self.plan_restore(which, paths).preview
 
-    def restore(self, which: Which, paths: Sequence[StrPath] = ()) -> RestoreReport:
+    def restore(self, which: Which, paths: StrPath | Iterable[StrPath] = ()) -> RestoreReport:
         """Bring a project back to a checkpoint, byte for byte: all of it, or the given paths.
 
         Before the first change it takes a checkpoint of how things are, and `report.undo()` goes
@@ -311,6 +318,11 @@ class Checkpoints(Capture):
         replaces all its keep rules. `older_than` is how long nobody touched a project; "0s" turns
         that rule off. `pack` packs a store over its cap before it counts, so that fewer have to
         go; it removes nothing.
+
+        A take hides the oldest checkpoints beyond `max_snapshots`; `list` does not show them, and
+        they wait for their place in the trash. A prune puts them there, and an undo brings back all
+        that it put there: so more may be listed after prune and undo than before. The next take
+        hides them again.
         """
         base = self._place.settings.checkpoint_policy(use_trash=use_trash)
         own, caps = own_rules(rules, self._place.clock()), own_caps(max_total_size, max_snapshots)
@@ -347,10 +359,10 @@ class Checkpoints(Capture):
     def plan_delete(self, which: Which | Collection[Which], *, use_trash: bool = True) -> HomePlan:
         """Remove these checkpoints, by id or the start of one; a pin does not protect them."""
         store = self.need_store()
-        several = (which,) if isinstance(which, str | Checkpoint) else tuple(which)
-        if not several:
+        named = several(which)
+        if not named:
             raise UsageError("Say which checkpoints to delete.")
-        return self._plan_drop([self._chosen(store, each).id for each in several], use_trash)
+        return self._plan_drop([self._chosen(store, each).id for each in named], use_trash)
 
     def plan_clear(self, *, legacy: bool = False, use_trash: bool = True) -> HomePlan:
         """Remove the checkpoints of all projects, pinned and named ones too; with `legacy` also
@@ -426,8 +438,3 @@ class Checkpoints(Capture):
 def _is_below(change: Change, wanted: Sequence[str]) -> bool:
     path = change.path
     return not wanted or any(not w or path == w or path.startswith(f"{w}/") for w in wanted)
-
-
-def _several(paths: Sequence[StrPath] | StrPath) -> Sequence[StrPath]:
-    """A text is one path, not its letters."""
-    return (paths,) if isinstance(paths, str | os.PathLike) else paths

@@ -5,22 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Collection, Iterable, Iterator
+from io import TextIOBase
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO, cast
 
-from holdfast.api.arguments import Ids, file_path, names, wanted_sessions
+from holdfast.api.arguments import Ids, file_path, names, session_ids, wanted_sessions
 from holdfast.api.place import find_home, open_place
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
 from holdfast.homes.registry import kind_of
 from holdfast.homes.transcripts import from_store, source_in
-from holdfast.model.arguments import StrPath
+from holdfast.model.arguments import StrPath, shown
 from holdfast.model.session import SessionFilter
 from holdfast.ports import Clock, Progress
 from holdfast.services.exchange.json_lines import RawLine, raw_lines
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.redactor import Redactor
-from holdfast.services.exchange.session_export import ExportReport, export_sessions
+from holdfast.services.exchange.session_export import ByteSink, ExportReport, export_sessions
 from holdfast.services.exchange.session_import import ImportReport, import_lines
 from holdfast.services.exchange.session_line import session_line
 from holdfast.services.exchange.told_lines import told_lines
@@ -48,7 +49,7 @@ class SessionExchange(SessionView):
 
     def export(
         self,
-        output: StrPath | BinaryIO,
+        output: StrPath | BinaryIO | TextIO | ByteSink,
         ids: Ids | None = None,
         *,
         wanted: SessionFilter | None = None,
@@ -58,15 +59,16 @@ class SessionExchange(SessionView):
     ) -> ExportReport:
         """Write sessions out: those with these ids, those that a filter picks, or all.
 
-        `output` is a path, which gets a whole export or none, or a binary file. `form` is "jsonl",
-        which can be imported again, or "markdown". `redact` replaces secrets by a note.
+        `output` is a path, which gets a whole export or none, or an open file: a binary one, or one
+        for text, which gets text. `form` is "jsonl", which can be imported again, or "markdown".
+        `redact` replaces secrets by a note.
         """
         if form not in _FORMS:
             raise UsageError(f'form must be "jsonl" or "markdown", not {form!r}.')
         self.need_store()
         chosen = wanted_sessions(wanted, None)
         if ids is not None:
-            named = tuple(self.resolve(each) for each in names(ids, "ids"))
+            named = tuple(self.resolve(each) for each in session_ids(ids))
             chosen = copied(chosen, ids=named)
         with export_sink(output) as sink:
             report = export_sessions(
@@ -90,6 +92,7 @@ class SessionExchange(SessionView):
     ) -> SessionImport:
         """Store sessions from elsewhere: a JSONL file, one a line, as `export` writes them; a file
         in which an agent keeps sessions; or the folder of a home, or the name of its agent.
+        `source` is a path or such a name, or a file that was opened in binary mode.
 
         Each is stored whole or not at all. An id that exists is skipped, or with `replace` the old
         session goes into the archive first. `sessions` picks some out of an agent's file or home.
@@ -120,15 +123,36 @@ class SessionExchange(SessionView):
 class _Sink:
     """Where an export goes, and whether it came to its end."""
 
-    file: BinaryIO
+    file: ByteSink
     whole: bool = False
 
 
+class _TextSink:
+    """A file for text as a sink. An export writes whole characters."""
+
+    def __init__(self, file: TextIOBase) -> None:
+        self._file = file
+
+    def write(self, data: bytes, /) -> object:
+        return self._file.write(data.decode("utf-8"))
+
+
+def _for_bytes(output: object) -> ByteSink:
+    """A file that the caller opened, to write bytes to."""
+    if not hasattr(output, "write"):
+        raise UsageError(f"An export goes to a path or an open file, not {shown(output)}.")
+    return _TextSink(output) if isinstance(output, TextIOBase) else cast("ByteSink", output)
+
+
+def _has_bytes(source: object) -> bool:
+    return hasattr(source, "readline") and not isinstance(source, TextIOBase)
+
+
 @contextlib.contextmanager
-def export_sink(output: StrPath | BinaryIO) -> Iterator[_Sink]:
+def export_sink(output: StrPath | BinaryIO | TextIO | ByteSink) -> Iterator[_Sink]:
     """A private file that gets its name when it is whole; or the file that the caller opened."""
     if not isinstance(output, str | os.PathLike):
-        yield _Sink(output)
+        yield _Sink(_for_bytes(output))
         return
     path = file_path(output, "output")
     if path.exists() and not path.is_file():
@@ -167,6 +191,11 @@ def import_source(
     stands for its home."""
     ids = names(sessions, "sessions") if sessions else ()
     if not isinstance(source, str | os.PathLike):
+        if not _has_bytes(source):
+            raise UsageError(
+                "An import reads a path, or a file that was opened in binary mode, "
+                f"not {shown(source)}."
+            )
         _need_all(ids, "a stream")
         yield ImportSource(lines=raw_lines(source))
         return

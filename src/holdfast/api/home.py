@@ -1,7 +1,8 @@
 """One object a home: everything that can be seen of it and done to it is a method here.
 
 Opening, looking and planning change nothing. Methods that change something are in the log, and
-their reports can be undone.
+the reports of those that remove, archive or restore files can be undone. An undo is not undone, and
+neither is bringing archived sessions back: neither takes anything away.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.api.archive import ArchivedSessions, Log, RestorePlan, Trash
-from holdfast.api.arguments import Duration, Ids, seconds
+from holdfast.api.arguments import Ids, OperationRef, operation_id
 from holdfast.api.capture import directory
 from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.exchange import SessionExchange
@@ -22,7 +23,7 @@ from holdfast.api.plan import HomePlan, HomeReport, load_plan, undo
 from holdfast.api.retention import SessionRetention
 from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.config.settings import Settings
-from holdfast.errors import UsageError
+from holdfast.errors import UsageError, in_voice
 from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import maintain_opened
 from holdfast.homes.registry import kind_of
@@ -32,6 +33,7 @@ from holdfast.model.checkup import Repair
 from holdfast.model.guard import Alert
 from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
+from holdfast.model.moment import Duration, seconds
 from holdfast.model.operation import Operation, Removal
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
@@ -47,7 +49,7 @@ from holdfast.spine import undo as undoing
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import Foreseen
 from holdfast.stores.files import storage_errors
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -211,7 +213,10 @@ class Home(SessionRetention, SessionExchange):
         """Look the home over: configuration, store, log, trash, archive, permissions."""
         home, settings = self._place.to_examine()
         found = examine(home, progress=progress or Silent())
-        return Diagnosis(findings=(settings, *found.findings))
+        findings = (settings, *found.findings)
+        return Diagnosis(
+            findings=tuple(replace(each, advice=in_voice(each.advice)) for each in findings)
+        )
 
     def repair(self, found: Diagnosis | None = None, *, progress: Progress | None = None) -> Repair:
         """Mend what `doctor` found and can be mended, after a backup."""
@@ -226,31 +231,31 @@ class Home(SessionRetention, SessionExchange):
         return self.archive.plan_restore(ids)
 
     def restore_sessions(self, ids: Ids) -> HomeReport:
-        """Bring archived sessions back into the store, whole, with their files."""
+        """Bring archived sessions back into the store, whole, with their files. Nothing is lost by
+        that, so there is no undo of it; `archive_sessions` archives them again."""
         return self.archive.restore(ids)
 
     def load_plan(self, path: StrPath) -> HomePlan:
         """A plan that `save` wrote. It works only on the home that it was made for."""
         return load_plan(self._place, path)
 
-    def plan_undo(self, operation: str | None = None) -> UndoPlan:
+    def plan_undo(self, operation: OperationRef | None = None) -> UndoPlan:
         """What undoing an operation would bring back: by default, the latest one that somebody
         asked for. What agents did on their own is passed over."""
-        target, removals = undoing.preview(self._place.home, operation)
+        number = None if operation is None else operation_id(operation)
+        target, removals = undoing.preview(self._place.home, number)
         foreseen = undoing.foresee(self._place.home, removals)
         return UndoPlan(place=self._place, operation=target, removals=removals, foreseen=foreseen)
 
     def undo(
-        self, operation: str | Operation | None, *, progress: Progress | None = None
+        self, operation: OperationRef | None, *, progress: Progress | None = None
     ) -> HomeReport:
         """Take one operation back, by its number: `home.undo(report.operation)`.
 
         The operation of a run that did nothing is None: then nothing is done, and the report says
         so. What somebody else did meanwhile is not touched.
         """
-        number = operation.id if isinstance(operation, Operation) else operation
-        if number is not None and not isinstance(number, str):
-            raise UsageError(f"An operation is its number as text, not {number!r}.")
+        number = None if operation is None else operation_id(operation)
         return undo(self._place, number, progress=progress)
 
     def undo_latest(self, *, progress: Progress | None = None) -> HomeReport:

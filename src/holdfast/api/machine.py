@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Generic, Self, TypeVar
 
@@ -22,7 +22,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.homes.registry import kind_of
-from holdfast.model.arguments import MOST_NAMED, check_foreign_id, text
+from holdfast.model.arguments import MOST_NAMED, check_foreign_id, named_place, text
 from holdfast.model.session import Search, Session, SessionFilter, SessionOrder
 from holdfast.stores.files import storage_errors
 from holdfast.value import dataclass, replace
@@ -187,11 +187,16 @@ class Machine:
                 continue
             if kind is None:
                 continue
-            is_usual = os.path.realpath(usual[kind.name]) == os.path.realpath(path)
-            name = kind.name if is_usual else str(path)
-            label = kind.name if is_usual else f"{kind.name}/{path.name}"
+            real = os.path.realpath(path)
+            is_usual = os.path.realpath(usual[kind.name]) == real
             homes.append(
-                AgentHome(path=path, agent=kind.name, title=kind.agent, name=name, label=label)
+                AgentHome(
+                    path=Path(real),
+                    agent=kind.name,
+                    title=kind.agent,
+                    name=kind.name if is_usual else real,
+                    label=kind.name if is_usual else f"{kind.name}/{path.name}",
+                )
             )
         return homes, unread
 
@@ -313,20 +318,23 @@ class Machine:
         may have another session of such an id. Whoever changes something asks like this.
         """
         wanted = check_foreign_id(text(prefix, "A session id"))
+        begin_so: list[Located] = []
         unread: Sequence[UnreadHome] = ()
         for has in (_in_store,) * store + (_in_archive,) * archive:
-            looked = self.look(lambda place, has=has: has(place, wanted))  # type: ignore[misc]
+            looked = self.look(partial(has, prefix=wanted))
             unread = looked.unread
             found = [Located(home=home, id=each) for home, ids in looked.seen for each in ids]
-            exact = [each for each in found if each.id == wanted]
-            if surely and unread and found and not exact:
-                raise UsageError(
-                    f"{wanted!r} may mean a session in {unread[0].path}, which cannot be read.",
-                    hint="Write the whole id, or pick the home with --home.",
-                )
-            if chosen := exact or found:
-                return _only(wanted, chosen)
-        raise self._unknown(wanted, unread)
+            if exact := [each for each in found if each.id == wanted]:
+                return _only(wanted, exact)
+            begin_so = begin_so or found
+        if not begin_so:
+            raise self._unknown(wanted, unread)
+        if surely and unread:
+            raise UsageError(
+                f"{wanted!r} may mean a session in {unread[0].path}, which cannot be read.",
+                hint="Write the whole id, or pick the home with --home.",
+            )
+        return _only(wanted, begin_so)
 
     def _unknown(self, prefix: str, unread: Sequence[UnreadHome]) -> UnknownSessionError:
         """No store has it. It may be in an archive or in the trash, or where nobody can look."""
@@ -344,9 +352,10 @@ class Machine:
                 f"There is no session {prefix!r} in the homes that can be read.",
                 hint=f"Not read: {places}.",
             )
+        near = [hint for _, hint in self.look(lambda place: _near(place, prefix)).seen if hint]
         return UnknownSessionError(
             f"There is no session {prefix!r} in any home here.",
-            hint="`holdfast sessions list` shows them.",
+            hint=near[0] if near else "`holdfast sessions list` shows them.",
         )
 
     def located(
@@ -418,6 +427,17 @@ def _in_store(place: Place, prefix: str) -> Sequence[str]:
         return [each.id for each in found]
 
 
+def _near(place: Place, prefix: str) -> str | None:
+    """What the store of a home takes the id for, if it has one like it."""
+    store = SessionView(place).session_store
+    try:
+        _ = store and store.resolve(prefix)
+    except UsageError as error:
+        hint = error.hint or ""
+        return hint if hint.startswith("Did you mean") else None
+    return None
+
+
 def _in_archive(place: Place, prefix: str) -> Sequence[str]:
     archive = place.home.archive
     try:
@@ -456,7 +476,7 @@ def machine(
     are as in `holdfast.open`.
     """
     return Machine(
-        Path(user_home) if user_home is not None else Path.home(),  # noqa: TID251 - the edge
+        named_place("~" if user_home is None else user_home),
         environ=os.environ if environ is None else environ,  # noqa: TID251 - the edge
         overrides=environ,
         clock=clock,

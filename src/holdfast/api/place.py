@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.config import is_default
 from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
-from holdfast.homes.kind import KIND, open_own
+from holdfast.homes.kind import KIND, LOG, open_own
 from holdfast.homes.options import UNCONFIGURED, USUAL, HomeOptions
 from holdfast.homes.registry import (
     check_folder,
@@ -30,7 +30,7 @@ from holdfast.homes.registry import (
 )
 from holdfast.model.arguments import StrPath, expanded, named_place
 from holdfast.model.checkpoint import BY_DEFAULT, Capturing
-from holdfast.stores.files import storage_errors, write_new
+from holdfast.stores.files import make_private_dir, storage_errors, write_new
 from holdfast.value import replace
 
 if TYPE_CHECKING:
@@ -110,7 +110,6 @@ class Place:
         self._command = command
         self._environ = environ or {}
         self._homes: list[Home] = []
-        self._is_new = False
         self._opened: Home | None = None
 
     def checked(self) -> Place:
@@ -175,11 +174,7 @@ class Place:
     def another(self, change: Callable[[HomeOptions], HomeOptions] = lambda same: same) -> Home:
         """The home opened once more, with changed options. `close` closes it too."""
         options = change(self.options())
-        home: Home
-        if self._is_new:  # nothing in the folder says yet whose home it is
-            home = open_own(self.root, self.clock, options)
-        else:
-            home = open_home(self.root, clock=self.clock, options=options)
+        home = open_home(self.root, clock=self.clock, options=options)
         self._homes.append(home)
         return home
 
@@ -217,7 +212,9 @@ class Place:
             return
         create_home(self.root)
         self.root = self.root.resolve()
-        self._is_new = kind is None
+        if kind is None:  # an empty folder would be no home to whoever opens it next
+            with storage_errors(f"create {self.root / LOG}"):
+                make_private_dir(self.root / LOG)
 
     def create_own(self) -> None:
         """Make a Holdfast home when there is none. Raises `NotAHomeError` for a home of another

@@ -173,7 +173,7 @@ class Invocation:
         if machine.unread:
             raise machine.unread[0].error
         for only in machine.homes:
-            if only.path != self.home_path:
+            if only.path != self.home_path.resolve():
                 self.choose(only)
         return None
 
@@ -191,12 +191,13 @@ class Invocation:
         machine = self.several()
         if machine is None:
             return
+        example = machine.homes[0].name if machine.homes else str(machine.unread[0].path)
         found = [f"{each.label} ({each.path})" for each in machine.homes]
         found += [f"{each.path} (cannot be read)" for each in machine.unread]
         raise UsageError(
             f"There are several homes here, and this command works on one: {', '.join(found)}.",
-            hint="Pick one with --home NAME, or with its path. Where a command can work on all of "
-            "them, it has a flag --all-homes.",
+            hint=f"Pick one by its name or its path, `holdfast --home {quoted(example)} "
+            f"{self.command_line}`, or take all of them with --all-homes.",
         )
 
     def one_home(self) -> Home:

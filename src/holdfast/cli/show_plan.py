@@ -20,7 +20,7 @@ from holdfast.model.item import (
     TRASH,
 )
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
-from holdfast.model.report import Outcome, Report, Result
+from holdfast.model.report import Outcome, Report, Result, archived, archived_words
 from holdfast.model.text import format_bytes, format_count, format_duration, one_line
 
 if TYPE_CHECKING:
@@ -211,28 +211,12 @@ def show_report(report: Report, *, home_flag: str, plan: Plan | None = None) -> 
         say(styled(f"The run was {report.stopped}; the rest was left as it was.", style="yellow"))
 
 
-def archived_words(archived: int, files: int) -> str:
-    """`archived with 3 files`; what a bundle holds was not removed."""
-    return f"archived with {format_count(files, 'file')}" if archived and files else "archived"
-
-
-def _archived(report: Report, plan: Plan | None) -> tuple[int, int]:
-    """How much went to the archive by itself, and how many files with that."""
-    items = () if plan is None else plan.items
-    planned = {(item.kind, item.id): item for item in items}
-    gone = [planned.get((o.kind, o.id)) for o in report.outcomes if o.result is Result.REMOVED]
-    going = [item for item in gone if item is not None]
-    leaving = {item.id for item in items if item.action is Action.ARCHIVE}
-    alone = sum(item.action is Action.ARCHIVE for item in going)
-    return alone, sum(item.goes_with in leaving for item in going)
-
-
 def _summary(report: Report, plan: Plan | None) -> Line:
-    archived, files = _archived(report, plan)
+    alone, files = archived(report, plan)
     projects = [o for o in report.outcomes if o.written or o.deleted]
     parts = [
-        (archived, archived_words(archived, files), "bold"),
-        (report.removed - archived - files, "removed", "bold"),
+        (alone, archived_words(alone, files), "bold"),
+        (report.removed - alone - files, "removed", "bold"),
         (report.ended, "ended", "bold"),
         (report.brought_back - len(projects), "brought back", "bold green"),
         (sum(len(o.written) for o in projects), "written", "bold green"),

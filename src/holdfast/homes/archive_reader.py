@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from holdfast.errors import DamageError, UnknownSessionError, UsageError
+from holdfast.errors import DamageError, UnknownSessionError, UsageError, in_voice
 from holdfast.homes.archive_bundles import leftovers
 from holdfast.homes.archive_rows import Rows
 from holdfast.homes.home_bytes import bytes_below
@@ -80,7 +80,7 @@ class ArchiveReader:
     def problems(self) -> Sequence[Problem]:
         """Damaged lines of the catalogue, lines without a bundle, bundles that cannot be read, what
         earlier versions left beside them, and bundles in a folder that is no longer used."""
-        left = [Problem(path=str(path), reason=_LEFT) for path in self.leftovers()]
+        left = [Problem(path=str(path), reason=in_voice(_LEFT)) for path in self.leftovers()]
         behind = self.left_behind()
         return [*self._archive.look().problems, *left, *([behind] if behind else [])]
 

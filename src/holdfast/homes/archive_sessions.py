@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSessionError
+from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSessionError, in_voice
 from holdfast.homes.archive import FULL, NO_ROOM, WAY_OUT, Entries, HomeArchive, IntoArchive
 from holdfast.homes.archive_bundles import Packer
 from holdfast.homes.archive_rows import TAKEN, Ended, Returner, Rows
@@ -188,7 +188,7 @@ class ArchiveMover(_FromStore):
                 moved.append(failed(error.message))
             except OSError as error:
                 if error.errno in FULL:
-                    moved.append(failed(f"{NO_ROOM}. {WAY_OUT}"))
+                    moved.append(failed(f"{NO_ROOM}. {in_voice(WAY_OUT)}"))
                     return moved + [failed(NO_ROOM)] * (len(batch) - len(moved))
                 moved.append(failed(str(error.strerror or error)))
             else:
@@ -281,7 +281,7 @@ class FilesMover(_FromStore):
             return stayed(CHANGED_MEANWHILE)
         except OSError as error:
             if error.errno in FULL:
-                return failed(f"{NO_ROOM}. {WAY_OUT}")
+                return failed(f"{NO_ROOM}. {in_voice(WAY_OUT)}")
             raise
         self._archive.catalogue.add([made])
         self._packed[removal.key] = going

@@ -14,17 +14,16 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from holdfast.errors import DamageError, HoldfastError
-from holdfast.homes.archive import HomeArchive, IntoArchive
+from holdfast.homes.archive import Entries, HomeArchive, IntoArchive
 from holdfast.homes.archive_bundles import Packer
 from holdfast.homes.archive_rows import Ended
 from holdfast.homes.format_sessions import FormatSessions
 from holdfast.homes.home import Ground
-from holdfast.homes.mirror import Mirror
 from holdfast.model.archive import ArchivedSession
 from holdfast.model.arguments import check_foreign_id
 from holdfast.model.item import SESSION
@@ -32,7 +31,7 @@ from holdfast.model.json_value import Reader
 from holdfast.model.operation import Removal
 from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Moved, Presence, Result, failed
-from holdfast.model.session import Session
+from holdfast.model.session import Message, Session
 from holdfast.parts.trees import below, is_folder, remove_tree
 from holdfast.parts.unit_record import RECORD
 from holdfast.parts.units import UnitMover
@@ -54,13 +53,12 @@ _CHUNK = 1024 * 1024
 def unit_archive(
     ground: Ground,
     units: UnitMover,
-    mirror: Mirror,
     sessions: FormatSessions,
     ids: Callable[[], Collection[str]],
 ) -> HomeArchive:
     """The archive of a home that has a format. `ids` are those of the units that are in it."""
     made = HomeArchive(ground, check=check_foreign_id)
-    mover = UnitArchiveMover(made.folder, made.packer, units, mirror, sessions)
+    mover = UnitArchiveMover(made.folder, made.packer, units, sessions)
 
     made.serve(mover, mover.restore, lambda session_id: session_id in ids())
     return made
@@ -74,33 +72,44 @@ class UnitArchiveMover(IntoArchive):
         archive: SessionArchive,
         packer: Packer,
         units: UnitMover,
-        mirror: Mirror,
         sessions: FormatSessions,
     ) -> None:
         super().__init__(archive, packer)
         self._units = units
-        self._mirror = mirror
         self._sessions = sessions
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
+        """One look at the home for all of them: each by itself would look at every session."""
         self._archive.clear_unfinished()
         entries = self._entries()
-        return [self._look(each, entries.get((each.item.id, each.operation))) for each in batch]
+        proved = {each.key: self._is_proved(each, entries) for each in batch}
+        looked = [each for each in batch if not isinstance(proved[each.key], str)]
+        seen = dict(
+            zip((each.key for each in looked), self._units.look(looked), strict=True)
+            if looked
+            else ()
+        )
+        return [self._presence(each, proved[each.key], seen.get(each.key)) for each in batch]
 
-    def _look(self, removal: Removal, entry: ArchivedSession | None) -> Presence:
-        staged = self._units.folder(removal)
-        if entry is not None and self._is_whole(entry.file):
-            [seen] = self._units.look([removal])
-            if seen.here is False:
-                # Killed after the bundle was proved: it holds all that is in the trash.
-                remove_tree(staged)
-                return Presence(here=False, copied=True)
+    def _is_proved(self, removal: Removal, entries: Entries) -> bool | str:
+        """Whether a whole bundle holds a unit; what is wrong with one that is all there is."""
+        entry = entries.get((removal.item.id, removal.operation))
+        if entry is None or self._is_whole(entry.file):
+            return entry is not None
+        if not self._units.folder(removal).is_dir():
+            return f"its bundle is damaged: {entry.file}"
+        self._archive.drop([entry.file], removal.operation)
+        return False
+
+    def _presence(self, removal: Removal, proved: bool | str, seen: Presence | None) -> Presence:
+        if isinstance(proved, str) or seen is None:
+            return Presence(here=False, copied=True, damage=str(proved))
+        if proved and seen.here is False:
+            # Killed after the bundle was proved: it holds all that is in the trash.
+            remove_tree(self._units.folder(removal))
+            return Presence(here=False, copied=True)
+        if proved:
             return replace(seen, copied=True)
-        if entry is not None and staged.is_dir():
-            self._archive.drop([entry.file], removal.operation)
-        elif entry is not None:
-            return Presence(here=False, copied=True, damage=f"its bundle is damaged: {entry.file}")
-        [seen] = self._units.look([removal])
         if seen.copied and seen.here is False and not seen.partly:
             # In the trash and not in a bundle: it goes back, and the next plan takes it again.
             return Presence(here=False, copied=True, partly=True, obstacle=NOT_REACHED)
@@ -129,15 +138,14 @@ class UnitArchiveMover(IntoArchive):
             [copied] = self._units.copy([removal])
             if not copied.done:
                 return copied
-        # Both are read while the files are still in their place.
-        session = self._sessions.get(removal.item.id)
-        children = [child.id for child in self._sessions.children(session.id)]
-        self._sessions.remember(session.id)
+        # All is read while the files are still in their place.
+        session, said = self._sessions.taken_out(removal.item.id)
+        children = self._sessions.child_ids(session.id)
         [moved] = self._units.drop([removal])
         if not moved.done:
             return moved
         try:
-            self._pack(removal, session, children)
+            self._pack(removal, session, said, children)
         except (HoldfastError, OSError) as error:
             self._units.put_back([removal])
             self._units.discard([removal])
@@ -145,13 +153,19 @@ class UnitArchiveMover(IntoArchive):
         self._clear(removal)
         return Moved(copied=True)
 
-    def _pack(self, removal: Removal, session: Session, children: Sequence[str]) -> None:
+    def _pack(
+        self,
+        removal: Removal,
+        session: Session,
+        said: Iterable[Message],
+        children: Sequence[str],
+    ) -> None:
         staged = self._units.folder(removal)
         files.replace(staged / _TREE, json.dumps(_listed(staged)).encode("ascii"))
         made = self._packer.session(
             removal,
             session,
-            self._mirror.store().messages(session.id),
+            said,
             children=children,
             files=list(_sources(staged)),
         )

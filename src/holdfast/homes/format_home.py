@@ -12,16 +12,16 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError, SchemaError
 from holdfast.homes import life
-from holdfast.homes.archive_units import unit_archive
-from holdfast.homes.checkup import FormatCheckup
-from holdfast.homes.doers import Changes
-from holdfast.homes.format_sessions import FormatSessions, Pins, Seen
+from holdfast.homes.format_sessions import FormatSessions, Pins
+from holdfast.homes.glance import glance
 from holdfast.homes.home import Contents, Ground, Home
 from holdfast.homes.home_bytes import Survey
 from holdfast.homes.mirror import Mirror
+from holdfast.homes.notes import Notes, Seen
 from holdfast.homes.options import USUAL, HomeOptions
 from holdfast.model.item import ARCHIVED, LEFTOVER, SESSION, Item, Problem
 from holdfast.model.part import (
@@ -34,6 +34,7 @@ from holdfast.model.part import (
     Signs,
     Slot,
     Unit,
+    digest,
     version_of_parts,
 )
 from holdfast.model.plan import PlanItem
@@ -43,9 +44,18 @@ from holdfast.parts import movers
 from holdfast.parts.trees import measure
 from holdfast.parts.units import UnitMover, by_container
 from holdfast.ports import Archive, Clock, Format, Progress
-from holdfast.spine.keeper import Keeper
+from holdfast.value import replace
+
+if TYPE_CHECKING:  # loaded on first use: a list of sessions does without them
+    from holdfast.homes.checkup import FormatCheckup
+    from holdfast.homes.doers import Changes
 
 STATE = ".holdfast"
+#: A glance at more files than this, and so many for each session, takes longer than a real look.
+_MOST_FILES = 10_000
+_FILES_A_SESSION = 20
+#: Before the first look nobody knows how many sessions there are.
+_MOST_AT_FIRST = 500_000
 
 
 def state_folder(root: Path) -> Path:
@@ -65,7 +75,7 @@ class FormatContents(Contents):
         self._mirror = Mirror(ground.state / "index", form, ground.root)
         self._movers = movers()
         pins = Pins(ground.state / "pins.json")
-        seat = (form, ground.root, ground.clock, self._mirror, pins)
+        seat = (form, ground.root, ground.clock, self._mirror.notes, pins)
         self._census = Census(*seat)
         self._left = Census(*seat, of_leftovers=True)
         self._sessions = FormatSessions(
@@ -73,21 +83,21 @@ class FormatContents(Contents):
             ground.root,
             pins,
             self._mirror,
-            lambda: self._look(self._census.units())[0],
+            lambda: self._now()[0],
         )
 
     # --- Looking ----------------------------------------------------------------------------------
 
     def survey(self, now: float, wanted: SessionFilter | None, progress: Progress | None) -> Survey:
-        seen, problems = self._look(self._census.units())
+        seen, problems = self._now()
         self._sessions.show(seen)
-        by_id = {each.unit.id: each for each in seen if each.unit.parts}
+        by_id = {each.unit.id: each for each in seen if not each.inside}
         items = [
             _item(by_id[each.id], each, self._sessions.known_messages(each.id))
             for each in self._sessions.chosen(wanted or SessionFilter())
             if each.id in by_id
         ]
-        leftovers, more = self._look(self._left.units())
+        leftovers, more, _ = self._look(self._left)
         doubt = self._format.doubt(self._root)
         if doubt is not None:
             more.append(Problem(path=str(self._root), reason=f"{doubt}; it is read, never changed"))
@@ -106,61 +116,82 @@ class FormatContents(Contents):
         return self._ids().intersection(ids)
 
     def _ids(self) -> set[str]:
-        return {unit.id for unit in self._census.units()}
+        return {each.unit.id for each in self._now()[0]}
 
     def checkup(self, archive: Archive) -> FormatCheckup:
+        from holdfast.homes.checkup import FormatCheckup  # noqa: PLC0415 - no list needs it
+
         return FormatCheckup(self.ground, self._format, archive, self._mirror, self._units)
 
     def close(self) -> None:
         self._mirror.close()
 
-    def _look(self, units: Iterable[Unit]) -> tuple[list[Seen], list[Problem]]:
-        """Units with their stamps, and why some could not be looked at."""
+    def _now(self) -> tuple[list[Seen], list[Problem]]:
+        """The sessions as they are now: from the notes, if a glance shows that nothing has changed
+        since, and by a real look otherwise."""
+        notes = self._mirror.notes
+        taken = self.ground.clock()
+        most = _MOST_FILES + _FILES_A_SESSION * len(notes) if len(notes) else _MOST_AT_FIRST
+        before = glance(self._format.roots(self._root), without=self.ground.state, most=most)
+        noted = notes.unchanged(before)
+        if noted is not None:
+            return self._census.judged(noted), []
+        seen, problems, whole = self._look(self._census)
+        notes.write(seen, before if whole and not problems else None, taken)
+        return seen, problems
+
+    def _look(self, census: Census) -> tuple[list[Seen], list[Problem], bool]:
+        """Units with their stamps, why some could not be looked at, and whether all parts of the
+        others could be."""
         problems: list[Problem] = []
         found: list[Unit] = []
-        for unit in units:
-            outside = self._census.outside(unit)
+        for unit in census.units():
+            outside = census.outside(unit)
             if outside is None:
                 found.append(unit)
             else:
                 problems.append(Problem(path=outside, reason=f"lies outside the home: {unit.id}"))
-        slots: list[Slot] = []
-        sights: dict[tuple[int, int], Sight] = {}
-        changed: dict[str, float] = {}
+        sights = self._sights(found)
+        seen, whole = [], True
         for number, unit in enumerate(found):
+            mine = zip(unit.parts, sights[number], strict=True)
+            here = [(part, sight) for part, (sight, _) in mine if sight.here is not False]
+            unseen = next((p for p, s in here if s.here is None and p.role is not Role.TRACE), None)
+            whole = whole and all(sight.here for _, sight in here)
+            made = Seen(
+                unit=unit,
+                version=version_of_parts(
+                    tuple(part for part, _ in here), tuple(sight.stamp for _, sight in here)
+                ),
+                bytes=sum(sight.bytes for _, sight in here),
+                changed=max((at for _, at in sights[number]), default=0.0),
+                shared=any(_may_be_rewritten(part) for part in unit.parts),
+                stamps={str(p.path): s.stamp for p, s in here if isinstance(p, FilePart)},
+                alive=None if unseen is None else f"{unseen.place} cannot be looked into",
+            )
+            seen.append(made if unit.parts else census.inside(unit))
+        return census.judged(seen), problems, whole
+
+    def _sights(self, units: Sequence[Unit]) -> Sequence[Sequence[tuple[Sight, float]]]:
+        """What movers see of the parts of each unit, and when its files were last written."""
+        nowhere = self.ground.trash.root / "-"
+        found: list[list[tuple[Sight, float]]] = []
+        slots: list[Slot] = []
+        for number, unit in enumerate(units):
+            mine = []
             for index, part in enumerate(unit.parts):
                 if isinstance(part, FilePart | FolderPart):
-                    sight, at = _tree_sight(part)
-                    sights[number, index] = sight
-                    changed[unit.id] = max(at, changed.get(unit.id, 0.0))
+                    mine.append(_tree_sight(part.path))
                 else:
-                    nowhere = self.ground.trash.root / "-"
+                    mine.append(_NOT_THERE)
                     slots.append(
                         Slot(number=number, index=index, part=part, stamp="", folder=nowhere)
                     )
+            found.append(mine)
         for mover, group in by_container(self._movers, slots):
             for slot, sight in zip(group, mover.look(group), strict=True):
-                sights[slot.number, slot.index] = sight
-        obstacles = self._census.obstacles(found, changed)
-        seen = []
-        for number, unit in enumerate(found):
-            mine = [sights[number, index] for index, _ in enumerate(unit.parts)]
-            here = [(p, s) for p, s in zip(unit.parts, mine, strict=True) if s.here is not False]
-            unseen = next((p for p, s in here if s.here is None and p.role is not Role.TRACE), None)
-            alive = obstacles.get(unit.id)
-            if unseen is not None:
-                alive = alive or f"{unseen.place} cannot be looked into"
-            seen.append(
-                Seen(
-                    unit=unit,
-                    version=version_of_parts(
-                        tuple(part for part, _ in here), tuple(sight.stamp for _, sight in here)
-                    ),
-                    bytes=sum(sight.bytes for _, sight in here),
-                    alive=alive,
-                )
-            )
-        return seen, problems
+                found[slot.number][slot.index] = sight, 0.0
+        return found
 
     # --- Changing ---------------------------------------------------------------------------------
 
@@ -174,10 +205,14 @@ class FormatContents(Contents):
         return UnitMover(self._movers, self.ground.trash, self._census)
 
     def changes(self) -> Changes:
+        from holdfast.homes.archive_units import unit_archive  # noqa: PLC0415 - as above
+        from holdfast.homes.doers import Changes  # noqa: PLC0415 - as above
+        from holdfast.spine.keeper import Keeper  # noqa: PLC0415 - as above
+
         left = UnitMover(self._movers, self.ground.trash, self._left)
         return Changes(
             keepers={SESSION: Keeper(self._units), LEFTOVER: Keeper(left)},
-            archive=unit_archive(self.ground, self._units, self._mirror, self._sessions, self._ids),
+            archive=unit_archive(self.ground, self._units, self._sessions, self._ids),
         )
 
     def check_writable(self, kind: str) -> None:
@@ -250,7 +285,7 @@ class Census:
         form: Format,
         root: Path,
         clock: Clock,
-        mirror: Mirror,
+        notes: Notes,
         pins: Pins,
         *,
         of_leftovers: bool = False,
@@ -260,18 +295,44 @@ class Census:
         self._format = form
         self._root = root
         self._clock = clock
-        self._mirror = mirror
+        self._notes = notes
         self._signs = Signs()
-        self._folders: dict[str, str] = {}
+        self._folders: dict[str, bool] = {}
+        self._places: dict[str, str] = {}
+        self._asked: dict[str, Path] = {}
 
     def units(self) -> Iterable[Unit]:
         """Each id once: the first that the format names."""
         if self._of_leftovers:
             return [*self._leftovers()]
         found: dict[str, Unit] = {}
-        for unit in self._format.units(self._root, self._mirror.known):
+        asked: list[Path] = []
+
+        def known(path: Path) -> Unit | None:
+            asked.append(path)
+            return self._notes.known(path)
+
+        self._asked = {}
+        for unit in self._format.units(self._root, known):
+            if not unit.parts and asked:
+                self._asked.setdefault(unit.id, asked[-1])
+            asked.clear()
             found.setdefault(unit.id, unit)
         return found.values()
+
+    def inside(self, unit: Unit) -> Seen:
+        """A unit that lies in its parent. Its file is the one that the format asked about: that one
+        tells whether it changed."""
+        path = self._asked.get(unit.id)
+        sight, changed = _NOT_THERE if path is None else _tree_sight(path)
+        return Seen(
+            unit=unit,
+            version=digest([unit.parent, sight.stamp]),
+            bytes=0,
+            changed=changed,
+            inside=True,
+            stamps={str(path): sight.stamp} if sight.here else {},
+        )
 
     def _leftovers(self) -> Iterable[Unit]:
         """Leftovers as units: they leave and come back the same way."""
@@ -282,23 +343,46 @@ class Census:
         wanted = {item.id for item in items}
         return {unit.id: unit for unit in self.units() if unit.id in wanted}
 
-    def obstacles(
-        self, units: Iterable[Unit], changed: Mapping[str, float] | None = None
-    ) -> Mapping[str, str]:
-        """Why units must stay. `changed` has when files of units were last written, where a look
-        has just told."""
+    def obstacles(self, units: Iterable[Unit]) -> Mapping[str, str]:
+        """Why units must stay, for whoever is about to move them."""
         now = self._clock()
         self._folders = {}  # what was a folder may be a link now
         self._signs = self._look(now)
         # A plan knows what is pinned; between plan and removal somebody may pin one more.
-        found = dict.fromkeys(self._pins.read(), "it is pinned") if changed is None else {}
+        found = dict.fromkeys(self._pins.read(), "it is pinned")
         for unit in units:
             outside = self.outside(unit)
             why = f"{outside} lies outside the home" if outside else None
-            why = why or self._signs.protect(unit) or self._recent(unit, now, changed)
+            why = why or self._alive(unit, self._signs) or self._written_lately(unit, now)
             if why:
                 found[unit.id] = why
         return found
+
+    def _alive(self, unit: Unit, signs: Signs) -> str | None:
+        """Processes show where they really work; an agent may have noted a link that leads there.
+        What no session owns may be anybody's: it stays as long as the agent runs at all."""
+        if self._of_leftovers:
+            return signs.home or signs.rewrites or next(iter(signs.units.values()), None)
+        if signs.folders and unit.cwd:
+            if unit.cwd not in self._places:
+                self._places[unit.cwd] = os.path.realpath(unit.cwd)
+            unit = replace(unit, cwd=self._places[unit.cwd])
+        return signs.protect(unit)
+
+    def judged(self, seen: Sequence[Seen]) -> list[Seen]:
+        """What a look found, or noted, with who is alive now."""
+        now = self._clock()
+        signs = self._look(now)
+
+        def alive(each: Seen) -> str | None:
+            return (
+                self._alive(each.unit, signs)
+                or (signs.rewrites if each.shared else None)
+                or self._recent(max(each.unit.active, each.changed), now)
+                or each.alive
+            )
+
+        return [replace(each, alive=why) if (why := alive(each)) else each for each in seen]
 
     def _look(self, now: float) -> Signs:
         """The signs of the format, and the processes of its agent. What fails protects."""
@@ -317,13 +401,14 @@ class Census:
             rewrites=signs.rewrites or f"{facts.agent} runs, and may write it again from memory",
         )
 
-    def _recent(self, unit: Unit, now: float, changed: Mapping[str, float] | None) -> str | None:
-        """A session is idle by what its agent recorded and by the times of its files."""
+    def _written_lately(self, unit: Unit, now: float) -> str | None:
         try:
-            written = _written(unit) if changed is None else changed.get(unit.id, 0.0)
+            return self._recent(max(unit.active, _written(unit)), now)
         except OSError as error:
             return f"its files cannot be looked at ({error.strerror})"
-        latest = max(unit.active, written)
+
+    def _recent(self, latest: float, now: float) -> str | None:
+        """A session is idle by what its agent recorded and by the times of its files."""
         age = now - latest
         if age < 0:
             return "its time lies in the future"
@@ -334,23 +419,26 @@ class Census:
     def outside(self, unit: Unit) -> str | None:
         """The first part that is not below the roots of the home."""
         for part in unit.parts:
-            real = self._real(part)
-            if not any(_is_below(real, root) for root in self._roots):
-                return str(part.place)
+            place = str(part.place)
+            if isinstance(part, LinePart):
+                within = self._is_within(place)
+            else:  # of a link it is the link that leaves, not what it leads to
+                within = self._is_within(place.rpartition(os.sep)[0]) or self._is_root(place)
+            if not within:
+                return place
         return None
 
-    def _real(self, part: Part) -> str:
-        """Where a part really lies. Of a link it is the link that leaves, not what it leads to."""
-        if isinstance(part, LinePart):
-            return self._resolved(str(part.place))
-        folder, name = os.path.split(part.place)
-        return f"{self._resolved(folder)}/{name}"
-
-    def _resolved(self, path: str) -> str:
-        """Folders repeat, and resolving one asks the file system for every step of its path."""
+    def _is_within(self, path: str) -> bool:
+        """Whether a folder really lies in the home. Folders repeat, and resolving one asks the file
+        system for every step of its path."""
         if path not in self._folders:
-            self._folders[path] = os.path.realpath(path)
+            real = os.path.realpath(path)
+            self._folders[path] = any(_is_below(real, root) for root in self._roots)
         return self._folders[path]
+
+    def _is_root(self, place: str) -> bool:
+        folder, _, name = place.rpartition(os.sep)
+        return f"{os.path.realpath(folder)}{os.sep}{name}" in self._roots
 
     @cached_property
     def _roots(self) -> Sequence[str]:
@@ -365,15 +453,24 @@ def _written(unit: Unit) -> float:
     return max((tree.changed for tree in trees if tree is not None), default=0.0)
 
 
-def _tree_sight(part: FilePart | FolderPart) -> tuple[Sight, float]:
+#: A part that nobody saw, and when it was written.
+_NOT_THERE = Sight(here=False), 0.0
+
+
+def _tree_sight(path: Path) -> tuple[Sight, float]:
     """What a scan wants to know of a file or folder, without what the trash may hold of it."""
     try:
-        tree = measure(part.path)
+        tree = measure(path)
     except OSError:
         return Sight(here=None), 0.0
     if tree is None:
-        return Sight(here=False), 0.0
+        return _NOT_THERE
     return Sight(here=True, stamp=tree.stamp, bytes=tree.bytes), tree.changed
+
+
+def _may_be_rewritten(part: Part) -> bool:
+    """An entry of a document that a running agent writes from memory."""
+    return isinstance(part, LinePart) and not part.lines and part.role is not Role.TRACE
 
 
 def _is_below(path: str, root: str) -> bool:

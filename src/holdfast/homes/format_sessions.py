@@ -8,16 +8,19 @@ usage need an index, which is made when one of them is asked for.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from holdfast.errors import HoldfastError, StorageError, UnknownSessionError
+from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSessionError
 from holdfast.homes.archive_reader import rank
-from holdfast.homes.mirror import Indexed, Mirror
+from holdfast.homes.mirror import Mirror
+from holdfast.homes.notes import Seen
 from holdfast.model.arguments import check_foreign_id, named
+from holdfast.model.item import Problem
 from holdfast.model.part import Counts, Unit
 from holdfast.model.session import (
     Hit,
@@ -36,20 +39,15 @@ from holdfast.stores import files
 from holdfast.stores.sqlite import ledger
 from holdfast.stores.sqlite.mirror import IDLE, ForeignSessions, MirrorStore
 from holdfast.stores.sqlite.survey import AVERAGES, SIZES
-from holdfast.value import dataclass, replace
+from holdfast.value import replace
 
 _COUNTED = (*("min_messages", "max_messages", "min_tokens", "max_tokens", "min_cost", "max_cost"),)
 _COUNTED_ORDERS = (SessionOrder.MESSAGES, SessionOrder.TOKENS, SessionOrder.COST)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A unit, and what movers see of its parts."""
-
-    unit: Unit
-    version: str
-    bytes: int
-    alive: str | None
+#: The messages of a smaller session are held in memory.
+_FITS = 8 * 1024**2
+_Answer = TypeVar("_Answer")
 
 
 class FormatSessions(ForeignSessions):
@@ -85,7 +83,6 @@ class FormatSessions(ForeignSessions):
         """Read from what a look has just found."""
         self._seen = units = {each.unit.id: each for each in seen}
         self._pinned = self._pins.read()
-        self._mirror.note(units.values())
         return units
 
     def _units(self) -> Mapping[str, Seen]:
@@ -138,6 +135,12 @@ class FormatSessions(ForeignSessions):
     def children(self, session_id: str) -> Sequence[Session]:
         return self.find(SessionFilter(parent_id=session_id), order_by=SessionOrder.STARTED)
 
+    def child_ids(self, session_id: str) -> Sequence[str]:
+        """The ids of `children`, in the same order, without a look at anything else of them."""
+        found = [each.unit for each in self._units().values() if each.unit.parent == session_id]
+        found.sort(key=lambda unit: (_started(unit), unit.id), reverse=True)
+        return [unit.id for unit in found]
+
     def routed(self, key: str) -> Session | None:
         return None
 
@@ -169,12 +172,12 @@ class FormatSessions(ForeignSessions):
 
     def known_messages(self, session_id: str) -> int | None:
         """How many messages a session has; None while nobody read it."""
-        counts = self._mirror.counts(session_id)
+        counts = self._mirror.notes.counts(session_id)
         return None if counts is None else counts.messages
 
     def _is_short(self, session_id: str, most: int) -> bool:
         """Whether a session has at most so many messages; a long one is not read to its end."""
-        known = self._mirror.counts(session_id)
+        known = self._mirror.notes.counts(session_id)
         if known is not None:
             return known.messages <= most
         return len(list(islice(self._said(session_id), most + 1))) <= most
@@ -186,11 +189,11 @@ class FormatSessions(ForeignSessions):
     def _session(self, seen: Seen) -> Session:
         unit = seen.unit
         parent = unit.parent if unit.parent in self._units() else None
-        counts = self._mirror.counts(unit.id) or Counts()
+        counts = self._mirror.notes.counts(unit.id) or Counts()
         return Session(
             id=unit.id,
             source=unit.source or "cli",
-            started_at=unit.active if unit.started is None else unit.started,
+            started_at=_started(unit),
             last_active_at=unit.active,
             parent_id=parent,
             relation=(unit.relation or Relation.BRANCH) if parent else None,
@@ -210,12 +213,12 @@ class FormatSessions(ForeignSessions):
 
     def _counted(self, sessions: Sequence[Session]) -> list[Session]:
         """The same sessions with what only their messages tell."""
-        missing = [each.id for each in sessions if self._mirror.counts(each.id) is None]
+        missing = [each.id for each in sessions if self._mirror.notes.counts(each.id) is None]
         for session_id in missing:
             with suppress(OSError, ValueError, KeyError, TypeError, HoldfastError):
-                self._mirror.keep_counts(session_id, Counts.of(self._said(session_id)))
+                self._mirror.notes.keep_counts(session_id, Counts.of(self._said(session_id)))
         if missing:
-            self._mirror.save()
+            self._mirror.notes.save()
         return [self._session(self._units()[each.id]) for each in sessions]
 
     # --- Sums ---------------------------------------------------------------------------------
@@ -261,25 +264,36 @@ class FormatSessions(ForeignSessions):
         if not newest_first:
             yield from islice(said, limit)
             return
-        chosen = list(said)
-        yield from islice(reversed(chosen), limit)
+        yield from reversed(deque(said, maxlen=limit))
+
+    def taken_out(self, session_id: str) -> tuple[Session, Iterable[Message]]:
+        """A session, and messages that can still be read when its files have left."""
+        seen = self._one(session_id)
+        if seen.bytes <= _FITS:
+            said = list(self._said(session_id))
+            self._mirror.notes.keep_counts(session_id, Counts.of(said))
+            return self._session(seen), said
+        session = self.get(session_id)
+        self._mirror.feed(seen, session)
+        return session, self._mirror.store().messages(session_id)
 
     # --- What needs the index ---------------------------------------------------------------------
 
     def index(self) -> MirrorStore:
         """The index, with every session as it is now."""
-        self._mirror.refresh([self._indexed(each) for each in self._units().values()])
+        self._mirror.refresh(self._units(), self._session)
         return self._mirror.store()
 
-    def remember(self, session_id: str) -> None:
-        """Keep a session in the index although its files are about to leave."""
-        self._mirror.feed([self._indexed(self._one(session_id))])
-
-    def _indexed(self, seen: Seen) -> Indexed:
-        return Indexed(session=self._session(seen), unit=seen.unit, version=seen.version)
+    def _asked(self, question: Callable[[MirrorStore], _Answer]) -> _Answer:
+        """Ask the index. One that turns out to be damaged is made again, once."""
+        try:
+            return question(self.index())
+        except DamageError:
+            self._mirror.clear()
+            return question(self.index())
 
     def search(self, asked: Search) -> Sequence[Hit]:
-        hits = self.index().search(asked)
+        hits = self._asked(lambda index: index.search(asked))
         known = self._units()
         return [
             replace(hit, session=self._session(known[hit.session.id]))
@@ -288,7 +302,11 @@ class FormatSessions(ForeignSessions):
         ]
 
     def close_words(self, text: str) -> Sequence[str]:
-        return self.index().close_words(text)
+        return self._asked(lambda index: index.close_words(text))
+
+    def unsearched(self) -> Sequence[Problem]:
+        """What a search does not find, and why a search takes long here, in words."""
+        return self._mirror.problems()
 
     def transaction(self) -> AbstractContextManager[object]:
         return nullcontext()
@@ -364,6 +382,10 @@ class Pins:
         if not isinstance(said, list):
             raise StorageError(f"{self._path} is damaged: it is not a list of sessions.")
         return [str(each) for each in said]
+
+
+def _started(unit: Unit) -> float:
+    return unit.active if unit.started is None else unit.started
 
 
 def _unknown(session_id: str) -> UnknownSessionError:

@@ -64,9 +64,10 @@ KIND = "holdfast"
 DATABASE = "sessions.db"
 SESSION_FILES = "sessions"
 CHECKPOINTS = "checkpoints"
-SIGNS = (DATABASE, "operations", "config.toml", SESSION_FILES, CHECKPOINTS)
+LOG = "operations"
+SIGNS = (DATABASE, LOG, "config.toml", SESSION_FILES, CHECKPOINTS)
 #: What no other agent is known to leave in its home. The last one is in the checkpoint store.
-_SURE_SIGNS = (DATABASE, "operations", f"{CHECKPOINTS}/store/format")
+_SURE_SIGNS = (DATABASE, LOG, f"{CHECKPOINTS}/store/format")
 
 
 def is_surely_ours(root: Path) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
@@ -16,6 +17,9 @@ from typing import Any, TypeAlias
 from holdfast.model.text import format_bytes
 
 Record: TypeAlias = dict[str, Any]
+
+#: The extra field of a message that the agent put there by itself: its surroundings, its rules.
+INJECTED = "injected"
 
 #: A longer line is passed over: no message of a person or a model has that size.
 MOST_LINE_BYTES = 64 * 1024**2
@@ -69,6 +73,12 @@ def first_records(path: Path, *, most_bytes: int = _HEAD_BYTES) -> Iterator[Reco
             yield from _parsed(line)
 
 
+def whole_records(path: Path) -> Iterator[Record]:
+    """The one object of a JSON file; none of a file that is torn, or too large to be one."""
+    if path.stat().st_size <= MOST_LINE_BYTES:
+        yield from _parsed(path.read_bytes())
+
+
 def last_records(path: Path, *, most_bytes: int = _TAIL_BYTES) -> Iterator[Record]:
     """The objects at the end of a file, the last one first. The first line may have been cut."""
     with path.open("rb") as file:
@@ -103,6 +113,20 @@ def text_of(content: object, kinds: Sequence[str] = ("text",)) -> str:
         and block.get("type", "text") in kinds
         and isinstance(block.get("text"), str)
     )
+
+
+def names_in(folder: Path) -> list[str]:
+    """What is in a folder; nothing when there is no such folder."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - a path each would cost more than the list
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a word from a file of the agent can be put together with a folder: it names something
+    in that folder, and never the folder itself, or one above or beside it."""
+    return name not in ("", ".", "..") and not {"/", "\0"} & set(name)
 
 
 def _parsed(line: bytes) -> Iterator[Record]:

@@ -10,9 +10,9 @@ import os
 import re
 import reprlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 from holdfast.errors import HoldfastError, UsageError
 
@@ -46,6 +46,13 @@ def number(value: object, what: str) -> float:
     return value
 
 
+def flag(value: object, what: str) -> bool:
+    """True or False. A text is neither: "no" would count as true."""
+    if not isinstance(value, bool):
+        raise UsageError(f"{what} must be True or False, not {shown(value)}.")
+    return value
+
+
 def instance(value: object, kind: type[_T], what: str) -> _T:
     if not isinstance(value, kind):
         raise UsageError(f"{what} must be of type {kind.__name__}, not {shown(value)}.")
@@ -74,6 +81,27 @@ def without_tilde(path: StrPath) -> str:
 
 def expanded(path: StrPath) -> Path:
     return Path(without_tilde(path))
+
+
+def is_path(value: object) -> TypeGuard[StrPath]:
+    """Whether it is a path as text. One of bytes is not: names here are text."""
+    return isinstance(value, str | os.PathLike) and isinstance(os.fspath(value), str)
+
+
+def several(given: object) -> tuple[Any, ...]:
+    """One value or several. A text is one value, not its letters."""
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes):
+        return tuple(given)
+    return (given,)
+
+
+def paths_of(given: object, what: str) -> tuple[str, ...]:
+    """One path or several, as text."""
+    found = several(given)
+    for each in found:
+        if not is_path(each):
+            raise UsageError(f"{what} must be one path or several, not {shown(each)}.")
+    return tuple(os.fspath(each) for each in found)
 
 
 def real(path: StrPath) -> Path:

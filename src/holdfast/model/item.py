@@ -26,6 +26,8 @@ CHECKPOINT_KINDS = (CHECKPOINT, LEGACY)
 PROJECT = "project"
 #: What an agent left that no session owns: logs, caches, temporary files. Its source says which.
 LEFTOVER = "leftover"
+#: What the rules for sessions and their files can be limited to.
+RULED_KINDS = (SESSION, TRANSCRIPT, REQUEST_DUMP, LEFTOVER)
 #: What a store could give back to the file system: free pages, its write-ahead log.
 SPACE = "space"
 #: The item of kind `SPACE` that stands for the checkpoint store.

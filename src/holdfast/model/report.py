@@ -7,6 +7,8 @@ from typing import Any
 
 from holdfast.model.item import PROJECT
 from holdfast.model.json_value import fields_to_json
+from holdfast.model.plan import Action, Plan
+from holdfast.model.text import format_count
 from holdfast.value import dataclass
 
 
@@ -96,6 +98,22 @@ class Report:
         sums = ("bytes_freed", "bytes_in_trash")
         fields = fields_to_json(self, *counts, *sums, without=("outcomes",))
         return fields | {"items": [outcome.to_json() for outcome in self.outcomes]}
+
+
+def archived(report: Report, plan: Plan | None) -> tuple[int, int]:
+    """How much went to the archive by itself, and how many files with that. Only the plan knows."""
+    items = () if plan is None else plan.items
+    planned = {(item.kind, item.id): item for item in items}
+    gone = [planned.get((o.kind, o.id)) for o in report.outcomes if o.result is Result.REMOVED]
+    going = [item for item in gone if item is not None]
+    leaving = {item.id for item in items if item.action is Action.ARCHIVE}
+    alone = sum(item.action is Action.ARCHIVE for item in going)
+    return alone, sum(item.goes_with in leaving for item in going)
+
+
+def archived_words(count: int, files: int) -> str:
+    """`archived with 3 files`; what a bundle holds was not removed."""
+    return f"archived with {format_count(files, 'file')}" if count and files else "archived"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

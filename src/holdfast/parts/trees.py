@@ -49,10 +49,13 @@ class TreeMover:
         return done
 
     def put_back(self, batch: Sequence[Slot]) -> Sequence[str | None]:
-        done = [_put_back(slot) for slot in batch]
+        doubled: list[Path] = []
+        done = [_put_back(slot, doubled) for slot in batch]
         for parent in {_place(slot).parent for slot in batch}:
             with contextlib.suppress(FileNotFoundError):
-                sync_dir(parent)
+                sync_dir(parent)  # the new names before the old ones go
+        for each in doubled:
+            each.unlink()
         return done
 
     def discard(self, batch: Sequence[Slot]) -> int:
@@ -156,7 +159,8 @@ def _confirmed(slot: Slot, moved: Path) -> str | None:
     return why
 
 
-def _put_back(slot: Slot) -> str | None:
+def _put_back(slot: Slot, doubled: list[Path]) -> str | None:
+    """What has two names afterwards is added to `doubled`."""
     _clear(slot)
     place, aside = _place(slot), _aside(slot)
     if os.path.lexists(place):
@@ -167,23 +171,24 @@ def _put_back(slot: Slot) -> str | None:
         make_private_dir(place.parent)  # the agent may have swept an empty folder
         if slot.copy.lstat().st_dev == place.parent.stat().st_dev:
             with contextlib.suppress(_OtherFileSystemError):
-                return None if _name_again(slot.copy, place) else PLACE_TAKEN
+                return None if _name_again(slot.copy, place, doubled) else PLACE_TAKEN
         clone(slot.copy, aside)
-    return None if _name_again(aside, place) else PLACE_TAKEN
+    return None if _name_again(aside, place, doubled) else PLACE_TAKEN
 
 
 class _OtherFileSystemError(Exception):
     """A rename that the system refuses although both names are on one device."""
 
 
-def _name_again(moved: Path, place: Path) -> bool:
-    """Give something its old name, never replacing anything; False when the place is taken."""
+def _name_again(moved: Path, place: Path, doubled: list[Path] | None = None) -> bool:
+    """Give something its old name, never replacing anything; False when the place is taken. With
+    `doubled`, a file may keep its other name until the caller has made the old one durable."""
     if moved == place:
         return True
     if os.path.lexists(place):
         return False
     try:
-        if is_folder(moved) or not _linked(moved, place):
+        if is_folder(moved) or not _linked(moved, place, doubled):
             moved.rename(place)  # over a folder with content the system refuses
     except OSError as error:
         if error.errno == errno.EXDEV:
@@ -194,12 +199,15 @@ def _name_again(moved: Path, place: Path) -> bool:
     return True
 
 
-def _linked(moved: Path, place: Path) -> bool:
+def _linked(moved: Path, place: Path, doubled: list[Path] | None) -> bool:
     """Give a file its name by a hard link. False where the file system has none."""
     if not link_new(moved, place):
         return False
-    sync_dir(place.parent)  # the new name before the old one goes
-    moved.unlink()
+    if doubled is None:
+        sync_dir(place.parent)  # the new name before the old one goes
+        moved.unlink()
+    else:
+        doubled.append(moved)
     return True
 
 
@@ -242,14 +250,20 @@ def measure(path: Path) -> Tree | None:
         return Tree(stamp=_leaf(status), bytes=allocated_bytes(status), changed=status.st_mtime)
     found: list[tuple[str, str]] = []
     total, changed = 0, status.st_mtime
-    for inner in below(path):
-        each = inner.lstat()
-        changed = max(changed, each.st_mtime)
-        if stat.S_ISDIR(each.st_mode):
-            found.append((str(inner.relative_to(path)), "d"))
-        else:
-            total += allocated_bytes(each)
-            found.append((str(inner.relative_to(path)), _leaf(each)))
+    waiting = [""]  # by names, not by paths: a home may have a hundred thousand files
+    while waiting:
+        folder = waiting.pop()
+        with os.scandir(os.path.join(path, folder)) as entries:  # noqa: PTH118 - as above
+            for entry in entries:
+                each = entry.stat(follow_symlinks=False)
+                name = f"{folder}{entry.name}"
+                changed = max(changed, each.st_mtime)
+                if stat.S_ISDIR(each.st_mode):
+                    found.append((name, "d"))
+                    waiting.append(f"{name}{os.sep}")
+                else:
+                    total += allocated_bytes(each)
+                    found.append((name, _leaf(each)))
     return Tree(stamp=f"d:{digest(sorted(found))}", bytes=total, changed=changed)
 
 

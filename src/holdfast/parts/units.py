@@ -13,7 +13,7 @@ reference comes back before the data that it leads to.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -218,13 +218,30 @@ class UnitMover:
         found: dict[str, tuple[int, BatchRecord]] = {}
         for operation in {each.operation for each in batch}:
             by_number = {each.number: each.key for each in batch if each.operation == operation}
-            for folder in sorted(self._trash.folder(operation).glob(f"{_FOLDER}*")):
-                record = BatchRecord.read(folder)
-                if record is None:
-                    remove_tree(folder)  # killed before it wrote its record, or while it cleared up
-                else:
-                    found |= {by_number[n]: (n, record) for n in record.records if n in by_number}
+            for record in self._records_of(operation, by_number):
+                found |= {by_number[n]: (n, record) for n in record.records if n in by_number}
         return found
+
+    def _records_of(self, operation: str, numbers: Collection[int]) -> Iterator[BatchRecord]:
+        """The records that name these units. A batch has the number of its first unit, so that
+        most are found by name; only for what is missing all of them are read."""
+        trash = self._trash.folder(operation)
+        missing, read = set(numbers), set()
+        for number in sorted(missing):
+            folder = trash / f"{_FOLDER}{number}"
+            record = BatchRecord.read(folder) if number in missing else None
+            if record is not None:
+                missing -= record.records.keys()
+                read.add(folder)
+                yield record
+        if not missing:
+            return
+        for folder in sorted({*trash.glob(f"{_FOLDER}*")} - read):
+            record = BatchRecord.read(folder)
+            if record is None:
+                remove_tree(folder)  # killed before it wrote its record, or while it cleared up
+            else:
+                yield record
 
     def _sights(self, records: Mapping[str, UnitRecord]) -> Mapping[str, Mapping[int, Sight]]:
         """What movers see of each unit, by key and by part."""

@@ -331,7 +331,7 @@ def _rotated(policy: CheckpointPolicy) -> Group:
 
 def _legacy_group(policy: CheckpointPolicy, project: Project | None, now: float) -> Group:
     """A single repository goes by the rules for projects; an archive only when the user asks."""
-    goes = "asked for with --legacy" if policy.legacy else why_whole(policy, project, now)
+    goes = "left by an older layout" if policy.legacy else why_whole(policy, project, now)
     archive = "archive of an older layout: it waits for you"
     return Group(goes=goes, stays=archive if project is None else "repository of an older layout")
 

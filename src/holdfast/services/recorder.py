@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
-from holdfast.model.arguments import StrPath, expanded, real
+from holdfast.model.arguments import StrPath, expanded, flag, paths_of, real
 from holdfast.model.checkpoint import TakeOutcome, Taking
+from holdfast.model.session import SessionRef, id_of
 from holdfast.policy.project_root import project_root
 from holdfast.ports import CheckpointStore, Clock
 from holdfast.value import dataclass, field
@@ -45,8 +46,10 @@ class _Turn:
 class Recorder:
     """Takes checkpoints for an agent. Safe to use from several threads.
 
-    `workdirs` are directories that the agent works in: a file in one belongs to that. Of any other
-    the project is looked for, by its version control folder or project file.
+    `session` is the session that the agent works in, or its id. `workdirs` are directories that
+    the agent works in, one or several: a file in one belongs to that. Of any other the project is
+    looked for, by its version control folder or project file. An argument that could never work
+    raises `UsageError` here, because nothing raises later.
     """
 
     def __init__(
@@ -54,36 +57,37 @@ class Recorder:
         store: CheckpointStore,
         *,
         clock: Clock,
-        session: str | None = None,
-        workdirs: Sequence[StrPath] = (),
+        session: SessionRef | None = None,
+        workdirs: StrPath | Iterable[StrPath] = (),
         enabled: bool = True,
     ) -> None:
         self.store = store
         self._clock = clock
-        self._session = session
-        self._workdirs = tuple(map(real, workdirs))
-        self._enabled = enabled
+        self._session = None if session is None else id_of(session, "The session of a recorder")
+        self._workdirs = tuple(map(real, paths_of(workdirs, "The workdirs of a recorder")))
+        self._enabled = flag(enabled, "`enabled` of a recorder")
         self._told_off = False
         self._lock = threading.Lock()
         self._turns = 0
         self._turn = _Turn(name="0")
 
-    def new_turn(self, turn: str | None = None) -> None:
-        """From here on, the next change in a directory gets a checkpoint again."""
+    def new_turn(self, turn: str | int | None = None) -> None:
+        """From here on, the next change in a directory gets a checkpoint again. Without a name or
+        number of its own, the turn is counted."""
         with self._lock:
             self._turns += 1
-            self._turn = _Turn(name=turn or str(self._turns))
+            self._turn = _Turn(name=str(self._turns if turn in (None, "") else turn))
 
     def before_change(
         self,
         place: StrPath,
-        paths: Sequence[str] | None = None,
+        paths: StrPath | Iterable[StrPath] | None = None,
         reason: str | None = None,
     ) -> Taking:
         """To be called before a file is written, or a program is run that may write.
 
         `place` is the file or a directory. Whoever knows all that is about to change names it in
-        `paths`, relative to the project or whole: then only that is looked at.
+        `paths`, one or several, relative to the project or whole: then only that is looked at.
         """
         if not self._enabled:
             if not self._told_off:
@@ -91,7 +95,8 @@ class Recorder:
                 _log.warning("No checkpoint before a change of %s: %s", place, OFF)
             return _skipped(OFF)
         try:
-            return self._ensure(expanded(place).absolute(), paths, reason or _REASON)
+            named = None if paths is None else paths_of(paths, "The paths of a change")
+            return self._ensure(expanded(place).absolute(), named, reason or _REASON)
         except HoldfastError as error:
             _log.warning("No checkpoint before a change of %s: %s", place, error.message)
             return _skipped(error.message)

@@ -101,14 +101,19 @@ def resolved(home: Home, store: SessionStore, prefix: str) -> str:
     unknown: the error says where it is and how it comes back."""
     try:
         return store.resolve(prefix)
-    except UnknownSessionError:
-        found = whereabouts(home, prefix)
-        if found is None:
-            raise
-        raise UnknownSessionError(
-            f"Session {found.session} is {found.place}.",
-            hint=f"Bring it back: holdfast {found.command}",
-        ) from None
+    except UnknownSessionError as error:
+        raise elsewhere(home, prefix) or error from None
+
+
+def elsewhere(home: Home, prefix: str) -> UnknownSessionError | None:
+    """The error that says where a session is that left the store; None when nobody knows."""
+    found = whereabouts(home, prefix) if prefix else None
+    if found is None:
+        return None
+    return UnknownSessionError(
+        f"Session {found.session} is {found.place}.",
+        hint=f"Bring it back: holdfast {found.command}",
+    )
 
 
 def whereabouts(home: Home, prefix: str) -> Whereabouts | None:

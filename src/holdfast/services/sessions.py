@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from holdfast.errors import HoldfastError, SessionExistsError, UsageError
+from holdfast.errors import HoldfastError, SessionExistsError, UnknownSessionError, UsageError
 from holdfast.model import arguments
 from holdfast.model.arguments import StrPath, new_cron_id, new_id, without_tilde
 from holdfast.model.guard import Alert
@@ -81,12 +81,12 @@ class Sessions(SessionReader):
         clock: Clock,
         random_hex: Callable[[], str],
         on_alert: Callable[[Alert], None] | None = None,
+        elsewhere: Callable[[str], UnknownSessionError | None] = lambda _: None,
     ) -> None:
-        super().__init__(store)
+        super().__init__(store, clock=clock, elsewhere=elsewhere)
         self._files = files
         self._processes = processes
         self._options = options
-        self._clock = clock
         self._random_hex = random_hex
         self._on_alert = on_alert
         # By holder too: after a fork the child is another one.

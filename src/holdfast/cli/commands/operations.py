@@ -16,11 +16,11 @@ from holdfast.cli.output import name, note, print_json, say, styled, suggest, ta
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import RemovalFlags, exit_code, removal_options, remove
 from holdfast.cli.show_checkpoints import not_captured_json, show_foreseen, show_paths
-from holdfast.cli.show_plan import amount, archived_words, show_items, show_report
+from holdfast.cli.show_plan import amount, show_items, show_report
 from holdfast.errors import DamageError, HoldfastError, UsageError
 from holdfast.model.item import PROJECT
 from holdfast.model.plan import Action
-from holdfast.model.report import Result
+from holdfast.model.report import Result, archived_words
 from holdfast.model.text import format_bytes, format_count
 
 if TYPE_CHECKING:

@@ -92,7 +92,7 @@ def _look(
     machine = invocation.machine
     with progress() as shown:
         looked = machine.status(progress=shown)
-    if len(looked.seen) == 1 and looked.seen[0][0].path != invocation.home_path:
+    if len(looked.seen) == 1 and looked.seen[0][0].path != invocation.home_path.resolve():
         invocation.choose(looked.seen[0][0])  # the one that suggested commands name
     return looked.seen, looked.unread, machine.looked_at
 
@@ -100,15 +100,15 @@ def _look(
 def show_machine(seen: Sequence[tuple[AgentHome, HomeStatus]]) -> None:
     """The homes of a machine, one line each, the largest first; and what helps most."""
     seen = sorted(seen, key=lambda each: -each[1].inventory.total_bytes)
-    numbers = ("sessions", "alive", "size", "in trash", "policy frees")
+    numbers = ("sessions", "in use", "size", "in trash", "policy frees")
     rows = table("agent", *numbers, "", right=numbers)
     lines = [(_agent(home.label, status), _figures(status)) for home, status in seen]
     sums = tuple(map(sum, zip(*(figures for _, figures in lines), strict=True)))
-    for label, (sessions, alive, size, trash, frees) in [*lines, ("together", sums)]:
+    for label, (sessions, in_use, size, trash, frees) in [*lines, ("together", sums)]:
         rows.add_row(
             name(label, "bold" if label == "together" else "cyan"),
             f"{sessions:,}",
-            f"{alive:,}" if alive else "",
+            f"{in_use:,}" if in_use else "",
             format_bytes(size),
             format_bytes(trash) if trash else "",
             format_bytes(frees) if frees else "",
@@ -124,7 +124,7 @@ def show_machine(seen: Sequence[tuple[AgentHome, HomeStatus]]) -> None:
 
 
 def _figures(status: HomeStatus) -> tuple[int, int, int, int, int]:
-    """Sessions, those alive now, bytes, bytes in the trash, bytes that the policy frees."""
+    """Sessions, those in use now, bytes, bytes in the trash, bytes that the policy frees."""
     inventory = status.inventory
     sessions = [item for item in inventory.items if item.kind == SESSION]
     return (
@@ -151,7 +151,7 @@ def _show_what_helps(seen: Sequence[tuple[AgentHome, HomeStatus]]) -> None:
             f"{format_bytes(sum(frees.values()))}. Have a look first:"
         )
         suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
-        say("What is removed stays in the trash for a while. To free the space at once, add --now.")
+        say("It stays in the trash for a while; to free the space at once, add --now.")
     elif any(trash.values()):
         size = format_bytes(sum(trash.values()))
         say(f"{size} are in the trash. To free the space now, for good:")
@@ -309,7 +309,7 @@ def show_nothing_found(places: Sequence[Path]) -> None:
         say(joined("  ", name(str(place))))
     say()
     say("Name another folder with --home, create a home, or try Holdfast on a sample:")
-    suggest("holdfast --home PATH status")
+    suggest("holdfast --home FOLDER status")
     suggest("holdfast config init")
     suggest("holdfast demo")
 

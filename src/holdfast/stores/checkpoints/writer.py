@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import StorageError, UsageError
+from holdfast.errors import StorageError, UsageError, in_voice
 from holdfast.model.arguments import StrPath, real
 from holdfast.model.checkpoint import Capturing, Sight, TakeOutcome, Taking
 from holdfast.model.text import format_bytes
@@ -109,7 +109,7 @@ class CheckpointWriter:
             try:
                 return self._take(order, paths, Room(self.layout, most_for_packs(limit)))
             except NoRoomError:
-                reason = _FULL.format(place=order.workdir, limit=format_bytes(limit))
+                reason = in_voice(_FULL).format(place=order.workdir, limit=format_bytes(limit))
                 return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=reason)
 
     def _take(self, order: Order, paths: Sequence[bytes] | None, room: Room | None) -> Taking:

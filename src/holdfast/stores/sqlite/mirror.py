@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from holdfast.errors import UsageError
+from holdfast.errors import BusyError, UsageError
 from holdfast.model.session import Addition, Message, Session, SessionChange
 from holdfast.model.stored_session import Holder
-from holdfast.stores.sqlite import ledger
+from holdfast.stores.sqlite import search_index
+from holdfast.stores.sqlite.database import pragma
+from holdfast.stores.sqlite.session_rows import AMONG
 from holdfast.stores.sqlite.sessions import SqliteSessionStore, delete
+from holdfast.value import dataclass
 
-#: Messages that are stored in one go.
+#: Messages that are stored in one go, and about how many characters they may have.
 _PORTION = 500
+_PORTION_TEXT = 4_000_000
 #: How a session of another agent ends: nobody used it for long enough.
 IDLE = "idle"
 
@@ -79,7 +85,31 @@ class ForeignSessions:
         )
 
 
-_MIRRORED = "CREATE TABLE IF NOT EXISTS mirrored (id TEXT PRIMARY KEY, version TEXT NOT NULL)"
+#: What the index knows of each session. `why` says what is missing of one, empty when nothing is.
+_FED = """
+CREATE TABLE IF NOT EXISTS fed (
+    id TEXT PRIMARY KEY, version TEXT NOT NULL, ended INTEGER NOT NULL, active REAL NOT NULL,
+    why TEXT NOT NULL
+) WITHOUT ROWID
+"""
+#: Why a session is not in the index when it is full.
+LEFT_OUT = "the index is full"
+_CUT = "it is searched by its beginning: the index is full"
+#: To take more than this share of the messages out of the index costs more than to make it again.
+_MANY = 0.25
+#: The index is cleared of what left it while it was fed when that is this share of it.
+_GARBAGE = 0.2
+#: The share of its messages that a full index gives up at once.
+_ROOM = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fed:
+    """What the index knows of a session."""
+
+    version: str
+    ended: bool
+    why: str
 
 
 class MirrorStore(ForeignSessions, SqliteSessionStore):
@@ -88,40 +118,159 @@ class MirrorStore(ForeignSessions, SqliteSessionStore):
     def __init__(self, path: Path, agent: str) -> None:
         ForeignSessions.__init__(self, agent)
         SqliteSessionStore.__init__(self, path)
+        db = self.database.connection()
         # A cache: a commit that a power cut takes back is made again by the next search.
-        self.database.connection().execute("PRAGMA synchronous = NORMAL")
-        with self.database.write() as db:
-            db.execute(_MIRRORED)
+        db.execute("PRAGMA synchronous = NORMAL")
+        # What was deleted may not be read from the file any more.
+        db.execute("PRAGMA secure_delete = ON")
+        if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'fed'").fetchone():
+            with self.database.write() as writing:
+                writing.execute(_FED)
 
-    def versions(self) -> Mapping[str, str]:
-        """The version of each session that the index holds."""
+    def fed(self, ids: Sequence[str] | None = None, *, partly: bool = False) -> Mapping[str, Fed]:
+        """What the index knows: of these sessions, or of all; only of those that it does not hold
+        whole."""
+        asked = "SELECT id, version, ended, why FROM fed"
+        parameters: tuple[str, ...] = ()
+        if ids is not None:
+            asked, parameters = f"{asked} WHERE id {AMONG}", (json.dumps(ids),)
+        elif partly:
+            asked += " WHERE why <> ''"
         with self.database.read() as db:
-            return dict(db.execute("SELECT id, version FROM mirrored"))
+            return {
+                name: Fed(version=version, ended=bool(ended), why=why)
+                for name, version, ended, why in db.execute(asked, parameters)
+            }
 
-    def feed(self, new: Session, messages: Iterator[Message], *, version: str) -> None:
-        """Store a session as it is now, in place of what was here before."""
-        with self.transaction():
-            self.forget([new.id])
-            SqliteSessionStore.create(self, _empty(new))
-            while portion := list(islice(messages, _PORTION)):
-                SqliteSessionStore.append(self, new.id, portion, now=new.last_active_at)
-            if new.ended:
-                SqliteSessionStore.end(self, new.id, IDLE, at=new.last_active_at)
-            with self.database.write() as db:
-                db.execute("INSERT INTO mirrored VALUES (?, ?)", (new.id, version))
+    def feed(
+        self, new: Session, messages: Iterator[Message], *, version: str, most_bytes: int
+    ) -> None:
+        """Store a session as it is now, in place of what was here before. Outside a transaction,
+        each portion is stored by itself; the session counts as fed after the last one."""
+        self.forget([new.id])
+        SqliteSessionStore.create(self, _empty(new))
+        why = ""
+        for number, portion in enumerate(_portions(messages)):
+            if number and self.used_bytes() > most_bytes:
+                why = _CUT
+                break
+            SqliteSessionStore.append(self, new.id, portion, now=new.last_active_at, book=False)
+        if new.ended:
+            SqliteSessionStore.end(self, new.id, IDLE, at=new.last_active_at)
+        self._note([(new.id, version, int(new.ended), new.last_active_at, why)])
+
+    def set_ended(self, session: Session) -> None:
+        """A session that fell idle, or woke, without a new word."""
+        at = session.last_active_at if session.ended else None
+        with self.database.write() as db:
+            db.execute(
+                "UPDATE sessions SET ended_at = ?, end_reason = ? WHERE id = ?",
+                (at, IDLE if session.ended else None, session.id),
+            )
+            db.execute("UPDATE fed SET ended = ? WHERE id = ?", (int(session.ended), session.id))
+
+    def leave_out(self, sessions: Sequence[tuple[str, str, float]], why: str = LEFT_OUT) -> None:
+        """Note that sessions (id, version, last activity) are not in the index, and why."""
+        with self.database.write():
+            self.forget([name for name, _, _ in sessions])
+            self._note([(name, version, 1, active, why) for name, version, active in sessions])
+
+    def reconsider(self) -> None:
+        """Forget that sessions were left out for want of room."""
+        with self.database.write() as db:
+            db.execute("DELETE FROM fed WHERE why = ?", (LEFT_OUT,))
 
     def forget(self, ids: Sequence[str]) -> None:
         """Drop what the index holds of sessions. The agent has them itself, or has not."""
+        chosen = (json.dumps(ids),)
         with self.database.write() as db:
-            for each in ids:
-                found = db.execute("SELECT number FROM sessions WHERE id = ?", (each,)).fetchall()
-                for (number,) in found:
-                    ledger.take_off(db, number)  # another agent's past is not ours to keep
-                delete(db, [number for (number,) in found])
-                db.execute("DELETE FROM mirrored WHERE id = ?", (each,))
+            rows = db.execute(
+                f"SELECT number, message_count FROM sessions WHERE id {AMONG}",  # noqa: S608 - our own text
+                chosen,
+            ).fetchall()
+            going = sum(count for _, count in rows)
+            if going > _MANY * _messages(db) and going > search_index.BATCH:
+                db.execute("INSERT INTO message_index (message_index) VALUES ('delete-all')")
+                db.execute("UPDATE facts SET value = 0 WHERE name = 'indexed_to'")
+                search_index.forget_garbage(db)
+            if rows:
+                delete(db, [number for number, _ in rows])
+            db.execute(f"DELETE FROM fed WHERE id {AMONG}", chosen)  # noqa: S608 - our own text
 
-    def size(self) -> int:
-        return self.database.path.stat().st_size
+    def make_room(self, newer_than: float) -> bool:
+        """Let go of the sessions that were used longest ago, if they are older than this; False
+        when there is none."""
+        with self.database.write() as db:
+            left = max(1, int(_messages(db) * _ROOM))
+            going = []
+            for name, version, active, count in db.execute(
+                """
+                SELECT f.id, f.version, f.active, s.message_count FROM fed f
+                JOIN sessions s ON s.id = f.id WHERE f.active < ? ORDER BY f.active
+                """,
+                (newer_than,),
+            ):
+                going.append((name, version, active))
+                left -= count
+                if left <= 0:
+                    break
+            self.leave_out(going)
+        self.purge()
+        return bool(going)
+
+    def catch_up(self) -> None:
+        """Index what a removal of many sessions left to do, and clear up when it is worth it."""
+        with self.database.read() as db:
+            newest = db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()[0]
+            behind = newest - search_index.indexed(db) >= search_index.BATCH
+            garbage = search_index.garbage(db) > _GARBAGE * _messages(db)
+        while behind:
+            with self.database.write() as db:
+                behind = search_index.catch_up_some(db)
+        if garbage:
+            self.purge()
+
+    def purge(self) -> None:
+        """Make what was forgotten unreadable: words leave the index when its parts are merged, rows
+        leave the log when it starts over. Free pages go back to the file system."""
+        with self.database.write() as db:
+            if search_index.garbage(db):
+                db.execute("INSERT INTO message_index (message_index) VALUES ('optimize')")
+                search_index.forget_garbage(db)
+            free, pages = pragma(db, "freelist_count"), pragma(db, "page_count")
+        if free > _MANY * pages:
+            with suppress(BusyError):
+                self.database.script("PRAGMA incremental_vacuum")
+        self.database.truncate_log()
+
+    def used_bytes(self) -> int:
+        """What the file holds, without free pages."""
+        db = self.database.connection()
+        pages = pragma(db, "page_count") - pragma(db, "freelist_count")
+        return pages * pragma(db, "page_size")
+
+    def _note(self, fed: Sequence[tuple[str, str, int, float, str]]) -> None:
+        with self.database.write() as db:
+            db.executemany("INSERT OR REPLACE INTO fed VALUES (?, ?, ?, ?, ?)", fed)
+
+
+def _messages(db: sqlite3.Connection) -> int:
+    [count] = db.execute("SELECT coalesce(sum(message_count), 0) FROM sessions").fetchone()
+    return int(count)
+
+
+def _portions(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """By number and by length: one message may be as long as hundreds of others."""
+    portion: list[Message] = []
+    length = 0
+    for message in messages:
+        portion.append(message)
+        length += len(message.content) if isinstance(message.content, str) else 0
+        if len(portion) == _PORTION or length > _PORTION_TEXT:
+            yield portion
+            portion, length = [], 0
+    if portion:
+        yield portion
 
 
 def _empty(session: Session) -> Session:

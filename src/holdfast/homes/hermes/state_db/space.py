@@ -19,7 +19,7 @@ import sqlite3
 from collections.abc import Collection
 from pathlib import Path
 
-from holdfast.errors import BusyError, StorageError
+from holdfast.errors import BusyError, StorageError, in_voice
 from holdfast.homes.hermes.state_db.database import HermesDatabase, others_have_open
 from holdfast.stores.files import make_private_dir, replace, storage_errors
 from holdfast.stores.sqlite.database import pragma
@@ -134,8 +134,11 @@ def _is_free(database: HermesDatabase, pages: int, free: int) -> bool:
         return False  # Hermes uses them again
     if others_have_open(database.path):
         raise BusyError(
-            "Hermes has its database open, and a VACUUM would keep it waiting. Hermes uses free "
-            "pages again; to give them back, run `holdfast maintain --force` while it does not run."
+            in_voice(
+                "Hermes has its database open, and a VACUUM would keep it waiting. Hermes uses "
+                "free pages again; to give them back, run `holdfast maintain --force` while it "
+                "does not run."
+            )
         )
     return True
 

@@ -1,0 +1,78 @@
+"""One cheap look at everything below a home: has anything changed since the last one?
+
+A name, a size and two times of each file are enough to say no. Nothing is opened. Links are looked
+at, not followed: what they lead to is no part of the home, or is looked at by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+
+from holdfast.value import dataclass
+
+#: A file that was changed this recently may change again without showing it: file systems keep
+#: time in steps.
+_STEP = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """All files of a home in one checksum. `settled` is when the latest of them was changed."""
+
+    checksum: str
+    settled: float
+
+    def proves(self, noted: str, *, taken: float) -> bool:
+        """Whether a glance that was taken at a time, and had this checksum, saw the same files in
+        the same state."""
+        return self.checksum == noted and self.settled < taken - _STEP
+
+
+def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
+    """None when there are more files than that, or a folder that cannot be read: then only a real
+    look can tell."""
+    left_out = str(without)
+    seen = blake2b(digest_size=16)
+    latest, left = 0, most
+    waiting = [str(top) for top in tops]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                found = sorted(entries, key=lambda each: each.name)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None
+        left -= len(found)
+        if left < 0:
+            return None
+        lines = [folder]
+        for each in found:
+            if each.is_dir(follow_symlinks=False):
+                if each.path != left_out:
+                    waiting.append(each.path)
+                    lines.append(each.name)
+                continue
+            try:
+                status = each.stat(follow_symlinks=False)
+            except OSError:
+                return None  # it went while we looked
+            if _made_by_reading(each.name, status.st_size):
+                continue
+            latest = max(latest, status.st_ctime_ns)
+            lines.append(
+                f"{each.name}/{status.st_size}/{status.st_mtime_ns}/{status.st_ctime_ns}"
+                f"/{status.st_mode:o}"
+            )
+        seen.update("\0".join(lines).encode("utf-8", "surrogateescape"))
+        seen.update(b"\0\0")
+    return Glance(checksum=seen.hexdigest(), settled=latest / 1e9)
+
+
+def _made_by_reading(name: str, size: int) -> bool:
+    """SQLite makes these files for a reader as well; an empty log holds nothing."""
+    return name.endswith("-shm") or (size == 0 and name.endswith("-wal"))

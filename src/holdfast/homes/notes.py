@@ -1,0 +1,208 @@
+"""What the last look at another agent's home found, so that nothing is read twice.
+
+The file is a cache: without it, everything is looked at again. Rows stay as they were read until
+somebody wants one of them, so that a home with very many sessions is listed at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import StorageError
+from holdfast.homes.glance import Glance
+from holdfast.model.part import Counts, Unit
+from holdfast.model.session import Relation, Tokens
+from holdfast.parts.trees import tree_stamp
+from holdfast.stores import files
+from holdfast.stores.files import make_private_dir
+from holdfast.value import dataclass, field
+
+_FORMAT = 3
+#: What a row keeps of a unit, first in it and in this order; then its relation.
+_FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model")
+_VERSION, _COUNTS = len(_FACTS) + 1, -1
+
+_Row = list[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A unit, and what movers see of its parts.
+
+    `changed` is when its files were last written, `stamps` are those of its files by path. `inside`
+    says that it lies in the folder of its parent, `shared` that it has an entry in a document that
+    a running agent may write again. From a note, the unit has no parts.
+    """
+
+    unit: Unit
+    version: str
+    bytes: int
+    changed: float = 0.0
+    inside: bool = False
+    shared: bool = False
+    stamps: Mapping[str, str] = field(default_factory=dict)
+    alive: str | None = None
+
+
+class Notes:
+    """The notes on one home, in one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rows: dict[str, _Row] | None = None
+        self._paths: dict[str, str] | None = None
+        self._counts: dict[str, Counts | None] = {}
+        self._checksum: str | None = None
+        self._taken = 0.0
+        self._changed = False
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def known(self, path: Path) -> Unit | None:
+        """What the last look made from a file, if the file is still the same."""
+        rows = self._read()
+        if self._paths is None:
+            self._paths = {file: name for name, row in rows.items() for file in row[-2]}
+        name = self._paths.get(str(path))
+        if name is None:
+            return None
+        try:
+            return _seen(rows[name]).unit if tree_stamp(path) == rows[name][-2][str(path)] else None
+        except OSError:
+            return None
+
+    def unchanged(self, now: Glance | None) -> Sequence[Seen] | None:
+        """What the last look found, if nothing changed since; nobody is alive in it."""
+        rows = self._read()
+        if (
+            now is None
+            or self._checksum is None
+            or not now.proves(self._checksum, taken=self._taken)
+        ):
+            return None
+        return [_seen(row) for row in rows.values()]
+
+    def write(self, seen: Sequence[Seen], glance: Glance | None, taken: float) -> None:
+        """Note what a look found, and a glance from before it. Without one, the next look is a real
+        one too. What was counted still counts for an equal version."""
+        before = self._read()
+        rows = {}
+        for each in seen:
+            old = before.get(each.unit.id)
+            same = old is not None and old[_VERSION] == each.version
+            rows[each.unit.id] = [*_row(each), old[_COUNTS] if same and old is not None else None]
+        checksum = None if glance is None else glance.checksum
+        # A glance from long enough after the last change proves more than the one before it.
+        later = checksum is not None and taken > self._taken
+        if rows != before or checksum != self._checksum or later:
+            self._keep(rows)
+            self._checksum, self._taken = checksum, taken
+            self._changed = True
+        self.save()
+
+    def counts(self, session_id: str) -> Counts | None:
+        if session_id not in self._counts:
+            row = self._read().get(session_id)
+            self._counts[session_id] = None if row is None else _counts(row[_COUNTS])
+        return self._counts[session_id]
+
+    def keep_counts(self, session_id: str, counts: Counts) -> None:
+        self._counts[session_id] = counts
+        row = self._read().get(session_id)
+        if row is not None:
+            sums = (*_three(counts.tokens), *_three(counts.unpriced))
+            row[_COUNTS] = [counts.messages, counts.tool_calls, counts.cost, *sums]
+            self._changed = True
+
+    def save(self) -> None:
+        """Write the notes, where we may: a home that can only be read is looked at again."""
+        if not self._changed:
+            return
+        said = {
+            "format": _FORMAT,
+            "glance": self._checksum,
+            "taken": self._taken,
+            "units": [*self._read().values()],
+        }
+        with contextlib.suppress(OSError, StorageError):
+            make_private_dir(self._path.parent)
+            files.replace(self._path, json.dumps(said, separators=(",", ":")).encode("ascii"))
+        self._changed = False
+
+    def forget(self) -> None:
+        """Read the file again when somebody asks."""
+        self._rows = None
+
+    def _read(self) -> dict[str, _Row]:
+        if self._rows is None:
+            self._keep({})
+            self._checksum, self._changed = None, False
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+                said = json.loads(files.read_file(self._path))
+                if said["format"] == _FORMAT:
+                    rows = {row[0]: row for row in said["units"]}
+                    for row in said["units"][:1]:
+                        _seen(row), _counts(row[_COUNTS])  # another shape than ours is no note
+                    self._checksum, self._taken = said["glance"], float(said["taken"])
+                    self._keep(rows)
+        assert self._rows is not None  # noqa: S101 - for the type checker
+        return self._rows
+
+    def _keep(self, rows: dict[str, _Row]) -> None:
+        self._rows, self._paths, self._counts = rows, None, {}
+
+
+def _row(seen: Seen) -> _Row:
+    unit = seen.unit
+    return [
+        *(getattr(unit, name) for name in _FACTS),
+        unit.relation.value if unit.relation else None,
+        seen.version,
+        seen.bytes,
+        seen.changed,
+        int(seen.inside),
+        int(seen.shared),
+        dict(seen.stamps),
+    ]
+
+
+def _seen(row: _Row) -> Seen:
+    name, active, started, parent, source, cwd, title, model, relation, *rest = row
+    version, size, changed, inside, shared, stamps, _ = rest
+    return Seen(
+        unit=Unit(
+            id=name,
+            active=active,
+            parts=(),
+            started=started,
+            parent=parent,
+            relation=Relation(relation) if relation else None,
+            source=source,
+            cwd=cwd,
+            title=title,
+            model=model,
+        ),
+        version=version,
+        bytes=size,
+        changed=changed,
+        inside=bool(inside),
+        shared=bool(shared),
+        stamps=stamps,
+    )
+
+
+def _three(tokens: Tokens) -> tuple[int, int, int]:
+    return tokens.input, tokens.output, tokens.cached
+
+
+def _counts(said: list[Any] | None) -> Counts | None:
+    if said is None:
+        return None
+    messages, calls, cost, *tokens = said
+    read, unpriced = (Tokens(input=a, output=b, cached=c) for a, b, c in (tokens[:3], tokens[3:]))
+    return Counts(messages=messages, tool_calls=calls, cost=cost, tokens=read, unpriced=unpriced)
