@@ -31,7 +31,9 @@ _IDENTITY = re.compile(rb'linux:[0-9a-f]{32}|(?<=Linux )\d[\w.-]+|(?<="peerToken
 
 def neutral_text(raw: bytes) -> bytes:
     """JSON with every long string blanked out, of the same length."""
-    return _STRING.sub(lambda found: _blank(found[0]) if len(found[0]) > MOST_KEPT else found[0], raw)
+    return _STRING.sub(
+        lambda found: _blank(found[0]) if len(found[0]) > MOST_KEPT else found[0], raw
+    )
 
 
 def _blank(literal: bytes) -> bytes:
@@ -62,21 +64,22 @@ def _dashed(path: bytes) -> bytes:
 def scrub_database(path: Path, clean: Callable[[bytes], bytes]) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA foreign_keys = OFF")
-        triggers = db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'").fetchall()
+        found_triggers = db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
+        triggers = found_triggers.fetchall()
         for name, _ in triggers:
             db.execute(f'DROP TRIGGER "{name}"')
         tables = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
         for (table,) in tables:
             for _, column, *_ in db.execute(f'PRAGMA table_info("{table}")').fetchall():
-                found = db.execute(
-                    f'SELECT rowid, "{column}" FROM "{table}" WHERE typeof("{column}") = \'text\''
-                ).fetchall()
+                texts = (
+                    f"""SELECT rowid, "{column}" FROM "{table}" WHERE typeof("{column}") = 'text'"""  # noqa: S608 - names from its own schema
+                )
+                found = db.execute(texts).fetchall()
                 for number, text in found:
                     fresh = _clean_cell(text, clean)
                     if fresh != text:
-                        db.execute(
-                            f'UPDATE "{table}" SET "{column}" = ? WHERE rowid = ?', (fresh, number)
-                        )
+                        change = f'UPDATE "{table}" SET "{column}" = ? WHERE rowid = ?'  # noqa: S608 - as above
+                        db.execute(change, (fresh, number))
         for _, statement in triggers:
             db.execute(statement)
         db.commit()

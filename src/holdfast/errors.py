@@ -172,7 +172,7 @@ class NotAHomeError(UsageError):
 
 
 class DeclinedError(HoldfastError):
-    """Nobody said yes."""
+    """The user did not confirm."""
 
     exit_code = 3
     kind = "declined"
@@ -186,14 +186,14 @@ class BusyError(HoldfastError):
 
 
 class DamageError(HoldfastError):
-    """Something that Holdfast wrote is no longer what it wrote."""
+    """Something that Holdfast wrote was changed or damaged."""
 
     exit_code = 5
     kind = "damage"
 
 
 class StorageError(HoldfastError):
-    """The file system said no: full, read-only, not permitted, gone."""
+    """The file system refused: full, read-only, not permitted, gone."""
 
     kind = "storage"
 
@@ -215,7 +215,7 @@ class UnknownSessionError(UsageError):
 
 
 class SessionExistsError(UsageError):
-    """The id is taken, perhaps by one that differs in case only."""
+    """The id is taken, perhaps by one that differs only in case."""
 
     kind = "session_exists"
 
@@ -257,7 +257,7 @@ class GitFailedError(StorageError):
 
 
 class UnknownCheckpointError(UsageError):
-    """No checkpoint has this id, or several begin so."""
+    """No checkpoint has this id, or several begin with it."""
 
     kind = "unknown_checkpoint"
 

@@ -508,7 +508,7 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda home: home.undo(7.5), "An operation is its number"),
     (lambda home: home.checkpoints.get("abcd"), "no checkpoints yet"),
     (lambda home: home.checkpoints.plan_prune(max_snapshots=0), "1 or more"),
-    (lambda home: home.checkpoints.take(""), "empty name"),
+    (lambda home: home.checkpoints.take(""), "name is empty"),
     (lambda home: home.import_(5), "binary mode"),
     (lambda home: home.import_(io.StringIO("{}")), "binary mode"),
     (lambda home: home.export(5), "a path or an open file"),

@@ -1,8 +1,8 @@
 """Everything Holdfast does, as methods.
 
 `holdfast.open` gives a `Home`; the command, and whatever else shows a home to people, asks here and
-only shows the answer. Each module can be imported alone: whoever only takes checkpoints loads
-`capture`, and no session store.
+only shows the answer. Each module can be imported alone: a program that only takes checkpoints
+loads `capture`, and no session store.
 
 | module | holds |
 |---|---|

@@ -1,4 +1,4 @@
-"""What left the store: the archive, the trash, and the log of what was done."""
+"""What is no longer in the store: the archive, the trash, and the log of what was done."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from holdfast.value import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RestorePlan:
-    """Archived sessions that would come back into the store. `problems` are bundles that could not
+    """Archived sessions that would be restored to the store. `problems` are bundles that could not
     be read."""
 
     place: Place
@@ -52,7 +52,8 @@ class RestorePlan:
     problems: Sequence[Problem] = ()
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
-        """Bring them back whole. One that cannot come back stays in the archive and is named."""
+        """Restore them in full. A session that cannot be restored stays in the archive and is
+        reported."""
         place = self.place
         report = restore(
             place.home,
@@ -75,7 +76,7 @@ class ArchivePage(SessionPage):
 
 
 class ArchivedSessions:
-    """The sessions that left the store for the archive: found, read, searched, brought back."""
+    """The sessions in the archive: find, read, search and restore them."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -181,7 +182,7 @@ class ArchivedSessions:
         return self._place.home.archive.problems()
 
     def plan_restore(self, ids: Ids | None = None) -> RestorePlan:
-        """What would come back: these sessions, or all of them without `ids`."""
+        """What would be restored: these sessions, or all of them without `ids`."""
         archive = self._place.home.archive
         problems = archive.problems()
         sessions = archived(archive, () if ids is None else session_ids(ids))
@@ -199,16 +200,16 @@ class ArchivedSessions:
         use_trash: bool = True,
         **rules: Unpack[PruneRules],
     ) -> HomePlan:
-        """What goes from the archive. The age of a session is its time there.
+        """What is removed from the archive. The age of a session is its time there.
 
-        Where you say nothing, [archive] of config.toml holds. The rules are those of
+        Without arguments, [archive] of config.toml applies. The rules are those of
         `Home.plan_prune`.
         """
         base = self._place.settings.archive_policy(use_trash=use_trash)
         return self.plan_policy(own_policy(base, rules, self._place.clock()), wanted=wanted)
 
     def plan_policy(self, policy: Policy, *, wanted: SessionFilter | None = None) -> HomePlan:
-        """The plan for a policy of the caller's own making."""
+        """The plan for a policy that the caller made."""
         place, chosen = self._place, wanted_sessions(wanted, None)
         plan, inventory = plan_prune_archive(
             place.home,

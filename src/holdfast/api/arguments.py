@@ -29,15 +29,13 @@ def age(value: object, now: float, what: str) -> float:
     """How long ago a moment was, in seconds."""
     found = now - moment(value, now, what)
     if found < 0:
-        raise UsageError(
-            f"{what} {value} lies in the future.", hint="Everything would count as old."
-        )
+        raise UsageError(f"{what} {value} is in the future.", hint="Everything would count as old.")
     return found
 
 
 def size(value: object, what: str) -> int:
-    """A cap on bytes. 0 is refused: in config.toml it turns a cap off, and taken at its word here
-    it would remove everything, for good."""
+    """A cap on bytes. 0 is refused: in config.toml it turns a cap off, and taken literally here
+    it would remove everything, permanently."""
     found = parse_size(value) if isinstance(value, str) else value
     if isinstance(found, bool) or not isinstance(found, int) or found < 0:
         raise UsageError(
@@ -122,7 +120,7 @@ def known_kinds(given: str | Iterable[str] | None) -> frozenset[str] | None:
 def wanted_sessions(wanted: SessionFilter | None, source: Any) -> SessionFilter:
     """The sessions that a call is about: those of a filter, or those of some sources, or all."""
     if wanted is not None and source is not None:
-        raise UsageError("Say `wanted` or `source`, not both: a filter has sources of its own.")
+        raise UsageError("Pass `wanted` or `source`, not both: a filter has its own sources.")
     if source is not None:
         return SessionFilter(sources=names(source, "source"))
     return SessionFilter() if wanted is None else instance(wanted, SessionFilter, "wanted")

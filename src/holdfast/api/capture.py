@@ -1,4 +1,4 @@
-"""Taking checkpoints: all that a hook in front of every change needs, and no more."""
+"""Taking checkpoints: only what a hook that runs before every change needs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Capture:
     """Takes checkpoints into a home, which is made by the first of them.
 
     `here` is the current directory of a person; a library has none. `user_home` is a place that is
-    too broad for a checkpoint: by default, the home directory of whoever runs this.
+    too broad for a checkpoint: by default, the home directory of the current user.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Capture:
         enabled: bool | None = None,
         hash_all: bool = False,
     ) -> Recorder:
-        """What an agent calls before it changes a file: one checkpoint a turn and directory.
+        """What an agent calls before it changes a file: one checkpoint per turn and directory.
 
         It is on, unless config.toml says `enabled = false` or you do. One that is off logs it once,
         and every `before_change` says why it was skipped. It never raises into the agent; so an
@@ -107,8 +107,8 @@ class Capture:
 
     def project_root(self, path: StrPath) -> Path:
         """The directory that `recorder().before_change(path)` takes a checkpoint of: the nearest
-        one around the path with a sign of a project in it, such as `.git`; else the directory
-        itself."""
+        directory above the path that looks like a project, for example because of `.git`; else the
+        directory itself."""
         from holdfast.services.recorder import directory_of  # noqa: PLC0415 - as in `recorder`
 
         if not is_path(path):
@@ -163,8 +163,8 @@ def open_recorder(
     user_home: StrPath | None = None,
     clock: Clock | None = None,
 ) -> Recorder:
-    """The recorder of a home alone, for an agent that needs nothing else of it. The home is made
-    when there is none. See `Capture.recorder`."""
+    """The recorder of a home alone, for an agent that needs nothing else of it. The home is created
+    if it does not exist. See `Capture.recorder`."""
     place = Place(named_place(home), clock=clock)
     return Capture(place, user_home=user_home).recorder(
         session=session, workdirs=workdirs, enabled=enabled, hash_all=hash_all
@@ -172,15 +172,15 @@ def open_recorder(
 
 
 def directory(path: object) -> Path:
-    """A working directory that somebody named, without links."""
+    """A working directory that a caller named, without links."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise UsageError(
-            "The directory is an empty name." if path == "" else f"{path!r} is not a directory."
+            "The directory name is empty." if path == "" else f"{path!r} is not a directory."
         )
     try:
         return expanded(path).resolve()
     except (RuntimeError, OSError, ValueError) as error:
-        raise UsageError(f"{os.fspath(path)} leads nowhere: {error}.") from None
+        raise UsageError(f"Cannot resolve {os.fspath(path)}: {error}.") from None
 
 
 def session_id(session: SessionRef | None) -> str:
@@ -193,11 +193,11 @@ def session_id(session: SessionRef | None) -> str:
 
 
 def _inside(workdir: Path, start: Path, path: str) -> str:
-    # By its words alone: a symlink in the project is content, and not to be followed here.
+    # Lexically: a symlink in the project is content, and must not be followed here.
     found = os.path.relpath(os.path.normpath(start / expanded(path)), workdir)
     if not path or found == os.pardir or found.startswith(f"{os.pardir}{os.sep}"):
         raise UsageError(
-            f"{path!r} is not in {workdir}." if path else "A path is an empty name.",
+            f"{path!r} is not in {workdir}." if path else "A path cannot be empty.",
             hint="Name paths inside the project only.",
         )
     return "" if found == os.curdir else found

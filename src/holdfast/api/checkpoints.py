@@ -1,4 +1,4 @@
-"""The checkpoints of a home: seen, compared, restored, bounded."""
+"""The checkpoints of a home: list, compare, restore and limit them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CheckpointRestorePlan:
-    """What a restore would do to a project. `apply` does that and no more."""
+    """What a restore would do to a project. `apply` does exactly that."""
 
     place: Place
     store: CheckpointStore
@@ -78,7 +78,8 @@ class CheckpointRestorePlan:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the project is as in the checkpoint already, so far as a restore can make it."""
+        """Whether the project already matches the checkpoint, as far as a restore could change
+        that."""
         return not (self.preview.written or self.preview.deleted)
 
     def apply(self, *, progress: Progress | None = None) -> RestoreReport:
@@ -130,7 +131,7 @@ class RestoreReport:
         return self.rollback.operation
 
     def undo(self, *, progress: Progress | None = None) -> HomeReport:
-        """Take back exactly this restore. Nothing happens when it changed nothing."""
+        """Undo exactly this restore. If it changed nothing, nothing happens."""
         return undo(self.place, self.operation, progress=progress)
 
 
@@ -216,7 +217,7 @@ class Checkpoints(Capture):
         return max(found, key=lambda each: len(each.workdir), default=None)
 
     def status(self) -> CheckpointStatus:
-        """Which projects have checkpoints, in what state they are, and what all of it costs."""
+        """Which projects have checkpoints, their state, and the space they take."""
         place = self._place
         return checkpoint_status(
             place.home.checkpoint_upkeep,
@@ -225,7 +226,7 @@ class Checkpoints(Capture):
         )
 
     def verify(self) -> Verification:
-        """Read everything in the store, and name what is damaged and what that costs."""
+        """Read everything in the store, and report what is damaged and what is lost with it."""
         home = self._place.home
         if not home.has_checkpoints():
             return Verification(checkpoints=0)
@@ -239,11 +240,11 @@ class Checkpoints(Capture):
         settle: Duration | None = None,
         told: Callable[[WatchStep], None] = lambda _: None,
     ) -> Watched:
-        """Follow a directory until `stopped` says so, and take a checkpoint whenever it changed and
-        then nothing more changed for `settle`.
+        """Watch a directory until `stopped` returns True, and take a checkpoint after each change,
+        once nothing has changed for `settle`.
 
-        `told` hears of every attempt. One process at a time may watch a directory: for another one
-        this raises `BusyError`. The home is made when there is none.
+        `told` is called for every attempt. One process at a time may watch a directory; in a second
+        one this raises `BusyError`. The home is created if it does not exist.
         """
         workdir, pace = directory(path), Pace()
         if settle is not None:
@@ -266,7 +267,8 @@ class Checkpoints(Capture):
         return store.pin(self._chosen(store, which), pinned)
 
     def rename(self, which: Which, name: str | None) -> Checkpoint:
-        """Give a checkpoint a name, or take it away. One with a name stays like a pinned one."""
+        """Give a checkpoint a name, or remove the name. A named checkpoint is kept like a pinned
+        one."""
         store = self.need_store()
         wanted = text(name or "", "The name").strip() or None
         return store.rename(self._chosen(store, which), wanted)
@@ -311,9 +313,9 @@ class Checkpoints(Capture):
         pack: bool = False,
         **rules: Unpack[KeepRules],
     ) -> HomePlan:
-        """What goes so that the checkpoints are within their bounds.
+        """What to remove to bring the checkpoints within their limits.
 
-        Where you say nothing, [checkpoints] of config.toml holds; any of `keep_last`,
+        Without arguments, [checkpoints] of config.toml applies; any of `keep_last`,
         `keep_within`, `keep_hourly`, `keep_daily`, `keep_weekly`, `keep_monthly` and `keep_yearly`
         replaces all its keep rules. `older_than` is how long nobody touched a project; "0s" turns
         that rule off. `pack` packs a store over its cap before it counts, so that fewer have to
@@ -339,7 +341,7 @@ class Checkpoints(Capture):
         return self.plan_policy(policy, pack=pack)
 
     def plan_policy(self, policy: CheckpointPolicy, *, pack: bool = False) -> HomePlan:
-        """The plan for a policy of the caller's own making."""
+        """The plan for a policy that the caller made."""
         place = self._place
         plan, inventory = plan_prune_checkpoints(
             place.home.checkpoint_upkeep,
@@ -420,8 +422,8 @@ class Checkpoints(Capture):
         return HomePlan(place=place, home=place.home, plan=plan, names=self.names())
 
     def _chosen(self, store: CheckpointStore, which: Which) -> Checkpoint:
-        """The checkpoint that an id or the start of one names; a mistyped one gets its
-        neighbour."""
+        """The checkpoint that an id or the start of one names; a mistyped one gets a
+        suggestion."""
         given = which.id if isinstance(which, Checkpoint) else which
         wanted = text(given, "The id of a checkpoint").lower()
         try:

@@ -1,4 +1,4 @@
-"""Sessions and checkpoints that are carried into a home or out of it."""
+"""Exporting and importing sessions and checkpoints."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SessionExchange(SessionView):
         redact: bool = False,
         progress: Progress | None = None,
     ) -> ExportReport:
-        """Write sessions out: those with these ids, those that a filter picks, or all.
+        """Write sessions out: those with these ids, those that match a filter, or all.
 
         `output` is a path, which gets a whole export or none, or an open file: a binary one, or one
         for text, which gets text. `form` is "jsonl", which can be imported again, or "markdown".
@@ -121,7 +121,7 @@ class SessionExchange(SessionView):
 
 @dataclass(slots=True)
 class _Sink:
-    """Where an export goes, and whether it came to its end."""
+    """Where an export goes, and whether it was completed."""
 
     file: ByteSink
     whole: bool = False
@@ -156,7 +156,7 @@ def export_sink(output: StrPath | BinaryIO | TextIO | ByteSink) -> Iterator[_Sin
         return
     path = file_path(output, "output")
     if path.exists() and not path.is_file():
-        raise UsageError(f"{path} is no file.")
+        raise UsageError(f"{path} is not a file.")
     target = path.resolve()  # a link stays one
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     with storage_errors(f"write {path}"):
@@ -167,7 +167,7 @@ def export_sink(output: StrPath | BinaryIO | TextIO | ByteSink) -> Iterator[_Sin
                 yield sink
                 file.flush()
                 os.fsync(file.fileno())
-            if sink.whole:  # half an export does not take the place of a whole one
+            if sink.whole:  # a partial export must not replace a complete one
                 temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""One object a home: everything that can be seen of it and done to it is a method here.
+"""One object per home: everything that can be read from it or done to it is a method here.
 
 Opening, looking and planning change nothing. Methods that change something are in the log, and
 the reports of those that remove, archive or restore files can be undone. An undo is not undone, and
@@ -90,7 +90,8 @@ class Home(SessionRetention, SessionExchange):
         return f"holdfast.open({str(self.path)!r})"
 
     def close(self) -> None:
-        """Close what this home opened, its sessions among it. What was done is on the disk."""
+        """Close what this home opened, including its sessions. Everything that was done is on
+        disk."""
         while self._sessions:
             self._sessions.pop().close()
         self._usual = None
@@ -109,7 +110,7 @@ class Home(SessionRetention, SessionExchange):
 
     @property
     def version(self) -> str | None:
-        """The release of another agent that its state is from, as far as that can be told."""
+        """The release of the other agent that wrote its state, if known."""
         return self._place.home.version
 
     @property
@@ -128,8 +129,9 @@ class Home(SessionRetention, SessionExchange):
     def sessions(self) -> AgentSessions:
         """The sessions: create, append, find, get, messages, search and the rest.
 
-        In Holdfast's own home the store is made when there is none. The sessions of another agent
-        can be read; what changed there is seen by the next `home.sessions`. Closed with the home.
+        In Holdfast's own home the store is created if it does not exist. The sessions of another
+        agent can be read; what changed there is seen by the next `home.sessions`. Closed with the
+        home.
         """
         if self._usual is None:
             self._usual = self.open_sessions()
@@ -146,7 +148,7 @@ class Home(SessionRetention, SessionExchange):
         prices: Prices | None = None,
     ) -> AgentSessions:
         """The sessions with options of the host, in place of what config.toml says. `on_alert`
-        hears of sessions near their limits and budgets."""
+        is called for sessions near their limits and budgets."""
         opened = sessions_of(
             self._place, options=options, on_alert=on_alert, guards=guards, prices=prices
         )
@@ -210,7 +212,7 @@ class Home(SessionRetention, SessionExchange):
         return costs(store.usage_entries() if store else (), self.settings.prices())
 
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
-        """Look the home over: configuration, store, log, trash, archive, permissions."""
+        """Check the home: configuration, store, log, trash, archive, permissions."""
         home, settings = self._place.to_examine()
         found = examine(home, progress=progress or Silent())
         findings = (settings, *found.findings)
@@ -219,7 +221,7 @@ class Home(SessionRetention, SessionExchange):
         )
 
     def repair(self, found: Diagnosis | None = None, *, progress: Progress | None = None) -> Repair:
-        """Mend what `doctor` found and can be mended, after a backup."""
+        """Repair what `doctor` found and can be repaired, after a backup."""
         shown = progress or Silent()
         diagnosis = self.doctor(progress=shown) if found is None else found
         return mend(self._place.to_examine()[0], diagnosis, clock=self._place.clock, progress=shown)
@@ -227,7 +229,7 @@ class Home(SessionRetention, SessionExchange):
     # --- Undoing ----------------------------------------------------------------------------------
 
     def plan_restore_sessions(self, ids: Ids | None = None) -> RestorePlan:
-        """Which archived sessions would come back: these, or all of them."""
+        """Which archived sessions would be restored: these, or all of them."""
         return self.archive.plan_restore(ids)
 
     def restore_sessions(self, ids: Ids) -> HomeReport:
@@ -250,17 +252,17 @@ class Home(SessionRetention, SessionExchange):
     def undo(
         self, operation: OperationRef | None, *, progress: Progress | None = None
     ) -> HomeReport:
-        """Take one operation back, by its number: `home.undo(report.operation)`.
+        """Undo one operation, by its number: `home.undo(report.operation)`.
 
         The operation of a run that did nothing is None: then nothing is done, and the report says
-        so. What somebody else did meanwhile is not touched.
+        so. What others did in the meantime is not touched.
         """
         number = None if operation is None else operation_id(operation)
         return undo(self._place, number, progress=progress)
 
     def undo_latest(self, *, progress: Progress | None = None) -> HomeReport:
-        """Take back the latest operation of the home, whoever asked for it; `report.undone` says
-        which one that was. What agents did on their own is passed over."""
+        """Undo the latest operation of the home, no matter who asked for it; `report.undone`
+        says which one that was. What agents did on their own is skipped."""
         place = self._place
         target, report = undoing.undo_latest(place.home, clock=place.clock, progress=progress)
         return HomeReport(place=place, report=report, undone=target)
@@ -313,10 +315,10 @@ class Home(SessionRetention, SessionExchange):
         early: Duration | None = None,
         progress: Progress | None = None,
     ) -> MaintenanceResult:
-        """Look after the home if it is time to; `force` does it anyway, `early` if it is due within
+        """Run maintenance if it is due; `force` runs it anyway, `early` if it is due within
         that time.
 
-        What it does is up to config.toml. It never raises: what went wrong is in the result.
+        config.toml decides what it does. It never raises: errors are in the result.
         """
         return maintain_opened(
             self._place.home,
@@ -344,7 +346,7 @@ def open(  # noqa: A001 - `holdfast.open`, as people will type it
 
     `path` is a folder, as str or Path, with `~` for your home directory; or the name of an agent
     ("holdfast", "hermes") for its usual place. Raises `NotAHomeError` when there is no home; with
-    `create` a Holdfast home is made. Its config.toml is checked, and `ConfigError` names every line
+    `create` a Holdfast home is made. Its config.toml is checked, and `ConfigError` lists every line
     that is wrong.
 
     `clock` tells the time in epoch seconds. `command` is what the log says of your operations; by

@@ -1,7 +1,7 @@
 """Where a home is, what its configuration says, who asks, and what time it is.
 
-Every part of the API works on a `Place`. It opens the home when somebody first needs it, so a
-caller who only takes a checkpoint never opens a database.
+Every part of the API works on a `Place`. It opens the home on first use, so a caller
+that only takes a checkpoint never opens a database.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 
 
 def system_clock() -> float:
-    """The time, for a host that brings no clock of its own."""
+    """The time, for a host that passes no clock."""
     return time.time()  # noqa: TID251 - the edge of the library
 
 
 def find_home(path: StrPath, environ: Mapping[str, str] | None = None) -> Path:
-    """The folder that a path or the name of an agent stands for.
+    """The folder that a path or the name of an agent means.
 
     The name of an agent ("hermes", "holdfast") is the folder in its environment variable, else its
     usual place below the home directory. A folder of that name in the current directory is
@@ -179,8 +179,8 @@ class Place:
         return home
 
     def to_examine(self) -> tuple[Home, Finding]:
-        """The home for a check-up, and what is to say of its configuration: it opens although that
-        is wrong, and although the folder is empty."""
+        """The home for a check-up, and the findings about its configuration: it opens even if that
+        is wrong, and even if the folder is empty."""
         from holdfast.model.checkup import Finding, Severity  # noqa: PLC0415
 
         finding, options = Finding(check="configuration"), USUAL
@@ -191,7 +191,7 @@ class Place:
                 check="configuration",
                 severity=Severity.WARNING,
                 message=error.message,
-                advice="Until it is mended, other commands refuse to run. "
+                advice="Until it is fixed, other commands refuse to run. "
                 "See `holdfast config check`.",
             )
         home: Home
@@ -205,7 +205,7 @@ class Place:
         return home, finding
 
     def create(self) -> None:
-        """Make the home when there is none. One of another agent is left as it is."""
+        """Create the home if it does not exist. The home of another agent is left as it is."""
         with storage_errors(f"read {self.root}"):
             kind = kind_of(self.root) if self.root.is_dir() else None
         if kind is not None and kind.name != KIND:
@@ -217,7 +217,7 @@ class Place:
                 make_private_dir(self.root / LOG)
 
     def create_own(self) -> None:
-        """Make a Holdfast home when there is none. Raises `NotAHomeError` for a home of another
+        """Create a Holdfast home if there is none. Raises `NotAHomeError` for a home of another
         agent."""
         create_home(self.root)
         self.create()
@@ -227,8 +227,8 @@ class Place:
         return create_state(self.root).resolve()
 
     def create_config(self) -> Path:
-        """Write a config.toml that has every key with its default as a comment. The home is made
-        when there is none. Raises `UsageError` when the file exists; it is left alone then."""
+        """Write a config.toml that has every key with its default as a comment. The home is created
+        if it does not exist. Raises `UsageError` when the file exists; it is left alone then."""
         from holdfast.config.template import template  # noqa: PLC0415
 
         path = self.config_file
@@ -238,7 +238,7 @@ class Place:
                 write_new(path, template().encode())
             except FileExistsError:
                 raise UsageError(
-                    f"{path} exists already; it was left alone.",
+                    f"{path} already exists; it was left alone.",
                     hint="`holdfast config check` checks it, `holdfast config show` explains it.",
                 ) from None
         return path
@@ -251,7 +251,7 @@ class Place:
         if not isinstance(home, HoldfastHome):
             raise UsageError(
                 f"{self.root} is a home of kind {home.kind}, which writes its sessions itself.",
-                hint="Nothing was touched. Sessions of your own belong into a Holdfast home.",
+                hint="Nothing was touched. Write your own sessions to a Holdfast home.",
             )
         return home
 
@@ -272,7 +272,7 @@ def open_place(
     command: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Place:
-    """The place that a path or the name of an agent stands for, checked: there is a home, and its
+    """The place that a path or the name of an agent means, checked: there is a home, and its
     configuration is whole."""
     root = find_home(path)
     place = Place(root, clock=clock, command=command, environ=environ)

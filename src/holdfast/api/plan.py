@@ -1,4 +1,4 @@
-"""Plans that know their home: shown, saved, applied, and undone exactly."""
+"""Plans that know their home: show, save, apply and undo them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class HomePlan:
     """What a call would do, and why, item by item. Nothing is done before `apply`.
 
     `plan` is the value: it can be printed, compared and saved. `problems` are places that could not
-    be looked at. `unknown_sources` were asked for, and no session comes from them; each has the
-    nearest source that there is. `names` has the
+    be looked at. `unknown_sources` were asked for, but no session comes from them; each has
+    the nearest existing source. `names` has the
     directories of projects, by their ids.
     """
 
@@ -49,7 +49,7 @@ class HomePlan:
 
     @property
     def items(self) -> tuple[PlanItem, ...]:
-        """Every decision, also those to keep."""
+        """Every decision, including those to keep."""
         return self.plan.items
 
     @property
@@ -67,7 +67,7 @@ class HomePlan:
 
     @property
     def shortfalls(self) -> tuple[Shortfall, ...]:
-        """Caps that the plan cannot reach, and what holds them above."""
+        """Caps that the plan cannot meet, and what prevents it."""
         return self.plan.shortfalls
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
@@ -168,7 +168,7 @@ class HomeReport:
 
 
 def undo(place: Place, operation: str | None, *, progress: Progress | None = None) -> HomeReport:
-    """Take one operation back. None is the operation of a run that did nothing."""
+    """Undo one operation. None is the operation of a run that did nothing."""
     if operation is None:
         return HomeReport(place=place, report=Report(operation=None))
     target, report = undoing.undo(place.home, operation, clock=place.clock, progress=progress)
@@ -189,7 +189,7 @@ def scanned_plan(place: Place, plan: Plan, inventory: Inventory, wanted: Session
 def _unknown_sources(
     home: Home, wanted: SessionFilter, inventory: Inventory
 ) -> Mapping[str, str | None]:
-    """Sources that were asked for and that nothing here comes from: as a rule a typing error."""
+    """Sources that were asked for but that nothing here comes from: usually a typo."""
     if not wanted.sources:
         return {}
     store = home.session_store()

@@ -45,7 +45,7 @@ class SessionRetention(SessionView):
     ) -> HomePlan:
         """What the policy does not keep, of the wanted sessions and their files.
 
-        Without a rule the policy of config.toml holds. `older_than`, `keep_last`, `keep_within`,
+        Without a rule the policy of config.toml applies. `older_than`, `keep_last`, `keep_within`,
         `keep_hourly`, `keep_daily`, `keep_weekly`, `keep_monthly` and `keep_yearly` replace its
         rules for this plan, `max_total_size` and `max_count` its caps. `kinds` are "session",
         "transcript", "request_dump" and "leftover", one or several; by default all. `files` is
@@ -70,7 +70,7 @@ class SessionRetention(SessionView):
         files: str = Files.WITH,
         progress: Progress | None = None,
     ) -> HomePlan:
-        """The plan for a policy of the caller's own making."""
+        """The plan for a policy that the caller made."""
         chosen = wanted_sessions(wanted, None)
         policy = replace(
             instance(policy, Policy, "A policy"), agent_archived=chosen.agent_archived is True
@@ -98,8 +98,8 @@ class SessionRetention(SessionView):
         use_trash: bool = True,
         progress: Progress | None = None,
     ) -> HomePlan:
-        """Sessions in which nothing was said, or hardly anything. 0 turns a rule off; where you say
-        nothing, config.toml holds."""
+        """Sessions with no messages, or only a few. 0 turns a rule off; what you leave out
+        comes from config.toml."""
         chosen = wanted_sessions(wanted, source)
         rules: dict[str, Any] = {}
         if empty_hours is not None:
@@ -122,11 +122,11 @@ class SessionRetention(SessionView):
         return scanned_plan(self._place, plan, inventory, chosen)
 
     def plan_delete(self, ids: Ids, *, use_trash: bool = True) -> HomePlan:
-        """These sessions with their files, by id or by the start of one if no other begins so.
+        """These sessions with their files, by id or by a unique prefix of one.
 
         A session that a process holds stays, and so does one without an end unless its process is
         provably gone; the plan says which and why. A pin does not protect what is named. Without
-        the trash, everything that the store, the archive and the trash have of them goes.
+        the trash, everything that the store, the archive and the trash have of them is removed.
         """
         plan = plan_delete(
             self._place.home,

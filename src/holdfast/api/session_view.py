@@ -50,7 +50,7 @@ class SessionPage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
     """What a search found. When it found nothing, `close_words` are similar words that do occur,
-    and `archive_unread` says that the archive has sessions, which were not searched. `problems`
+    and `archive_unread` says that the archive has sessions that were not searched. `problems`
     are bundles of the archive that cannot be read."""
 
     hits: Sequence[Hit]
@@ -76,7 +76,7 @@ class SessionView:
         if store is None:
             raise UsageError(
                 f"{self._place.root} has no session store yet.",
-                hint="An agent that embeds Holdfast makes one, or `holdfast sessions import`.",
+                hint="Agents that embed Holdfast make one, and so does `holdfast sessions import`.",
             )
         return store
 
@@ -109,7 +109,7 @@ class SessionView:
         """The whole id of a session in the store, from the start of it.
 
         Raises `UnknownSessionError`. For a session in the archive or in the trash the error says
-        so, and how it comes back.
+        so, and how to restore it.
         """
         from holdfast.services.restore import resolved  # noqa: PLC0415 - no list needs it
 

@@ -108,8 +108,8 @@ def open_sessions(
     guards: GuardOptions | None = None,
     prices: Prices | None = None,
 ) -> AgentSessions:
-    """The sessions of a home alone, for an agent that needs nothing else of it. The home is made
-    when there is none. Everything is closed with the sessions."""
+    """The sessions of a home alone, for an agent that needs nothing else of it. The home is created
+    if it does not exist. Everything is closed with the sessions."""
     place = Place(named_place(home), clock=clock)
     place.create_own()
     return sessions_of(place, options=options, on_alert=on_alert, guards=guards, prices=prices)
@@ -125,8 +125,8 @@ def sessions_of(
 ) -> AgentSessions:
     """The sessions of a home. Without `options`, `guards` and `prices` its config.toml decides.
 
-    In Holdfast's own home the store is made when there is none. The sessions of another agent can
-    be read; that agent writes them itself.
+    In Holdfast's own home the store is created if it does not exist. The sessions of another agent
+    can be read; that agent writes them itself.
     """
     settings = place.settings
     options = options or settings.session_options()
@@ -192,5 +192,5 @@ class _NoFiles:
 def _refuse(what: str) -> NoReturn:
     raise UsageError(
         f"Cannot {what} a session of another agent, which writes its sessions itself.",
-        hint="Sessions of your own belong into a Holdfast home.",
+        hint="Write your own sessions to a Holdfast home.",
     )

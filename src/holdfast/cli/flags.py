@@ -40,8 +40,8 @@ def read(
     """The flags and the arguments of a plain command line, as click would give them.
 
     None for every other line: another command, an unknown or shortened flag, a value that is
-    missing or looks like a flag, more than `most` arguments, an empty home. Click then does what is
-    right, and says what is wrong.
+    missing or looks like a flag, more than `most` arguments, an empty home. Click then handles
+    it, and reports errors.
     """
     given: dict[str, Any] = {
         flag.parameter: (() if flag.many else flag.default) if flag.metavar else False

@@ -46,7 +46,7 @@ class _HomePath(click.Path):
 
 
 class Choice(click.Choice[str]):
-    """One of a few words; a mistyped one gets its neighbour."""
+    """One of a few words; a mistyped one gets a suggestion."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         from difflib import get_close_matches

@@ -138,7 +138,7 @@ class Invocation:
         return place
 
     def warn(self) -> None:
-        """Name what is wrong in the environment and does no harm."""
+        """Warn about harmless mistakes in the environment."""
         if not variables(os.environ):
             return
         from holdfast.cli.output import note
@@ -273,21 +273,21 @@ class Invocation:
 def resolved(directory: str | None) -> Path:
     """The working directory that was named: by default, the current one."""
     if directory == "":
-        raise UsageError("The directory is an empty name.")
+        raise UsageError("The directory name is empty.")
     try:
         return (Path.cwd() if directory is None else Path(directory)).resolve()
     except FileNotFoundError:
         raise UsageError("The current directory is gone.", hint="Name another one.") from None
     except (RuntimeError, OSError) as error:
-        raise UsageError(f"{directory} leads nowhere: {error}.") from None
+        raise UsageError(f"Cannot resolve {directory}: {error}.") from None
 
 
 def stored_text(text: str, what: str) -> str:
-    """Text that a store can hold; bytes of the command line that are no UTF-8 are not."""
+    """Text that a store can hold; command-line bytes that are not UTF-8 are refused."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{what} {text!r} is no valid text (UTF-8).") from None
+        raise UsageError(f"{what} {text!r} is not valid UTF-8 text.") from None
     return text
 
 

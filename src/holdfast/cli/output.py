@@ -97,7 +97,7 @@ def _write_now(text: str) -> None:
 
 
 def note(message: str) -> None:
-    """Beside the output: on stderr, so that a pipe stays clean."""
+    """Not part of the output: on stderr, so that a pipe stays clean."""
     write_error(one_line(message) + "\n")
 
 
@@ -127,7 +127,7 @@ def joined(*parts: str | Line | tuple[str, str], style: str = "") -> Line:
 
 
 def bar(share: float, width: int) -> Line:
-    """A small bar of eighths; anything that is not nothing shows at least one of them."""
+    """A small bar of eighths; anything above zero shows at least one of them."""
     if not sys.stdout.encoding.lower().startswith("utf"):
         return Line(("#" * max(share > 0, round(share * width))).ljust(width), "cyan")
     eighths = round(max(0.0, min(1.0, share)) * width * 8)
@@ -139,10 +139,10 @@ def bar(share: float, width: int) -> Line:
 
 
 def when(moment: float) -> str:
-    """Local time, to the minute; what no calendar has is said so."""
+    """Local time, to the minute; or a note that the time is unknown."""
     from datetime import UTC, datetime  # not everything that is shown has a time
 
     try:
         return datetime.fromtimestamp(moment, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
-        return "at no known time"
+        return "at an unknown time"

@@ -55,7 +55,7 @@ def amount(items: Sequence[PlanItem]) -> str:
 
 
 def for_good(items: Sequence[PlanItem]) -> str:
-    """How much of this no undo brings back, as a sentence; empty when all of it can come back."""
+    """How much of this cannot be undone, as a sentence; empty when all of it can."""
     final = [item for item in items if not item.undoable]
     if not final:
         return ""
@@ -69,7 +69,7 @@ def is_archiving(plan: Plan) -> bool:
 
 
 def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_THEY_ARE) -> None:
-    """What would go, grouped, with examples; what stays, by rule; which caps cannot be met.
+    """What would be removed, grouped, with examples; what stays, by rule; which caps cannot be met.
 
     `sources` has the names of sources that people know by another one.
     """
@@ -100,12 +100,12 @@ def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_T
 
 
 def _show_beside(plan: Plan) -> None:
-    """What a run does beside removing."""
+    """What a run does besides removing."""
     space = [item for item in plan.steps if item.action is Action.RECLAIM]
     unused = sum(item.bytes for item in space)
     if unused >= _WORTH_A_LINE or (unused and not plan.removals):
         say()
-        say(f"It gives back {format_bytes(unused)} of unused space.")
+        say(f"It frees {format_bytes(unused)} of unused space.")
 
 
 def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:
@@ -189,9 +189,9 @@ def _in_words(shortfall: Shortfall) -> str:
 
 
 def show_report(report: Report, *, home_flag: str, plan: Plan | None = None) -> None:
-    """What was done, what was not and why, what it freed, how to take it back.
+    """What was done, what was not and why, what it freed, how to undo it.
 
-    Only the plan knows what of it was archived, and how much went for good.
+    Only the plan knows what was archived, and how much was removed for good.
     """
     say(_summary(report, plan))
     _show_outcomes(

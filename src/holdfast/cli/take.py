@@ -37,7 +37,7 @@ FLAGS = (
         parameter="paths",
         metavar="P",
         many=True,
-        help="Look only at this path, and below it; the rest is as it was.",
+        help="Look only at this path and below; the rest stays as it was.",
     ),
     Flag(
         name="--hash",

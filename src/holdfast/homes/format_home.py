@@ -1,6 +1,6 @@
 """The home of another agent, made from its format.
 
-A format says what there is. This class makes a home of it: scan, list, search, remove, archive,
+A format says what there is. This class makes a home from it: scan, list, search, remove, archive,
 undo, all through the one spine and the one index.
 
     .holdfast/      all that is ours: configuration, operation log, trash, archive, index
@@ -100,7 +100,11 @@ class FormatContents(Contents):
         leftovers, more, _ = self._look(self._left)
         doubt = self._format.doubt(self._root)
         if doubt is not None:
-            more.append(Problem(path=str(self._root), reason=f"{doubt}; it is read, never changed"))
+            more.append(
+                Problem(
+                    path=str(self._root), reason=f"{doubt}; it can be read, but is never changed"
+                )
+            )
         return Survey(
             items=(*items, *map(_leftover, leftovers)),
             problems=(*problems, *more),
@@ -220,7 +224,7 @@ class FormatContents(Contents):
         if doubt is not None:
             raise SchemaError(
                 f"{self._root}: {doubt}. Nothing was changed.",
-                hint="It can be read as ever. A later Holdfast may know it.",
+                hint="It can still be read. A later version of Holdfast may know it.",
             )
 
 
@@ -385,7 +389,7 @@ class Census:
         return [replace(each, alive=why) if (why := alive(each)) else each for each in seen]
 
     def _look(self, now: float) -> Signs:
-        """The signs of the format, and the processes of its agent. What fails protects."""
+        """The signs of the format, and the processes of its agent. A failed check protects."""
         facts = self._format.facts
         try:
             signs = self._format.signs(self._root, now)
@@ -398,7 +402,8 @@ class Census:
             units=signs.units,
             folders={**processes.folders, **signs.folders},
             home=signs.home or processes.unreadable,
-            rewrites=signs.rewrites or f"{facts.agent} runs, and may write it again from memory",
+            rewrites=signs.rewrites
+            or f"{facts.agent} is running, and may write it again from memory",
         )
 
     def _written_lately(self, unit: Unit, now: float) -> str | None:
@@ -411,7 +416,7 @@ class Census:
         """A session is idle by what its agent recorded and by the times of its files."""
         age = now - latest
         if age < 0:
-            return "its time lies in the future"
+            return "its time is in the future"
         if age < self._format.facts.idle_after:
             return f"used {format_duration(age)} ago"
         return None

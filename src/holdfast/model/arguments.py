@@ -28,12 +28,13 @@ def text(value: object, what: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{what} has half a character in it: {shown(value)}.") from None
+        raise UsageError(f"{what} contains an unpaired surrogate: {shown(value)}.") from None
     return value
 
 
 def whole(value: object, what: str) -> int:
-    """A whole number of 0 or more. A larger one than the store can hold is cut to the largest."""
+    """A whole number of 0 or more. A number larger than the store can hold becomes the largest
+    one."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise UsageError(f"{what} must be a whole number of 0 or more, not {shown(value)}.")
     return min(value, _MOST)
@@ -113,12 +114,12 @@ def named_place(home: object) -> Path:
     """The folder that a host names as its home. Raises `UsageError` for what is not a path."""
     text = os.fspath(home) if isinstance(home, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "\0" in text:
-        raise UsageError(f"A home is the path of a folder, not {shown(home)}.")
+        raise UsageError(f"A home must be the path of a folder, not {shown(home)}.")
     # Not by way of `Path`, which takes "./~name" for "~name".
     place = without_tilde(text)
     if place.startswith("~"):
         raise UsageError(
-            f"{text}: there is no such user, or its home directory is not known.",
+            f"{text}: no such user, or the home directory is unknown.",
             hint="Write the whole path, or ./~name for a folder of that name.",
         )
     return Path(place)

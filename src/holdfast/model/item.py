@@ -142,7 +142,7 @@ class Inventory:
         """
         found = {
             "the operation log": self.log_bytes,
-            "trash that no operation knows": self.loose_trash_bytes,
+            "trash of no known operation": self.loose_trash_bytes,
             "everything else in the home": 0 if self.rest_is_foreign else self.rest_bytes,
         }
         return {name: size for name, size in found.items() if size}

@@ -14,7 +14,7 @@ from holdfast.value import dataclass
 
 class Result(StrEnum):
     """How one item ended. `SKIPPED` is not a failure: the item changed, or is alive. `PENDING` is
-    no end: nobody could look at the item, so its operation stays open."""
+    not an end: the item could not be inspected, so its operation stays open."""
 
     REMOVED = "removed"
     ENDED = "ended"
@@ -131,7 +131,7 @@ class Presence:
     ours: bool = True
     #: The item in the place is that of the plan, in another version.
     changed: bool = False
-    #: Why the item may not leave now: somebody changed it, or it is alive.
+    #: Why the item may not leave now: it changed, or it is alive.
     obstacle: str = ""
     #: Something else is where the copy of this item would go.
     taken: bool = False
@@ -144,7 +144,7 @@ class Presence:
 
 
 def refused(reason: str) -> Presence:
-    """Nothing of this home: nobody will ever look at it."""
+    """Not part of this home: it will never be inspected."""
     return Presence(here=None, ours=False, obstacle=reason)
 
 

@@ -442,9 +442,7 @@ class Search:
     def __post_init__(self) -> None:
         object.__setattr__(self, "roles", texts_of(self.roles, "roles"))
         if self.limit < 0 or self.offset < 0:
-            raise UsageError(
-                "A search cannot show fewer than 0 messages, or start before the first."
-            )
+            raise UsageError("`limit` and `offset` must be 0 or more.")
 
     @property
     def most(self) -> int:

@@ -276,7 +276,7 @@ class Closure:
                 continue
             child = self.schema.tables[key.child]
             if len(key.columns) > 1:
-                raise StorageError(f"Table {child.name} refers by several columns.")
+                raise StorageError(f"Table {child.name} has a reference over several columns.")
             keys = f"json_array({child.key_list('c')})"
             found += self._db.execute(
                 f"SELECT f.slot, ?, {keys}, ?, c.{q(key.columns[0])} {self._referring(key)} "

@@ -365,7 +365,7 @@ class _Return:
         now = self._closure.schema.tables.get(name)
         kept = tuple(json.loads(columns))
         if now is None or not set(kept) <= set(now.columns):
-            raise _RefusedError(f"table {name} is not what it was")
+            raise _RefusedError(f"table {name} has changed")
         return Table(name=name, keys=now.keys, columns=kept)
 
     def run(self) -> None:

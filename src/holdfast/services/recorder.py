@@ -1,6 +1,6 @@
 """What an agent embeds: a checkpoint before the first change in each directory of a turn.
 
-Nothing here raises into the agent: what went wrong is logged, and stands in what comes back.
+Nothing here raises into the agent: errors are logged, and are part of the return value.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Recorder:
         taking = self._once(root, paths, reason)
         if taking.outcome is not TakeOutcome.SKIPPED or root == directory:
             return taking
-        # A place that is too broad has a sign of a project in it: the directory itself may do.
+        # A place that is too broad looks like a project: use the directory itself.
         return self._once(directory, None, reason)
 
     def _once(self, root: Path, paths: Sequence[str] | None, reason: str) -> Taking:
@@ -121,7 +121,7 @@ class Recorder:
             new = None if paths is None else sorted(set(paths) - done.paths)
             if done.taking is not None and (_is_settled(done) or new == []):
                 return _again(done.taking)
-            # Whatever comes of it: a second try would capture what the agent has changed by now.
+            # Whatever the result: a second attempt would capture what the agent has changed by now.
             done.whole = done.whole or new is None
             done.paths.update(new or ())
             done.taking = self._take(root, new, reason, turn.name)

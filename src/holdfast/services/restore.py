@@ -98,7 +98,7 @@ class Whereabouts:
 
 def resolved(home: Home, store: SessionStore, prefix: str) -> str:
     """The session of the store that this names. One that is in the archive or in the trash is not
-    unknown: the error says where it is and how it comes back."""
+    unknown: the error says where it is and how to restore it."""
     try:
         return store.resolve(prefix)
     except UnknownSessionError as error:
@@ -117,7 +117,7 @@ def elsewhere(home: Home, prefix: str) -> UnknownSessionError | None:
 
 
 def whereabouts(home: Home, prefix: str) -> Whereabouts | None:
-    """None unless exactly one session in the archive or in the trash has an id that begins so."""
+    """None unless exactly one session in the archive or in the trash has an id with this prefix."""
     return _in_archive(home, prefix) or _in_trash(home, prefix)
 
 

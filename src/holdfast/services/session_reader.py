@@ -1,6 +1,6 @@
-"""Sessions as anybody reads them: found, counted, searched, followed along their lineage.
+"""Reading sessions: find, count, search, and follow their lineage. It
 
-It works over every session store, also over one that another agent writes.
+works with every session store, including one that another agent writes.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ class SessionReader:
         with_replaced: bool = False,
     ) -> Iterator[Message]:
         """The messages of a session in order: those between two numbers, the first `limit` of them
-        or the `last` ones. Messages that were taken back or summed up are history: they come only
-        `with_replaced`."""
+        or the `last` ones. Messages that were taken back or summed up are history: they are
+        returned only `with_replaced`."""
         if limit is not None and last is not None:
             raise UsageError("`limit` asks for the first messages and `last` for the last ones.")
         most = limit if last is None else last
@@ -243,8 +243,8 @@ class SessionReader:
         return list(found.values())
 
     def tip(self, session: SessionRef) -> Session:
-        """The session in which a conversation goes on: the newest continuation, of that one again,
-        and so on. The session itself, when nothing continues it."""
+        """The session in which a conversation continues: the newest continuation, then the newest
+        one of that, and so on. The session itself if nothing continues it."""
         newest = self.get(session)
         seen: set[str] = set()
         while newest.id not in seen:
@@ -261,7 +261,7 @@ def check_known(name: object, names: Iterable[str], what: str) -> None:
         return
     near = get_close_matches(str(name), among, n=1)
     hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(among)}."
-    raise UsageError(f"{what} has no {arguments.shown(name)}.", hint=hint)
+    raise UsageError(f"{arguments.shown(name)} is not {what}.", hint=hint)
 
 
 def filter_of(wanted: SessionFilter | None, filters: SessionFilters, clock: Clock) -> SessionFilter:
@@ -269,7 +269,7 @@ def filter_of(wanted: SessionFilter | None, filters: SessionFilters, clock: Cloc
     epoch seconds."""
     fields: dict[str, object] = {}
     for name, value in filters.items():
-        check_known(name, SessionFilters.__annotations__, "A filter of sessions")
+        check_known(name, SessionFilters.__annotations__, "a filter for sessions")
         field = _PLURALS.get(name, name)
         if field in fields:
             raise UsageError(f"`{name}` and `{field}` are the same filter; use one of them.")
@@ -283,5 +283,5 @@ def filter_of(wanted: SessionFilter | None, filters: SessionFilters, clock: Cloc
 
 
 def _order(by: SessionOrder | str) -> SessionOrder:
-    check_known(by, SessionOrder, "An order of sessions")
+    check_known(by, SessionOrder, "a sort order for sessions")
     return SessionOrder(by)

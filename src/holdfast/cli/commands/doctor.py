@@ -63,7 +63,7 @@ def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
 
 
 def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
-    """The home, though its settings may be wrong or nothing be in it yet; and what was found."""
+    """The home, even if its settings are wrong or it is still empty; and what was found."""
     from holdfast.api.home import Home
 
     home = Home(invocation.place(invocation.home_path).checked())

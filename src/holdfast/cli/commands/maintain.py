@@ -1,4 +1,4 @@
-"""`holdfast maintain`: look after a home, once or until stopped, or have the system do it."""
+"""`holdfast maintain`: run maintenance, once or until stopped, or have the system do it."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _TITLES = {
     Step.CHECKPOINTS: "checkpoints",
     Step.END: "abandoned sessions",
     Step.LOG: "old entries of the log",
-    Step.LOOK: "a look at the result",
-    Step.RECORD: "writing down that it is done",
-    Step.PROGRESS: "telling how far it is",
+    Step.LOOK: "checking the result",
+    Step.RECORD: "recording that it is done",
+    Step.PROGRESS: "reporting progress",
 }
 
 
@@ -50,7 +50,7 @@ _TITLES = {
     "holdfast maintain --watch\n"
     "holdfast maintain --install systemd",
 )
-@click.option("--force", is_flag=True, help="Run although it is not due.")
+@click.option("--force", is_flag=True, help="Run even if it is not due.")
 @click.option("--early", metavar="DURATION", help="Run if it is due within this time: 2h.")
 @click.option(
     "--watch", "watched", is_flag=True, help="Keep running, and run maintenance whenever it is due."
@@ -77,12 +77,12 @@ def maintain(
 ) -> int:
     """Run maintenance, if it is due.
 
-    It runs at most once in 24 hours (min_interval_hours), whoever asks for it. It finishes what a
-    killed run left, ends sessions whose process is gone, empties trash that has expired, and gives
-    free space back. With `auto_prune = true` in [sessions] it prunes by the rules of the
+    It runs at most once in 24 hours (min_interval_hours), no matter who asks for it. It finishes
+    what a killed run left, ends sessions whose process is gone, empties trash that has expired, and
+    frees unused space. With `auto_prune = true` in [sessions] it prunes by the rules of the
     configuration too, with `auto_gc = true` it removes empty and trivial sessions, with
-    `auto_archive = true` it archives old sessions before it prunes, and with
-    `files_retention_days` it removes the files of older sessions and keeps the sessions.
+    `auto_archive = true` it archives old sessions before it prunes, and with `files_retention_days`
+    it removes the files of older sessions and keeps the sessions.
 
     It does not ask: the configuration says what it may remove. The log lists what it removed, and
     `holdfast undo` brings that back until the trash is emptied.
@@ -127,7 +127,7 @@ def _run(invocation: Invocation, *, force: bool, early: str | None) -> int:
 
 
 def exit_code(result: MaintenanceResult) -> int:
-    """Not being due is no failure."""
+    """Not being due is not a failure."""
     if result.busy:
         return BusyError.exit_code
     if result.stopped:
@@ -197,14 +197,14 @@ def summary(result: MaintenanceResult) -> str:
 
 
 def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
-    """Whether it prunes by itself is the one thing that nobody should have to guess."""
+    """Nobody should have to guess whether it prunes by itself."""
     if auto_prune:
         return
     say()
     say("auto_prune is off: maintenance prunes no sessions by itself. To let it, put this into")
     say(name(f"{invocation.config_file()}:"))
     say(styled("  [sessions]\n  auto_prune = true", style="bold green"))
-    say("See what would go then:")
+    say("See what would be removed then:")
     suggest(f"holdfast {invocation.home_flag}sessions prune --dry-run")
 
 

@@ -186,7 +186,7 @@ def _tell(invocation: Invocation, done: HomeReport, *, all_items: bool) -> int:
 
 
 def _in_part(report: Report) -> int:
-    """1 when a restore could be taken back only in part: some of its files changed since."""
+    """1 when a restore could be undone only in part: some of its files changed since."""
     left = (
         each.kind == PROJECT and each.result is Result.BROUGHT_BACK and each.reason
         for each in report.outcomes

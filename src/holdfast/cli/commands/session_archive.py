@@ -1,4 +1,4 @@
-"""`holdfast sessions archive` and `restore`: packed away, and brought back."""
+"""`holdfast sessions archive` and `restore`: archive sessions, and restore them."""
 
 from __future__ import annotations
 

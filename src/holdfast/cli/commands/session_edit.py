@@ -1,4 +1,4 @@
-"""`holdfast sessions rename`, `pin` and `end`: what a person says of a session."""
+"""`holdfast sessions rename`, `pin` and `end`: what a person can change about a session."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def _tell_import(
     if report.skipped:
         there = "was" if len(report.skipped) == 1 else "were"
         count = format_count(len(report.skipped), "session")
-        say(f"{count} {there} there already; --replace takes the new ones.")
+        say(f"{count} {there} already stored; --replace takes the new ones.")
     for note in report.notes[:_SHOWN]:
         say(name(f"Note: {note}"))
     if len(report.notes) > _SHOWN:

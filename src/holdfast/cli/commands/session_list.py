@@ -155,7 +155,7 @@ def _list_archived(
 
 
 def _as_listed(archived: ArchivedSession, places: Mapping[str, str]) -> Session:
-    """Of archived files the size that they take, and a title that says what they are."""
+    """For archived files: their size, and a title that says what they are."""
     if archived.holds is Holds.SESSION:
         return archived.session
     place = places.get(archived.session.id, "that is gone")

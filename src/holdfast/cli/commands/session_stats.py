@@ -1,4 +1,4 @@
-"""`holdfast sessions stats`: what the sessions of a home add up to, and what they cost."""
+"""`holdfast sessions stats`: totals of the sessions of a home, and what they cost."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _show_cost(invocation: Invocation) -> int:
     if totals.by_source:
         show_usage(totals, invocation.home_flag, days=_DAYS)
     else:
-        say("Nothing was used yet: no message told of tokens or cost.")
+        say("Nothing was used yet: no message reported tokens or cost.")
     return 0
 
 
@@ -186,10 +186,10 @@ def _show_tip(seen: HomeStats, home_flag: str) -> None:
         say(f"{sessions} {tip.why}: up to {format_bytes(tip.bytes)}{where}. Have a look first:")
         suggest(f"holdfast {home_flag}{tip.command} --dry-run")
     elif seen.inventory.trash:
-        say("No session is old or small enough to go. What was removed is still in the trash:")
+        say("No session is old or small enough to be removed. The trash still holds some:")
         suggest(f"holdfast {home_flag}trash list")
     else:
-        say("No session is old or small enough to go. To see what goes when:")
+        say("No session is old or small enough to be removed. To see the rules:")
         suggest(f"holdfast {home_flag}config show")
 
 
@@ -199,10 +199,10 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
         return
     tokens = totals.ever.usage.tokens
     used = f"{tokens.total:,} tokens, cost {cost_text(totals.ever)}"
-    say(styled(f"Ever used, also by sessions that are gone: {used}", style="bold"))
+    say(styled(f"All-time usage, including removed sessions: {used}", style="bold"))
     if totals.ever.priced:
         priced = format_cost(totals.ever.priced)
-        say(styled(f"{priced} of it by the prices of the configuration", style="dim"))
+        say(styled(f"{priced} of it by the prices in the configuration", style="dim"))
     say()
     _show("day (UTC)", totals.by_day[:days], "outside all days")
     _show("source", _main(totals.by_source), "")
@@ -236,7 +236,7 @@ def _show(title: str, shares: Sequence[CostShare], nameless: str) -> None:
 
 
 def _show_unknown(by_model: Sequence[CostShare], home_flag: str) -> None:
-    """Of which models nobody knows the cost, and what to do about it."""
+    """Which models have no known cost, and what to do about it."""
     unknown = [share for share in by_model if share.cost.unknown != Tokens()]
     if not unknown:
         return
@@ -255,7 +255,7 @@ def _show_unknown(by_model: Sequence[CostShare], home_flag: str) -> None:
 
 
 def _count(tokens: Tokens) -> int:
-    """All that would cost something; a price may hold for the cached ones alone."""
+    """All tokens that would cost something; a price may apply to cached ones alone."""
     return tokens.total + tokens.cached
 
 

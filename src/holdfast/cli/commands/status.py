@@ -56,7 +56,7 @@ _UNITS: dict[str, str] = {
 @click.command(cls=Command, example="holdfast status\nholdfast --home ~/agents/one status --json")
 @click.pass_obj
 def status(invocation: Invocation) -> int:
-    """What is on this machine, what it costs, what the policy would free.
+    """Show what is on this machine, what it costs and what the policy would free.
 
     Looks at the home named by --home or $HOLDFAST_HOME, else at the homes of all agents: in their
     usual places, where variables such as $CODEX_HOME say, and profiles of Hermes. Several homes get
@@ -212,7 +212,7 @@ def _what(status: HomeStatus) -> list[Share]:
 
 
 def show_shares(title: str, shares: Sequence[Share], counted: str = "files") -> None:
-    """One row a share, with a bar for its bytes; rows of nothing at all are left out."""
+    """One row per share, with a bar for its bytes; empty rows are left out."""
     total = sum(share.bytes for share in shares)
     bar_width = 30 if width() >= _WIDE else 20
     rows = table(title, counted, "size", "", right=(counted, "size"))
@@ -289,7 +289,7 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
         )
         suggest(f"holdfast {home_flag}sessions prune --dry-run")
     elif status.inventory.trash:
-        say("Nothing more to remove by the policy. What was removed is still in the trash:")
+        say("The policy has nothing more to remove. What was removed is still in the trash:")
         suggest(f"holdfast {home_flag}trash list")
     elif status.inventory.items:
         say("Nothing here exceeds the policy. To see the policy:")
@@ -334,10 +334,10 @@ def show_near(nearness: Nearness, home_flag: str) -> None:
             say(styled(f"and {len(more):,} more", style="dim"))
         say()
     if nearness.unknown_cost:
-        budgets = format_count(nearness.unknown_cost, "budget of cost", "budgets of cost")
+        budgets = format_count(nearness.unknown_cost, "cost budget", "cost budgets")
         say(
             styled(
-                f"{budgets} cannot be kept: what was used so far has no known cost. See",
+                f"{budgets} cannot be enforced: some of the usage has no known cost. See",
                 style="yellow",
             )
         )

@@ -59,7 +59,7 @@ class LineText:
             return
         while True:
             if self.next() != '"':
-                self._bad("a key in quotes is expected")
+                self._bad("expected a key in quotes")
             key = cast("str", self.value())
             self._take(":")
             yield key
@@ -111,11 +111,11 @@ class LineText:
 
     def finish(self) -> None:
         if self.next():
-            self._bad("something follows the session")
+            self._bad("there is more text after the session")
 
     def _take(self, wanted: str) -> None:
         if not self._took(wanted):
-            self._bad(f"`{wanted}` is expected" if self.next() else "the line ends too early")
+            self._bad(f"expected `{wanted}`" if self.next() else "the line ends too early")
 
     def _took(self, wanted: str) -> bool:
         if self.next() != wanted:
@@ -164,7 +164,7 @@ def _finite(text: str) -> float:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise LineError(f"not JSON: {name} is no number")
+    raise LineError(f"not JSON: {name} is not a number")
 
 
 _scan = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant).raw_decode

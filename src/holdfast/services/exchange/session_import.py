@@ -173,7 +173,9 @@ class _Import:
                     self.store.link(child, parent)
                 elif self.store.brought(child):
                     why = "descends from it" if is_there else "is not in the store"
-                    self.notes.append(f"{child}: its parent {parent} {why}; it has none for now")
+                    self.notes.append(
+                        f"{child}: its parent {parent} {why}; it has no parent for now"
+                    )
 
     def report(self) -> ImportReport:
         return ImportReport(
@@ -209,7 +211,7 @@ class _Import:
         self.messages += read.message_count
         self.notes += (f"{session_id}: {note}" for note in (*read.notes, *line.notes))
         if current:
-            note = f"its routing key leads to {current} and stays there"
+            note = f"its routing key belongs to {current} and stays there"
             self.notes.append(f"{session_id}: {note}")
 
     def _check_place(self, session_id: str, taken: str | None) -> None:
@@ -218,7 +220,7 @@ class _Import:
         if taken != session_id:
             raise UsageError(f"the id {session_id} differs from {taken} in case only")
         if self.store.brought(session_id):
-            raise UsageError(f"the id {session_id} stands in an earlier line too")
+            raise UsageError(f"the id {session_id} is already used in an earlier line")
         if holder := self.store.holder(session_id):
             raise UsageError(f"the session {session_id} is held open by {holder}")
 
@@ -246,8 +248,8 @@ class _Import:
         return replace(session, parent_id=None, extra=extra)
 
     def _elsewhere(self, session: Session) -> str | None:
-        """The other session that its routing key leads to now. An import must not lead a key in use
-        back to an old session."""
+        """The other session that its routing key belongs to now. An import must not point a key in
+        use back to an old session."""
         current = None if session.routing_key is None else self.store.routed(session.routing_key)
         return None if current is None or current.id == session.id else current.id
 

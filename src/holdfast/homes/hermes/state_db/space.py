@@ -1,4 +1,4 @@
-"""Giving the space of Hermes's database back, and rebuilding its search tables in large removals.
+"""Freeing the space of Hermes's database, and rebuilding its search tables in large removals.
 
 Hermes keeps the text of every message three times: in its row and in two search tables. Triggers
 take a removed message out of these word by word, which is most of the cost of a removal. If more
@@ -8,7 +8,7 @@ not remove after all are indexed again at its end, or by the next run.
 
 The file shrinks only with a VACUUM, because Hermes does not turn on `auto_vacuum`. A VACUUM keeps
 every writer waiting. So it runs only if it takes a moment, or if nobody else has the database open.
-Otherwise Hermes uses the free pages again.
+Otherwise Hermes reuses the free pages.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def give_back(database: HermesDatabase) -> None:
 
 def _is_free(database: HermesDatabase, pages: int, free: int) -> bool:
     if free < pages * _LEAST_SHARE:
-        return False  # Hermes uses them again
+        return False  # Hermes reuses them
     if others_have_open(database.path):
         raise BusyError(
             in_voice(
