@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 from holdfast.api.arguments import Ids, file_path, names, session_ids, wanted_sessions
-from holdfast.api.place import open_place
+from holdfast.api.place import find_home, open_place
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
 from holdfast.homes.registry import kind_of
@@ -91,8 +91,8 @@ class SessionExchange(SessionView):
         progress: Progress | None = None,
     ) -> SessionImport:
         """Store sessions from elsewhere: a JSONL file, one a line, as `export` writes them; a file
-        in which an agent keeps sessions; or the folder of a home. `source` is a path, or a file
-        that was opened in binary mode.
+        in which an agent keeps sessions; or the folder of a home, or the name of its agent.
+        `source` is a path or such a name, or a file that was opened in binary mode.
 
         Each is stored whole or not at all. An id that exists is skipped, or with `replace` the old
         session goes into the archive first. `sessions` picks some out of an agent's file or home.
@@ -187,7 +187,8 @@ class ImportSource:
 def import_source(
     source: StrPath | BinaryIO, sessions: Ids = (), *, clock: Clock | None = None
 ) -> Iterator[ImportSource]:
-    """What an import reads: a file that the caller opened, or a path."""
+    """What an import reads: a file that the caller opened, a path, or the name of an agent, which
+    stands for its home."""
     ids = names(sessions, "sessions") if sessions else ()
     if not isinstance(source, str | os.PathLike):
         if not _has_bytes(source):
@@ -199,6 +200,8 @@ def import_source(
         yield ImportSource(lines=raw_lines(source))
         return
     path = file_path(source, "source")
+    if isinstance(source, str) and not path.exists():
+        path = find_home(source)
     if path.is_dir():
         with contextlib.closing(open_place(path, clock=clock)) as place:
             store = SessionView(place).need_store()

@@ -141,7 +141,7 @@ def _tell_export(report: ExportReport, output: Path) -> None:
     "import",
     cls=Command,
     example="holdfast sessions import sessions.jsonl\n"
-    "holdfast sessions import ~/.codex --session 01a1e1fd\n"
+    "holdfast sessions import codex --session 01a1e1fd\n"
     "zcat old.jsonl.gz | holdfast sessions import -",
 )
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
@@ -160,8 +160,8 @@ def import_(
     """Store sessions from elsewhere in a Holdfast home.
 
     FILE is what `sessions export` wrote; a transcript of Claude Code, Codex or Gemini CLI, or a
-    database of OpenCode, which are known by their content; or the folder of any home. `-` reads an
-    export from standard input.
+    database of OpenCode, which are known by their content; or the folder of any home, or the name
+    of its agent. `-` reads an export from standard input.
 
     Each session is stored completely or not at all. A line that cannot be read is reported by its
     number, and the others are stored. A session whose id exists is skipped. With --replace the old
@@ -171,7 +171,7 @@ def import_(
     """
     from holdfast.api.exchange import import_source
 
-    named = sys.stdin.buffer if str(source) == "-" else source
+    named = sys.stdin.buffer if str(source) == "-" else str(source)
     with import_source(named, sessions, clock=invocation.clock) as opened:
         home = invocation.create_home()
         with progress(stoppable=True) as shown:
