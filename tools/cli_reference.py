@@ -3,7 +3,7 @@
     python -m tools.cli_reference            write the pages
     python -m tools.cli_reference --check    exit 1 when one is not what would be written
 
-Nothing here depends on the terminal, the environment or the home folder of whoever runs it.
+Nothing here depends on the terminal, the environment or the home folder of the user.
 """
 
 from __future__ import annotations

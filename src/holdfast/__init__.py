@@ -29,13 +29,17 @@ def _table() -> dict[str, tuple[str, str]]:
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
-        return [*sorted(_table()), "__version__"]
+        public = [name for name, (module, _) in _table().items() if module != __name__]
+        return [*sorted(public), "__version__"]
     found = None if name.startswith("_") else _table().get(name)
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = globals()[name] = getattr(import_module(found[0]), found[1])
+    module, its_name = found
+    if module == __name__:  # a submodule, which the import itself makes an attribute
+        return import_module(f"{__name__}.{its_name}")
+    value = globals()[name] = getattr(import_module(module), its_name)
     return value
 
 

@@ -1,8 +1,11 @@
 # The public names: the only list of them. `__init__.py` reads these lines to import a name when it
 # is first used.
+from holdfast import errors as errors
 from holdfast.api.background import maintain_in_background as maintain_in_background
 from holdfast.api.home import Home as Home
 from holdfast.api.home import open as open  # noqa: A004 - as people will type it: holdfast.open
+from holdfast.api.machine import Machine as Machine
+from holdfast.api.machine import machine as machine
 from holdfast.api.plan import HomePlan as HomePlan
 from holdfast.api.plan import HomeReport as HomeReport
 from holdfast.api.sessions import AgentSessions as AgentSessions

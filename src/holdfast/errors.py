@@ -5,7 +5,7 @@ The command line turns these into a message and an exit code. A library user cat
 
 A hint is written once, in the words of the command: "`holdfast log` lists them." Inside the command
 it is shown as written. A library user reads the same hint in methods: "`home.log.read()` lists
-them."
+them." Advice of a check-up and reasons that name a next step go the same way, through `in_voice`.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ _FLAGS = (
     (r" for --plan-out\b", ""),
     (r"with --plan-out FILE", "with `plan.save(path)`"),
     (r"It ran with --now\.", "It ran with `use_trash=False`."),
+    (r"without undo copies: --now\.", "without undo copies: `use_trash=False`."),
     (r"--files-only and --no-files", "`files`"),
     (r"see `holdfast demo` for a sample", "make one with `holdfast demo`"),
 )
@@ -112,6 +113,12 @@ def _with_flag(hint: str, flag: str) -> str:
     return re.sub(rf"(?<!`)holdfast (?={_names()})", f"holdfast {flag}", hint) if flag else hint
 
 
+def in_voice(hint: str) -> str:
+    """A hint for whoever asked: in commands while a command runs, in methods for everybody else."""
+    flag = COMMAND_FLAG.get()
+    return in_methods(hint) if flag is None else _with_flag(hint, flag)
+
+
 class HoldfastError(Exception):
     """Something failed, on something, and there is a next step."""
 
@@ -126,10 +133,7 @@ class HoldfastError(Exception):
     @property
     def hint(self) -> str | None:
         """The next step: in commands while a command runs, in methods for everybody else."""
-        flag = COMMAND_FLAG.get()
-        if self._hint is None:
-            return None
-        return in_methods(self._hint) if flag is None else _with_flag(self._hint, flag)
+        return None if self._hint is None else in_voice(self._hint)
 
     @hint.setter
     def hint(self, hint: str | None) -> None:
@@ -168,7 +172,7 @@ class NotAHomeError(UsageError):
 
 
 class DeclinedError(HoldfastError):
-    """Nobody said yes."""
+    """The user did not confirm."""
 
     exit_code = 3
     kind = "declined"
@@ -182,14 +186,14 @@ class BusyError(HoldfastError):
 
 
 class DamageError(HoldfastError):
-    """Something that Holdfast wrote is no longer what it wrote."""
+    """Something that Holdfast wrote was changed or damaged."""
 
     exit_code = 5
     kind = "damage"
 
 
 class StorageError(HoldfastError):
-    """The file system said no: full, read-only, not permitted, gone."""
+    """The file system refused: full, read-only, not permitted, gone."""
 
     kind = "storage"
 
@@ -211,7 +215,7 @@ class UnknownSessionError(UsageError):
 
 
 class SessionExistsError(UsageError):
-    """The id is taken, perhaps by one that differs in case only."""
+    """The id is taken, perhaps by one that differs only in case."""
 
     kind = "session_exists"
 
@@ -253,7 +257,7 @@ class GitFailedError(StorageError):
 
 
 class UnknownCheckpointError(UsageError):
-    """No checkpoint has this id, or several begin so."""
+    """No checkpoint has this id, or several begin with it."""
 
     kind = "unknown_checkpoint"
 

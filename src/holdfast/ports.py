@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # named here only: a command pays for the values that it uses
     from holdfast.model.item import Inventory, Item, Problem
     from holdfast.model.maintenance import Event, Marker
     from holdfast.model.operation import LogView, OperationAction, Removal
-    from holdfast.model.part import Facts, Known, Leftover, Signs, Slot, Unit
+    from holdfast.model.part import Facts, Known, Leftover, Signs, Slot, Transcript, Unit
     from holdfast.model.part import Sight as PartSight
     from holdfast.model.plan import PlanItem
     from holdfast.model.report import Moved, Outcome, Presence
@@ -59,7 +59,7 @@ Clock = Callable[[], float]
 
 
 class Progress(Protocol):
-    """Told how far a long run is; asked, between two batches, whether to stop."""
+    """Receives the progress of a long run, and is asked between two batches whether to stop."""
 
     def step(self, label: str, done: int, total: int | None) -> None: ...
 
@@ -67,7 +67,7 @@ class Progress(Protocol):
 
 
 class Doer(Protocol):
-    """Does to items of one kind what their plan says, and takes it back; it never decides.
+    """Does to items of one kind what their plan says, and undoes it; it never decides.
 
     Each call is safe to repeat after a kill at any point inside it. Outcomes come back in the
     order of the batch.
@@ -83,10 +83,10 @@ class Doer(Protocol):
         """Check version and life again, then act."""
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """After a kill inside `do`: bring each item to one side, done or untouched."""
+        """After a kill inside `do`: make each item either done or untouched."""
 
     def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """Take it back; never over something that is there."""
+        """Undo it; never overwrites anything."""
 
 
 class Space(Protocol):
@@ -96,14 +96,14 @@ class Space(Protocol):
         """Note the size of the store. Called before the first item of a run leaves."""
 
     def give_back(self, removal: Removal) -> Outcome:
-        """Give unused space back to the file system. The outcome says how much that was."""
+        """Free unused space. The outcome says how much that was."""
 
 
 class Mover(Protocol):
     """How items of one kind leave their place and come back.
 
     Answers come back in the order of the batch, and each call is safe to repeat after a kill at any
-    point inside it. One item that fails does not cost the others: its answer says why.
+    point inside it. One item that fails does not affect the others: its answer says why.
     """
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
@@ -120,8 +120,9 @@ class Mover(Protocol):
         finishes what a killed run began."""
 
     def put_back(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """Put each item back from its copy, durable on return; never over anything. What is back
-        already is completed. An answer that is `copied` asks the keeper to discard the copy."""
+        """Put each item back from its copy, durable on return; never overwrites anything. What is
+        back already is completed. An answer that is `copied` asks the keeper to discard the
+        copy."""
 
     def discard(self, batch: Sequence[Removal]) -> Sequence[Moved]:
         """Remove the undo copies of these items, and of no others."""
@@ -253,7 +254,7 @@ class Home(Protocol):
         """Who does this to items of this kind; raises `UsageError` for what cannot be here."""
 
     def checkup(self) -> Checkup:
-        """How to look this home over, and to mend it."""
+        """How to check this home, and repair it."""
 
     def close(self) -> None:
         """Close the databases that this home has opened. It opens them again when asked to."""
@@ -474,7 +475,7 @@ class Blobs(Protocol):
     """A store of immutable data under names, such as a folder or a bucket of an object store.
 
     A blob is written once, whole, and never changes. Every call is durable on return. `/` in a name
-    separates folders, which exist as long as something is in them. A name that leads out of the
+    separates folders, which exist as long as something is in them. A name that points outside the
     store is refused with `DamageError`. A name without a blob raises `FileNotFoundError`, a name
     that is taken `FileExistsError`; what else fails is an `OSError` or a `StorageError`.
 
@@ -653,7 +654,8 @@ class CheckpointStore(CheckpointTaker, Protocol):
         """The checkpoints of one working directory or of all, the newest first."""
 
     def get(self, prefix: str) -> Checkpoint:
-        """The one checkpoint whose id begins so; raises `UnknownCheckpointError` otherwise."""
+        """The one checkpoint whose id begins with `prefix`; raises `UnknownCheckpointError`
+        otherwise."""
 
     def reading(self) -> AbstractContextManager[None]:
         """For calls that belong together: nothing that an answer named is removed meanwhile."""
@@ -709,7 +711,7 @@ class CheckpointStore(CheckpointTaker, Protocol):
         shown: Preview | None = None,
     ) -> Rollback:
         """Bring the working tree from the safety checkpoint to the target, or only the given paths
-        and what is below them. Repeated, it finishes; with the two exchanged, it is undone. With
+        and what is below them. Repeated, it finishes; with the two swapped, it is undone. With
         `shown` it does only what that preview said: what changed since is left alone and named."""
 
     def restore_state(
@@ -765,7 +767,7 @@ class PartMover(Protocol):
         """Remove the originals. The stamp is checked again in the same atomic step."""
 
     def put_back(self, batch: Sequence[Slot]) -> Sequence[str | None]:
-        """Bring the originals back from their copies, never over anything."""
+        """Bring the originals back from their copies; never overwrites anything."""
 
     def discard(self, batch: Sequence[Slot]) -> int:
         """Remove the copies of these slots and of no others. Returns the bytes freed."""
@@ -797,3 +799,12 @@ class Format(Protocol):
 
     def signs(self, root: Path, now: float) -> Signs:
         """Who is alive now. Passive: it takes no lock and opens nothing for writing."""
+
+
+class TranscriptReader(Protocol):
+    """What a format can do besides: read its agent's files where they lie alone. Without it, only
+    whole homes of that agent can be imported."""
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        """The sessions in one file, a parent before its children; None for a file of anybody else.
+        What is in the file tells, not its name."""

@@ -325,7 +325,7 @@ def _setstate(self: Any, state: Sequence[Any]) -> None:
 
 
 class _FromStandard:
-    """What the standard decorator would have put on a class, made when somebody asks for it."""
+    """What the standard decorator would have put on a class, made on first use."""
 
     def __init__(self, choose: Callable[[Any], Any]) -> None:
         self._choose = choose

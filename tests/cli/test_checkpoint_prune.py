@@ -45,7 +45,7 @@ def test_pins_and_names_are_shown_and_taken_away(
 def test_a_name_that_is_no_text_is_refused(machine: Machine, project: Path, first: str) -> None:
     result = run(machine, "name", first, b"bad\xff")
     assert result.code == 2
-    assert "no valid text" in result.words
+    assert "not valid UTF-8" in result.words
 
 
 # --- status, prune, clear ---------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_checkpoints_of_an_older_layout_are_listed_compared_and_restored(
     assert known["reason"] == "older (older layout)"
     assert "-two" in ok(machine, "diff", known["id"]).out
     result = ok(machine, "restore", known["id"][:8], "--yes")
-    assert "is of an older layout" in result.err
+    assert "comes from an older layout" in result.err
     assert (project / "src" / "main.py").read_text() == "one\ntwo\n"
     assert (project / "src" / "main.py").stat().st_mode & 0o777 == 0o600, "it did not know better"
     assert (project / "kept.tmp").exists()

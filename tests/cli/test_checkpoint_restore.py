@@ -146,9 +146,9 @@ def test_restore_previews_then_restores_and_undo_takes_it_back(
 
     preview = ok(machine, "restore", first, "--dry-run")
     assert entries(project) == changed
-    assert "Come back (2)" in preview.words
-    assert "Change (1) src/main.py" in preview.words
-    assert "Go (1) new.txt" in preview.words
+    assert "Restore (2)" in preview.words
+    assert "Modify (1) src/main.py" in preview.words
+    assert "Delete (1) new.txt" in preview.words
 
     done = ok(machine, "restore", first, "--yes")
     assert contents(project) == before
@@ -215,7 +215,7 @@ def test_restore_names_a_few_paths_and_all_of_them_on_request(
     for number in range(30):
         (project / f"file{number:02}").write_text("x")
     some = ok(machine, "restore", first, "--dry-run")
-    assert "Go (30)" in some.words
+    assert "Delete (30)" in some.words
     assert "… and 20 more; --all lists them." in some.words
     assert "file29" in ok(machine, "restore", first, "--dry-run", "--all").out
 
@@ -268,8 +268,8 @@ def test_undo_of_a_restore_shows_the_same_paths_before_and_after(
     preview = machine.ok("undo", "--dry-run")
     assert "1 written, 1 deleted." in preview.words
     assert f"bring {project} back to how it was before the restore" in preview.words
-    assert "Come back (1) new.txt" in preview.words
-    assert "Go (1) with space" in preview.words
+    assert "Restore (1) new.txt" in preview.words
+    assert "Delete (1) with space" in preview.words
     assert "src/main.py changed since the safety checkpoint" in preview.words
     assert "0 B" not in preview.words
     (foreseen,) = machine.json("undo", "--dry-run")["items"]

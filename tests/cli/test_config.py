@@ -35,7 +35,7 @@ def test_init_does_not_overwrite(machine: Machine) -> None:
     path = machine.configure("trash_days = 3\n")
     result = machine.run("config", "init")
     assert result.code == 2
-    assert f"{path} exists already" in result.err
+    assert f"{path} already exists" in result.err
     assert path.read_text() == "trash_days = 3\n"
 
 
@@ -101,7 +101,7 @@ def test_show_says_where_each_value_comes_from(machine: Machine) -> None:
 
 
 def test_check(machine: Machine) -> None:
-    assert "the defaults hold" in machine.ok("config", "check").words
+    assert "the defaults apply" in machine.ok("config", "check").words
     machine.configure("trash_days = 3\n")
     assert "is fine" in machine.ok("config", "check").words
 

@@ -138,7 +138,7 @@ def test_the_sample_has_files_orphans_and_abandoned_sessions(
     assert len([each for each in ends if each["action"] == "end"]) >= 2
     for kind in ("transcript", "request_dump"):
         reasons = {each["reason"] for each in items if each["kind"] == kind}
-        assert "goes with its session" in reasons
+        assert "removed with its session" in reasons
         assert any(reason.startswith("older than") for reason in reasons), "an orphan"
     assert 300 < len(removals(plan)) < 700
 

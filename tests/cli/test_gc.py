@@ -103,7 +103,7 @@ def test_reasons_say_why(small: Machine) -> None:
         ("--trivial-days x", "'x'"),
         ("--trivial-max 2.5", "2.5"),
         ("--empty-hours nan", "nan"),
-        ("--empty-hours 0 --trivial-days 0", "Nothing to look for"),
+        ("--empty-hours 0 --trivial-days 0", "Nothing to do: neither"),
     ],
 )
 def test_what_makes_no_sense_is_an_error(small: Machine, flags: str, said: str) -> None:
@@ -175,7 +175,7 @@ def test_a_substantial_child_survives_its_trivial_parent(machine: Machine) -> No
     before = see(machine.home)
     document = machine.json("sessions", "gc", "--yes")
     assert sessions_of(document) == ["grandchild", "parent", "small"]
-    assert reasons(document)["small"] == "delegate of a session that goes: parent"
+    assert reasons(document)["small"] == "delegate of a session that is removed: parent"
     after = see(machine.home)
     assert after.sessions.keys() == {"big", "branch"}
     assert {session.parent_id for session in after.sessions.values()} == {None}

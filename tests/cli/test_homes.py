@@ -113,12 +113,7 @@ def test_a_sessions_folder_that_cannot_be_changed(used: Machine) -> None:
 
 @pytest.mark.parametrize(
     ("sign", "agent"),
-    [
-        ("state.db", "Hermes"),
-        ("file-history", "Claude Code"),
-        ("opencode.db", "OpenCode"),
-        ("state_5.sqlite", "Codex"),
-    ],
+    [("state.db", "Hermes"), ("file-history", "Claude Code")],
 )
 def test_the_home_of_another_agent_is_left_alone(used: Machine, sign: str, agent: str) -> None:
     used.file(used.home / sign)
@@ -128,6 +123,17 @@ def test_the_home_of_another_agent_is_left_alone(used: Machine, sign: str, agent
         assert result.code == 2
         assert agent in result.err
         assert "Nothing was touched" in result.err
+    assert entries(used.home) == before
+
+
+@pytest.mark.parametrize("database", ["opencode.db", "state_5.sqlite"])
+def test_the_damaged_home_of_another_agent_is_left_alone(used: Machine, database: str) -> None:
+    used.file(used.home / database)
+    before = entries(used.home)
+    for command in ("status", "sessions prune --yes", "sessions prune --dry-run"):
+        result = used.run("--home", str(used.home), *command.split())
+        assert result.code == 1
+        assert f"{used.home / database}: file is not a database" in result.err
     assert entries(used.home) == before
 
 

@@ -335,7 +335,7 @@ def test_trash_empty(used: Machine) -> None:
     assert {entry["operation"] for entry in used.json("trash")["trash"]} == {"2"}
     result = used.run("undo", "1")
     assert result.code == 1
-    assert "removed from there since" in result.err
+    assert "has been removed since" in result.err
     assert used.json("undo", "2")["report"]["brought_back"] == 3
 
 

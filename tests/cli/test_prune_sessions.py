@@ -165,7 +165,7 @@ def test_a_date_is_a_day_of_the_user(machine: Machine) -> None:
         ("--newer-than 2d --older-than 3d", "leave no time in between"),
         ("--newer-than 2025-06-01 --older-than 2025-05-01", "leave no time in between"),
         ("--newer-than 30d", "leave no time in between"),
-        ("--older-than 2999-01-01", "lies in the future"),
+        ("--older-than 2999-01-01", "is in the future"),
         ("--older-than soon", "neither a duration nor a date"),
         ("--newer-than 5x", "neither a duration nor a date"),
         ("--min-messages 3 --max-messages 2", "--min-messages 3 and --max-messages 2"),

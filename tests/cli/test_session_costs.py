@@ -201,7 +201,7 @@ def test_a_budget_of_cost_that_nobody_can_measure_is_said(costly: Machine) -> No
     assert home["unknown_cost"] == 3  # two sessions, and the day of their source
     assert all(each["what"] != "cost" for each in home["near"])
     shown = costly.ok("status")
-    assert "3 budgets of cost cannot be kept" in shown.words
+    assert "3 cost budgets cannot be enforced" in shown.words
     assert "holdfast sessions stats --cost" in shown.out
 
 

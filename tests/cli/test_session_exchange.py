@@ -65,7 +65,7 @@ def test_what_is_exported(stored_once: Machine, args: list[str], expected: list[
         (["--all", "--json"], "--output"),
         (["--all", "--format", "markdwn"], "Did you mean 'markdown'?"),
         (["--all", "--output", "."], "directory"),
-        (["--all", "--output", "/dev/null"], "is no file"),
+        (["--all", "--output", "/dev/null"], "is not a file"),
     ],
 )
 def test_an_export_that_makes_no_sense(stored_once: Machine, args: list[str], said: str) -> None:
@@ -240,6 +240,7 @@ def test_out_and_in_and_out_again(stored: Machine) -> None:
         "notes": [],
         "messages": 8,
         "stopped": False,
+        "agent": None,
         "replaced_kept_in": None,
         "operation": None,
     }
@@ -301,7 +302,7 @@ def test_what_is_there_is_skipped_unless_replaced(stored: Machine) -> None:
     assert stored.json("sessions", "search", "another")["hits"] == []
     shown = stored.run("sessions", "import", "-", stdin=newer)
     assert shown.code == 0
-    assert "1 session was there already; --replace takes the new ones." in shown.words
+    assert "1 session was already stored; --replace takes the new ones." in shown.words
     old = export(stored, DISK)
     document = take_in(stored, newer, "--replace")
     assert (document["imported"], document["replaced"]) == (0, 1)
@@ -343,16 +344,17 @@ def test_a_parent_may_come_later(machine: Machine) -> None:
     notes = take_in(machine, child)["notes"]
     assert "its parent parent is not in the store" in notes[0]
     shown = machine.run("sessions", "import", "-", stdin=child, cwd=machine.root)
-    assert "1 session was there already" in shown.words
+    assert "1 session was already stored" in shown.words
     take_in(machine, line("parent"))
     assert machine.json("sessions", "show", "child")["session"]["parent_id"] == "parent"
 
 
-@pytest.mark.parametrize("name", ["nothing.jsonl", "."])
-def test_a_file_that_cannot_be_read_makes_no_home(machine: Machine, name: str) -> None:
+@pytest.mark.parametrize(("name", "code"), [("nothing.jsonl", 1), ("..", 2)])
+def test_a_file_that_cannot_be_read_makes_no_home(machine: Machine, name: str, code: int) -> None:
+    """A folder is taken for a home, and this one is none."""
     result = machine.run("sessions", "import", name)
-    assert result.code == 1
-    assert name in result.err
+    assert result.code == code
+    assert (name if code == 1 else "is not the home of an agent") in result.err
     assert list(machine.user.iterdir()) == []
 
 

@@ -118,7 +118,7 @@ def test_a_list_for_people(stored_once: Machine) -> None:
     assert "● 📌 中文標題" in shown.out
     assert "1 to 4 of 4" in shown.words
     assert "No sessions match." in stored_once.ok("sessions", "list", "--title", "zzz").out
-    assert "that far down" in stored_once.ok("sessions", "list", "--offset", "9").out
+    assert "past the last session" in stored_once.ok("sessions", "list", "--offset", "9").out
 
 
 @pytest.mark.parametrize(

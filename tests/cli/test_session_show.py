@@ -192,7 +192,7 @@ def test_rename_and_back(stored: Machine) -> None:
 def test_a_title_that_is_no_text(stored: Machine) -> None:
     result = stored.run("sessions", "rename", DISK, b"caf\xe9")
     assert result.code == 2
-    assert "no valid text" in result.err
+    assert "not valid UTF-8" in result.err
     assert stored.json("sessions", "show", DISK)["session"]["title"] == "Disk clean-up"
 
 

@@ -39,7 +39,7 @@ def test_undo_twice(machine: Machine, one: Path) -> None:
     before = entries(machine.home)
     by_id, by_default, the_undo = (machine.run("undo", *args) for args in (["1"], [], ["2"]))
     assert by_id.code == by_default.code == the_undo.code == 1
-    assert "was undone already, by operation 2" in by_id.err
+    assert "was already undone, by operation 2" in by_id.err
     assert "nothing to undo" in by_default.err
     assert "is itself an undo, of operation 1" in the_undo.err
     assert entries(machine.home) == before

@@ -55,7 +55,8 @@ def test_all_homes_of_a_machine_are_shown_side_by_side(machine: Machine, root: P
         str(profile): ("hermes", "0.19"),
     }
     screen = machine.ok("status", env={"HERMES_HOME": str(elsewhere)}).out
-    assert screen.split("\n\n")[0].count("hermes 0.19") == len(found) - 1
+    for label in ("hermes 0.19", "hermes/.hermes 0.19", "hermes/coder 0.19", "holdfast"):
+        assert label in screen
     sizes = {each["home"]: each["total_bytes"] for each in document["homes"]}
     assert sizes[str(root)] < 2 * sizes[str(elsewhere)], "the profile is counted twice"
 
@@ -72,10 +73,16 @@ def test_a_home_that_is_damaged_does_not_hide_the_others(machine: Machine, root:
     assert (failed["home"], failed["error"]["kind"]) == (str(bad), "damage")
 
 
-def test_who_forgets_to_name_the_home_is_told_how(machine: Machine, root: Path) -> None:
-    result = machine.run("sessions", "list")
+def test_the_only_home_need_not_be_named(machine: Machine, root: Path) -> None:
+    listed = machine.json("sessions", "list")
+    assert listed == machine.json("--home", str(root), "sessions", "list")
+    assert "holdfast --home hermes sessions prune" in machine.ok("status").out
+
+
+def test_who_asks_for_a_home_of_ours_is_told_of_the_other(machine: Machine, root: Path) -> None:
+    result = machine.run("checkpoints", "list")
     assert result.code == 2
-    assert f"For the home of Hermes, add --home {root}" in result.err
+    assert "For the home of Hermes, add --home hermes" in result.err
 
 
 def test_prune_and_undo_are_an_identity(machine: Machine, root: Path) -> None:

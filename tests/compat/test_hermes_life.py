@@ -86,7 +86,7 @@ def test_a_session_without_an_end_lives_while_it_was_active_of_late(root: Path) 
     assert "has not ended" in (lives(root)[OPEN] or "")
     items = {item.id: item for item in opened(root, NOW + 2 * DAY).scan(NOW + 2 * DAY).items}
     assert items[OPEN].alive == "it has not ended"
-    assert items[OPEN].abandoned == "Hermes does not run, idle for 2 d"
+    assert items[OPEN].abandoned == "Hermes is not running, idle for 2 d"
 
 
 def test_a_session_that_a_running_process_holds_is_alive(root: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_fifo_in_the_place_of_the_registry_keeps_nobody_waiting(root: Path) ->
 
 
 def test_the_current_session_of_a_chat_stays_though_nobody_runs(root: Path) -> None:
-    assert lives(root, NOW + 300 * DAY)[ROUTED] == "a chat goes on with it"
+    assert lives(root, NOW + 300 * DAY)[ROUTED] == "a chat is using it"
 
 
 def test_a_running_gateway_protects_what_it_routes_to_though_it_has_ended(root: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_session_that_is_being_compressed_or_waits_for_a_delegate_is_alive(roo
         )
     found = lives(root)
     assert found["20260104_000000_parent"] == "it is being compressed"
-    assert found[FIRST] == "a delegate of it is at work"
+    assert found[FIRST] == "one of its delegates is at work"
 
 
 def left(root: Path) -> str | None:

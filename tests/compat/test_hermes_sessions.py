@@ -416,7 +416,7 @@ def test_a_bundle_that_counts_what_was_taken_back_comes_into_an_own_home(tmp_pat
 def test_a_file_that_does_not_name_its_session_is_archived_with_it_all_the_same(
     root: Path,
 ) -> None:
-    """It goes with its session: what was not in the bundle would be lost."""
+    """It is removed with its session: what was not in the bundle would be lost."""
     for name in (f"session_{FIRST}.json", "session_api_chat_1_5a5c7f8235ba.json"):
         (root / "sessions" / name).write_text("{}")
     before = files(root)
@@ -488,7 +488,7 @@ def test_tokens_that_hermes_knows_no_price_of_are_unpriced(root: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ("UPDATE schema_version SET version = 23", "version 23"),
+        ("UPDATE schema_version SET version = 23", "version is 23"),
         ("PRAGMA user_version = 4", "user_version"),
         ("CREATE TABLE moods (session_id TEXT, mood TEXT)", "moods"),
         ("CREATE TABLE votes (who TEXT REFERENCES sessions(id))", "votes"),

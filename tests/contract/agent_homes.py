@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 from holdfast import Home
-from holdfast.homes.life import start_ticks
+from holdfast.homes.life import process_domain, start_ticks
 
 DAY = 86_400.0
 #: The homes were made on 2026-11-16.
@@ -39,7 +39,11 @@ def session_ids(home: Home) -> set[str]:
 
 
 def make_claude(root: Path) -> None:
+    """Its processes were of this machine, which the recording does not name."""
     recorded("claude-code", ".claude", root)
+    for path in root.glob("sessions/*.json"):
+        said = json.loads(path.read_text())
+        path.write_text(json.dumps({**said, "pidDomain": process_domain()}))
 
 
 def transcript(home: Home, name: str) -> Path:

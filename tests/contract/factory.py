@@ -1,8 +1,9 @@
 """The one factory of the contract suite: every kind of home, and every store.
 
 A new kind of home adds one line to `HOMES`: a `Sample` that says how to make such a home. A new
-store of blobs adds one line to `BLOBS`. Both inherit every law in `test_laws.py`, `test_blobs.py`
-and `crash/test_home_kill.py`.
+store of sessions adds one line to `SESSION_STORES`, a new store of blobs one to `BLOBS`. They
+inherit every law in `test_laws.py`, `test_session_store.py`, `test_blobs.py` and
+`crash/test_home_kill.py`.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ import holdfast
 from holdfast import Home, HomePlan
 from holdfast.homes import registry
 from holdfast.model.item import ARCHIVED, CHECKPOINT, SESSION
-from holdfast.ports import Blobs
+from holdfast.ports import Blobs, SessionStore
 from holdfast.stores.blobs.folder import FolderBlobs
+from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.compat import hermes_sessions, hermes_store
 from tests.contract import agent_homes, sample_format
 from tests.object_store import Bucket, ObjectBlobs
@@ -487,6 +489,14 @@ HOMES = {
 }
 #: Those whose sessions can go.
 SESSION_HOMES = [name for name, sample in HOMES.items() if sample.kind == SESSION]
+
+
+# --- Session stores -------------------------------------------------------------------------------
+
+#: How to open an empty store in a folder that does not exist yet.
+SESSION_STORES: dict[str, Callable[[Path], SessionStore]] = {
+    "sqlite": lambda folder: SqliteSessionStore(folder / "sessions.db"),
+}
 
 
 # --- Blobs ----------------------------------------------------------------------------------------

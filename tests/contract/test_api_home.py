@@ -18,6 +18,7 @@ import pytest
 
 import holdfast
 from holdfast import Home, HomePlan, HomeReport, Message, SessionFilter
+from holdfast.api.place import Place
 from holdfast.errors import (
     CannotUndoError,
     ConfigError,
@@ -504,10 +505,14 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda home: home.plan_delete("nobody-9"), "nobody-9"),
     (lambda home: home.plan_archive(), "which sessions"),
     (lambda home: home.plan_archive("first", codec="rar"), "codec"),
-    (lambda home: home.undo(7), "number as text"),
+    (lambda home: home.undo(7.5), "An operation is its number"),
     (lambda home: home.checkpoints.get("abcd"), "no checkpoints yet"),
     (lambda home: home.checkpoints.plan_prune(max_snapshots=0), "1 or more"),
-    (lambda home: home.checkpoints.take(""), "empty name"),
+    (lambda home: home.checkpoints.take(""), "name is empty"),
+    (lambda home: home.import_(5), "binary mode"),
+    (lambda home: home.import_(io.StringIO("{}")), "binary mode"),
+    (lambda home: home.export(5), "a path or an open file"),
+    (lambda home: home.checkpoints.project_root(None), "a text or a Path"),
 ]
 
 
@@ -530,3 +535,71 @@ def test_time_is_handed_in(own: Sample) -> None:
         assert home.plan_prune(older_than="90d").removals == ()
     with holdfast.open(own.root) as home:
         assert home.plan_prune(older_than="90d").plan.made_at == pytest.approx(time.time(), abs=600)
+
+
+def test_a_home_that_was_made_is_a_home_to_the_next(tmp_path: Path) -> None:
+    holdfast.open(tmp_path / "new", create=True).close()
+    with holdfast.open(tmp_path / "new") as home:
+        assert home.kind == "holdfast"
+        assert home.doctor().ok
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["operations"]
+
+
+def test_an_export_goes_to_a_file_for_text_too(own: Sample) -> None:
+    with own.open() as home:
+        as_text, as_bytes = io.StringIO(), io.BytesIO()
+        home.export(as_text)
+        home.export(as_bytes)
+        assert as_text.getvalue().encode() == as_bytes.getvalue() != b""
+
+
+def test_what_was_archived_was_not_removed(sample: Sample) -> None:
+    with sample.open() as home:
+        plan = home.plan_archive(sample.one)
+        assert str(plan).startswith("The plan archives 1 session, ")
+        report = plan.apply()
+        assert report.archived == report.removed > 0
+        assert str(report).startswith("1 archived")
+        assert "removed" not in str(report)
+        assert str(home.delete(sample.two)).partition(" (")[0].endswith("removed")
+
+
+def test_a_session_that_left_is_not_unknown(own: Sample) -> None:
+    with own.open() as home:
+        home.archive_sessions("first")
+        deleted = home.delete("second").operation
+        ways: list[Callable[[str], object]] = [
+            home.sessions.get,
+            home.sessions.resolve,
+            home.resolve,
+        ]
+        for method in ways:
+            with pytest.raises(UnknownSessionError, match="first is in the archive") as archived:
+                method("first")
+            assert "home.restore_sessions('first')" in (archived.value.hint or "")
+        for method in (*ways, home.plan_delete):
+            with pytest.raises(UnknownSessionError, match="second is in the trash") as removed:
+                method("second")
+            assert f"home.undo('{deleted}')" in (removed.value.hint or "")
+        with pytest.raises(UnknownSessionError, match="There is no session 'nobody'"):
+            home.sessions.get("nobody")
+
+
+def test_bringing_back_takes_nothing_away_and_has_no_undo(own: Sample) -> None:
+    with own.open() as home:
+        home.archive_sessions("first")
+        restored = home.restore_sessions("first")
+        with pytest.raises(CannotUndoError, match="it removed nothing") as refused:
+            restored.undo()
+        assert "home.archive_sessions(ids)" in (refused.value.hint or "")
+
+
+def test_advice_of_the_doctor_names_methods(own: Sample) -> None:
+    own.root.chmod(0o777)
+    (own.root / "config.toml").write_text("[sessions]\nretention_days = 'x'\n")
+    with Home(Place(own.root).checked()) as home:
+        advice = " ".join(each.advice for each in home.doctor().findings)
+    assert "`home.repair()` takes that right away" in advice
+    assert "`holdfast.open(path)`" in advice
+    assert "holdfast doctor" not in advice
+    assert "holdfast config" not in advice

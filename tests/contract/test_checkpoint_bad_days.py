@@ -124,7 +124,7 @@ def test_a_directory_that_goes_while_it_is_looked_at(
     monkeypatch.setenv("PATH", str(meddling_git(tmp_path, verb, command)), prepend=os.pathsep)
     taking = bench.take()
     if taking.outcome is TakeOutcome.SKIPPED:
-        assert taking.reason == f"{bench.project}: it went away during the take"
+        assert taking.reason == f"{bench.project}: it disappeared while the checkpoint was taken"
     assert (tmp_path / "meddled").exists()
     shutil.rmtree(bench.project, ignore_errors=True)
     bench.write("b", "after")

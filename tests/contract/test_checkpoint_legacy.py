@@ -249,7 +249,7 @@ def test_single_ones_go_by_the_newest_time_inside(bench: Bench) -> None:
     assert not bench.plan(week).removals, "its newest commit is of three days ago"
     bench.now = newest_commit + 8 * DAY
     (item,) = bench.plan(week).removals
-    assert item.reason == "untouched for more than 7 d: for 8 d"
+    assert item.reason == "untouched for more than 7 d: last used 8 d ago"
     assert bench.prune(week).removed == 1
     assert not old.exists()
     undo_latest(bench.home, clock=lambda: bench.now)

@@ -239,8 +239,8 @@ def test_a_captured_file_that_cannot_be_captured_any_more_leaves_and_is_named(be
 def test_a_name_that_git_keeps_for_itself_is_named(bench: Bench) -> None:
     bench.write("a")
     bench.write("d/.GIT/x")
-    assert left_out(bench.take()) == {"d/.GIT": "git cannot hold a file of this name"}
-    assert left_out(bench.take()) == {"d/.GIT": "git cannot hold a file of this name"}
+    assert left_out(bench.take()) == {"d/.GIT": "git cannot store a file with this name"}
+    assert left_out(bench.take()) == {"d/.GIT": "git cannot store a file with this name"}
     assert set(bench.captured().files) == {"a"}
 
 

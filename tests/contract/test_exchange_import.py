@@ -125,7 +125,9 @@ def test_an_end_needs_a_time_and_a_reason(store: SqliteSessionStore) -> None:
     report = bring(store, a_line("a", ended_at=NOW - 1), a_line("b", "x", "y", end_reason="quota"))
     assert store.get("a").end_reason == "ended"
     assert store.get("b").ended_at == NOW - 49
-    assert report.notes == ("b: it had a reason to end and no time; it ends with its last message",)
+    assert report.notes == (
+        "b: it had an end reason but no end time; the time of its last message was taken",
+    )
 
 
 def test_what_is_there_is_skipped(store: SqliteSessionStore) -> None:
@@ -143,7 +145,7 @@ def test_a_line_that_was_refused_leaves_its_id_free(store: SqliteSessionStore) -
 def test_half_a_character_in_a_title_is_replaced(store: SqliteSessionStore) -> None:
     report = bring(store, a_line("a", title="rocket \ud83d"))
     assert store.get("a").title == "rocket \ufffd"
-    assert report.notes == ("a: half a character in `title` was replaced",)
+    assert report.notes == ("a: an unpaired surrogate in `title` was replaced",)
 
 
 def test_long_lines_are_read_piece_by_piece(

@@ -21,20 +21,20 @@ def store(tmp_path: Path) -> Iterator[SqliteSessionStore]:
 
 
 REFUSED: dict[str, tuple[dict[str, Any] | str | bytes, str]] = {
-    "no json": ('{"id": "a",}', "not JSON: a key in quotes is expected at character 12"),
+    "no json": ('{"id": "a",}', "not JSON: expected a key in quotes at character 12"),
     "cut": ('{"id": "a", "messages": [{"role": "u', "not JSON: unterminated string"),
     "cut after": ('{"id": "a"', "not JSON: the line ends too early"),
     "word": ("hello", "not JSON: expecting value at character 1"),
     "number": ("5", "not a session: a line must hold one JSON object"),
     "list": ("[{}]", "not a session: a line must hold one JSON object"),
-    "two": ('{"id":"a","source":"x","started_at":1,"messages":[]} {}', "something follows"),
+    "two": ('{"id":"a","source":"x","started_at":1,"messages":[]} {}', "there is more text"),
     "latin": (b'{"id": "\xff"}', "not UTF-8: invalid start byte"),
-    "nan": (a_line(mood=float("nan")), "not JSON: NaN is no number"),
+    "nan": (a_line(mood=float("nan")), "not JSON: NaN is not a number"),
     "huge float": ('{"mood": 1e999}', "a number is too large"),
     "huge int": ('{"mood": ' + "9" * 5000 + "}", "a number is too large"),
     "deep": ('{"mood": ' + "[" * 300 + "]" * 300 + "}", "a value is nested more than 200 deep"),
     "deeper": ('{"mood": ' + "[" * 99_999 + "}", "a value is nested more than 200 deep"),
-    "twice": ('{"id": "a", "id": "b"}', "`id` stands twice in the session"),
+    "twice": ('{"id": "a", "id": "b"}', "`id` appears twice in the session"),
     "no id": ({"source": "cli", "started_at": 1, "messages": []}, "a session without `id`"),
     "no source": ({"id": "a", "started_at": 1, "messages": []}, "a session without `source`"),
     "no start": ({"id": "a", "source": "x", "messages": []}, "a session without `started_at`"),
@@ -96,7 +96,7 @@ def test_an_id_stands_once_in_a_file(store: SqliteSessionStore) -> None:
     assert (report.skipped, [refusal.line for refusal in report.refused]) == (("a", "a"), [3])
     report = bring(store, *lines, replace=True)
     assert [(refusal.line, refusal.text) for refusal in report.refused] == [
-        (2, "the id a stands in an earlier line too"),
+        (2, "the id a is already used in an earlier line"),
         (3, "the id A differs from a in case only"),
     ]
     assert [message.content for message in store.messages("a")] == ["one"]

@@ -33,7 +33,9 @@ def test_parents_may_come_later(store: SqliteSessionStore) -> None:
 
 def test_a_parent_may_come_with_a_later_import(store: SqliteSessionStore) -> None:
     report = bring(store, a_line("child", parent_id="parent", relation="delegate"))
-    assert report.notes == ("child: its parent parent is not in the store; it has none for now",)
+    assert report.notes == (
+        "child: its parent parent is not in the store; it has no parent for now",
+    )
     assert store.get("child").parent_id is None
     assert store.get("child").extra == {AWAITED_PARENT: "parent"}
     assert json.loads(exported(store))["parent_id"] == "parent"
@@ -51,10 +53,10 @@ def test_no_session_becomes_its_own_ancestor(store: SqliteSessionStore) -> None:
         a_line("b", parent_id="a"),
         a_line("c", parent_id="b"),
     )
-    assert report.notes == ("a: its parent c descends from it; it has none for now",)
+    assert report.notes == ("a: its parent c descends from it; it has no parent for now",)
     bring(store, a_line("x"), a_line("y", parent_id="x"))
     report = bring(store, a_line("x", parent_id="y"), replace=True)
-    assert report.notes == ("x: its parent y descends from it; it has none for now",)
+    assert report.notes == ("x: its parent y descends from it; it has no parent for now",)
     assert store.get("y").parent_id == "x"
 
 
@@ -109,7 +111,7 @@ def test_a_session_that_is_held_open_is_not_replaced(store: SqliteSessionStore) 
 def test_a_routing_key_stays_where_it_leads(store: SqliteSessionStore) -> None:
     bring(store, a_line("now", routing_key="k"))
     report = bring(store, a_line("past", routing_key="k"))
-    assert report.notes == ("past: its routing key leads to now and stays there",)
+    assert report.notes == ("past: its routing key belongs to now and stays there",)
     assert store.get("past").routing_key is None
     bring(store, a_line("now", "more", routing_key="k"), replace=True)
     assert store.get("now").routing_key == "k"

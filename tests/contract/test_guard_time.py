@@ -1,4 +1,4 @@
-"""Time at work and messages a minute, by a clock that nobody can set; and the runaway stopped."""
+"""Time at work and messages per minute, by a clock that nobody can set; and the runaway stopped."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_messages_a_minute_slide(bench: Bench) -> None:
     [measure] = guard.measures()
     assert measure.used == 10
     sessions.append(guard.session_id, *[Message(role="tool")] * 20)
-    with pytest.raises(BudgetExceededError, match="messages a minute"), guard.call():
+    with pytest.raises(BudgetExceededError, match="messages per minute"), guard.call():
         pytest.fail("30 in the last minute")
     bench.pass_time(61)
     sessions.reopen(guard.session_id)

@@ -458,6 +458,24 @@ def test_a_number_that_was_given_again_refuses_the_return(tmp_path: Path, trash:
     ]
 
 
+def test_a_place_that_was_given_again_is_left_to_its_new_row(tmp_path: Path, trash: Path) -> None:
+    """SQLite gives the number of a row that is gone to the next one. Where the number is not the
+    key, as in a table of sessions with ids of their own, both rows can be there."""
+    sample = _rows_in(tmp_path)
+    store = sample.part.place
+    bench = Bench.of(trash, sample.part, sample.sibling)
+    before = {row[1:] for row in tables_of(store)["session"]}  # type: ignore[index]
+    bench.leave()
+    _sql(store, "INSERT INTO session (rowid, id, title) VALUES (1, 'new', 'N')")
+    assert bench.back() == [None, None]
+    found = tables_of(store)["session"]
+    assert {row[1:] for row in found} == before | {("new", "N", None, "N")}  # type: ignore[index]
+    assert [row[0] for row in found if row[1] == "new"] == [1]  # type: ignore[index]
+    assert [row[0] for row in found if row[1] == "b"] == [2]  # type: ignore[index]
+    assert bench.back() == [None, None]
+    assert tables_of(store)["session"] == found
+
+
 def test_a_unique_value_of_another_row_is_not_replaced(tmp_path: Path, trash: Path) -> None:
     sample = _rows_in(tmp_path)
     store = sample.part.place

@@ -152,7 +152,7 @@ def test_a_folder_under_the_name_of_a_file_is_left_alone(machine: Machine) -> No
     _become_a_folder(path, path)
     result = machine.run("sessions", "prune", "--yes")
     assert result.code == 0
-    assert "is no file; left alone" in result.err
+    assert "is not a file; left alone" in result.err
     assert (path / "inside").is_dir()
     assert see(machine.home).sessions.keys() == {YOUNG}
 

@@ -1,4 +1,4 @@
-"""What of a message is searched, and how a match is shown."""
+"""What is searched in a message, and how a match is shown."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionSto
 
 @pytest.fixture
 def reader(store: SessionStore) -> SessionReader:
-    return SessionReader(store)
+    return SessionReader(store, clock=lambda: NOW)
 
 
 def filters(everything: list[Session]) -> Iterator[SessionFilter]:
@@ -186,14 +186,14 @@ def test_keywords_are_a_filter(reader: SessionReader) -> None:
 
 
 def test_a_mistyped_keyword_gets_the_nearest(reader: SessionReader) -> None:
-    with pytest.raises(UsageError, match="has no 'sorce'") as caught:
+    with pytest.raises(UsageError, match="'sorce' is not a filter") as caught:
         reader.find(sorce="cli")  # type: ignore[call-arg]
     assert caught.value.hint == "Did you mean `source`?"
     with pytest.raises(UsageError, match="the same filter"):
         reader.find(source="cli", sources=["cron"])
     with pytest.raises(UsageError, match="not a relation"):
         reader.find(relation="cousin")
-    with pytest.raises(UsageError, match="has no 'newest'"):
+    with pytest.raises(UsageError, match="'newest' is not a sort order"):
         reader.find(order_by="newest")
 
 

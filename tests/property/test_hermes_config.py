@@ -205,7 +205,7 @@ def test_a_mistyped_key_gets_the_nearest_one(place: Path, key: str, data: st.Dat
         ("gateway: {session_reset: {idle_minutes: 0}}", "`gateway.session_reset.idle_minutes`"),
         ("- a\n- b", "not a list of `key: value` lines"),
         ("just words", "not a list of `key: value` lines"),
-        ("model: a\nweb: {}\nmodel: b", "line 3: `model` is there twice, first in line 1"),
+        ("model: a\nweb: {}\nmodel: b", "line 3: `model` appears twice, first in line 1"),
     ],
 )
 def test_what_the_structure_should_be(tmp_path: Path, config: str, expected: str | None) -> None:

@@ -185,12 +185,12 @@ def test_a_routing_key_that_was_taken_meanwhile_is_said() -> None:
         store.route("telegram:7", "s4")
         _, report = undo_latest(home, clock=clock)
         [outcome] = report.outcomes
-        assert outcome.reason == "its routing key leads to s4 now and stays there"
+        assert outcome.reason == "its routing key belongs to s4 now and stays there"
         store.route("telegram:8", "s1")
         walk.remove("s1", archived=True)
         store.route("telegram:8", "s4")
         wanted = chosen(home.archive, ("s1",))
         report = restore(home, wanted, command="restore", clock=clock)
         assert [each.reason for each in report.outcomes] == [
-            "its routing key leads to s4 now and stays there"
+            "its routing key belongs to s4 now and stays there"
         ]

@@ -356,7 +356,7 @@ def planned(home: HoldfastHome, kind: str, policy: Policy, files: Files) -> Plan
 
 def check_plan(plan: Plan, made: list[Made], kind: str, policy: Policy, files: Files) -> None:
     """Living ones never, but for those that were left and named; pinned ones by name only; each
-    file stays or goes with its session. Nothing is ended but by the plan for that."""
+    file stays, or is removed with its session. Nothing is ended but by the plan for that."""
     gone = of_kind(plan, SESSION, Action.REMOVE)
     ended = of_kind(plan, SESSION, Action.END)
     removed_files = set.union(*(of_kind(plan, each, Action.REMOVE) for each in FILE_KINDS))

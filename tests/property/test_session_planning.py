@@ -255,7 +255,7 @@ def test_substantial_children_outlive_their_parents(
         plans.append((rules.trivial_max, rules.keep_titled, collected))
     for trivial_max, keep_titled, made in plans:
         for name, item in sessions_of(made).items():
-            if item.action in LEFT and item.rule == "delegate of a session that goes":
+            if item.action in LEFT and item.rule == "delegate of a session that is removed":
                 session = stored(inventory)[name]
                 assert session.delegate
                 assert not (keep_titled and session.titled)

@@ -121,7 +121,7 @@ def kept(plan: Plan) -> dict[str, str]:
 def test_a_project_that_nobody_touched_goes_whole() -> None:
     old = store(checkpoint("a", age=9 * DAY), checkpoint("b", age=8 * DAY), touched=8 * DAY)
     plan = planned(CheckpointPolicy(stale_after=7 * DAY), old)
-    assert gone(plan) == dict.fromkeys(["a", "b"], "untouched for more than 7 d: for 8 d")
+    assert gone(plan) == dict.fromkeys(["a", "b"], "untouched for more than 7 d: last used 8 d ago")
     assert all(item.undoable for item in plan.removals)
 
 
@@ -178,7 +178,7 @@ def test_what_somebody_keeps_stays_when_its_project_goes() -> None:
 
 def test_without_a_rule_all_stay() -> None:
     plan = planned(CheckpointPolicy(), store(checkpoint("a"), checkpoint("b", age=99 * DAY)))
-    assert kept(plan) == dict.fromkeys(["a", "b"], "within the bounds")
+    assert kept(plan) == dict.fromkeys(["a", "b"], "within the limits")
 
 
 def test_keep_rules_count_inside_a_project() -> None:
@@ -191,7 +191,7 @@ def test_keep_rules_count_inside_a_project() -> None:
 def test_the_oldest_go_beyond_the_bound_on_their_number() -> None:
     items = [checkpoint(f"{p}{n}", age=n, project=p) for p in "pq" for n in range(5)]
     plan = planned(CheckpointPolicy(max_count=3), store(*items))
-    reason = "over the bound of 3 checkpoints"
+    reason = "over the limit of 3 checkpoints"
     assert gone(plan) == dict.fromkeys(["p3", "p4", "q3", "q4"], reason)
     assert not plan.shortfalls
 
@@ -227,7 +227,7 @@ def test_what_a_take_hid_goes_to_the_trash_like_what_the_bound_takes() -> None:
         plan = planned(CheckpointPolicy(max_count=1, use_trash=use_trash), hidden)
         (item,) = plan.removals
         assert (item.id, item.bytes, item.undoable) == ("b", 7, use_trash)
-        assert item.reason == "over the bound of 1 checkpoint"
+        assert item.reason == "over the limit of 1 checkpoint"
         assert (plan.items[-1].action is Action.RECLAIM) is not use_trash
 
 
@@ -280,18 +280,22 @@ def test_archives_of_older_repositories_wait_for_the_user(
     if limit is not None and size > limit:
         (short,) = with_archive.shortfalls
         assert sum(short.held_by.values()) == short.remaining
-        assert any("clear-legacy" in why for why in short.held_by)
+        assert any("older layout" in why for why in short.held_by)
     asked = planned(replace(policy, legacy=True), store(*items, legacy=(archive,)))
-    assert gone(asked)["legacy-1"] == "asked for with --legacy"
+    assert gone(asked)["legacy-1"] == "left by an older layout"
 
 
 def test_single_older_repositories_go_as_projects_do_orphans_first() -> None:
     live = checkpoint("a" * 16, age=9 * DAY, kind=LEGACY, bytes=50, project="")
     policy = CheckpointPolicy(stale_after=7 * DAY)
     for state, flags, reason in (
-        (ProjectState.LIVE, {}, "untouched for more than 7 d: for 9 d"),
+        (ProjectState.LIVE, {}, "untouched for more than 7 d: last used 9 d ago"),
         (ProjectState.MISSING, {}, f"its directory is gone: /work/{'a' * 16}"),
-        (ProjectState.MISSING, {"keep_orphans": True}, "untouched for more than 7 d: for 9 d"),
+        (
+            ProjectState.MISSING,
+            {"keep_orphans": True},
+            "untouched for more than 7 d: last used 9 d ago",
+        ),
         (ProjectState.MISSING, {"keep_orphans": True, "stale_after": None}, None),
         (ProjectState.LIVE, {"stale_after": None, "max_bytes": 1}, None),
     ):

@@ -239,15 +239,15 @@ BAD_SESSIONS = {
     ),
     "idle_minutes = 0": (
         ":2: sessions.idle_minutes: expected a number above 0, up to 525600, found 0;"
-        " it would reset at once; leave the key out to turn idle reset off"
+        " it would reset at once; leave the key out to turn off idle resets"
     ),
     "idle_minutes = -0.0": (
         ":2: sessions.idle_minutes: expected a number above 0, up to 525600, found -0.0;"
-        " it would reset at once; leave the key out to turn idle reset off"
+        " it would reset at once; leave the key out to turn off idle resets"
     ),
     "idle_minutes = -5": (
         ":2: sessions.idle_minutes: expected a number above 0, up to 525600, found -5;"
-        " it would reset at once; leave the key out to turn idle reset off"
+        " it would reset at once; leave the key out to turn off idle resets"
     ),
     "idle_minutes = nan": (
         ":2: sessions.idle_minutes: expected a number above 0, up to 525600, found nan"
@@ -349,7 +349,7 @@ BAD_MAINTENANCE = {
     ),
     "[archive]\nfolder = 3": ":2: archive.folder: expected a folder, found 3",
     "[archive]\nfolder = '~/archive'": (
-        ':2: archive.folder: expected a folder; "~" means nothing here, write the whole path'
+        ':2: archive.folder: expected a folder; "~" is not expanded here, write the whole path'
     ),
     '[archive]\nfolder = "a\\u0000b"': (
         ':2: archive.folder: expected a folder in printable characters, found "a\\x00b" (text)'
@@ -363,7 +363,7 @@ BAD_MAINTENANCE = {
     "[notify]\ncommand = '  '": ':2: notify.command: names no program; write "" for none',
     "[notify]\ncommand = '~/bin/tell'": (
         ":2: notify.command: expected a program with its arguments;"
-        ' "~" means nothing here, write the whole path'
+        ' "~" is not expanded here, write the whole path'
     ),
     "[notify]\nnear_percent = 101": (
         ":2: notify.near_percent: expected a whole number from 1 to 100, found 101"

@@ -84,7 +84,7 @@ BAD = {
     ),
     "HOLDFAST_SESSIONS_IDLE_MINUTES=0": (
         "sessions.idle_minutes: expected a number above 0, up to 525600, found 0;"
-        " it would reset at once; leave the key out to turn idle reset off"
+        " it would reset at once; leave the key out to turn off idle resets"
     ),
     "HOLDFAST_CRON_AFTER_DELIVERY=Remove": (
         'cron.after_delivery: expected "keep" or "remove", found "Remove" (text);'

@@ -183,10 +183,10 @@ BAD = {
         )
     ],
     "[guard]\nbreaker = [9, 6, 3]": [
-        "2: guard.breaker: expected numbers that rise, but for those that are 0, found [9, 6, 3]"
+        "2: guard.breaker: expected increasing numbers, zeros aside, found [9, 6, 3]"
     ],
     "[guard]\nsame_tool = [3, 3, 0]": [
-        "2: guard.same_tool: expected numbers that rise, but for those that are 0, found [3, 3, 0]"
+        "2: guard.same_tool: expected increasing numbers, zeros aside, found [3, 3, 0]"
     ],
     "[guard.sources.cron]\nmax_tokens = 1": [
         '1: guard.sources: unknown key; did you mean "source"?'
@@ -216,12 +216,12 @@ BAD = {
         '4: prices.m.cache: unknown key; did you mean "cached"?',
     ],
     "[prices]\n'*-mini' = { input = 1, output = 2 }": [
-        '2: prices."*-mini": * may only stand at the end, for all models that begin so'
+        '2: prices."*-mini": * may only be at the end, for every model that begins that way'
     ],
     "[prices]\n'' = { input = 1, output = 2 }": [
         (
-            '2: prices."": a model is 1 to 64 printable characters; * at its end stands for the '
-            "rest of a longer name"
+            '2: prices."": a model is 1 to 64 printable characters; * at the end stands for the '
+            "rest of the name"
         )
     ],
 }

@@ -47,7 +47,7 @@ def decided(made: Plan) -> dict[str, tuple[str, str]]:
             5, 30 * DAY, ("remove", "trivial: 5 messages, last active 30 d ago"), id="the most"
         ),
         pytest.param(6, 999 * DAY, ("keep", "substantial: 6 messages"), id="one more"),
-        pytest.param(None, 999 * DAY, ("keep", "nobody counted its messages"), id="not counted"),
+        pytest.param(None, 999 * DAY, ("keep", "its message count is unknown"), id="not counted"),
         pytest.param(0, -DAY, ("keep", "younger than 24 h: empty"), id="in the future"),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_substantial_child_survives_its_trivial_parent() -> None:
         "parent": ("remove", "trivial: 2 messages, last active 30 d ago"),
         "branch": ("keep", "younger than 7 d: trivial"),
         "worker": ("keep", "substantial: 6 messages"),
-        "helper": ("remove", "delegate of a session that goes: parent"),
+        "helper": ("remove", "delegate of a session that is removed: parent"),
     }
 
 

@@ -19,7 +19,7 @@ from holdfast.policy.budgets import Budgets, GuardOptions, Thresholds
 )
 def test_thresholds_rise(steps: tuple[Any, Any, Any]) -> None:
     nudge, strong_nudge, stop = steps
-    with pytest.raises(UsageError, match="Advice"):
+    with pytest.raises(UsageError, match="Thresholds must"):
         Thresholds(nudge=nudge, strong_nudge=strong_nudge, stop=stop)
 
 
@@ -57,7 +57,7 @@ def test_fixation_is_noticed_with_and_without_the_same_arguments(tmp_path: Path)
         assert "read 3 times in a row with the same arguments" in same[2].text
         others = [guard.tool_result("read", {"path": n}, failed=False) for n in range(31)]
         assert [each.level for each in others] == [0] * 10 + [1] * 20 + [2]
-        assert "Take another way" in others[-1].text
+        assert "Try another way" in others[-1].text
         assert guard.tool_result("write", {}, failed=False) == Advice()
 
 

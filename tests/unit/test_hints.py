@@ -37,6 +37,10 @@ _PARTS = {
         ),
         ("Again: holdfast sessions archive ID…", "Again: `home.archive_sessions(ids)`"),
         ("`holdfast doctor --repair` mends it.", "`home.repair()` mends it."),
+        (
+            "Free some space, or remove without undo copies: --now.",
+            "Free some space, or remove without undo copies: `use_trash=False`.",
+        ),
         ("Pick another folder with --home.", "Pick another folder."),
         ("For example --older-than 90d.", "For example `older_than='90d'`."),
         ("Or --trivial-days 7.", "Or `trivial_days=7`."),
@@ -65,29 +69,45 @@ def test_a_command_line_in_a_hint_works_on_the_same_home() -> None:
 
 
 def _hints() -> list[tuple[str, str]]:
-    """Every text below the command that is handed over as a hint."""
+    """Every text below the command that is handed over as a hint or as advice, and every other one
+    that names a command."""
     found = []
     for path in SOURCE.rglob("*.py"):
         if "cli" in path.relative_to(SOURCE).parts:
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.keyword) and node.arg == "hint":
-                texts = [
-                    each.value
-                    for each in ast.walk(node.value)
-                    if isinstance(each, ast.Constant) and isinstance(each.value, str)
-                ]
-                found += [(f"{path.name}:{node.value.lineno}", text) for text in texts]
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {
+            id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
+        }  # these speak to whoever reads the source
+        hints = {
+            id(each)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.keyword) and node.arg in ("hint", "advice")
+            for each in ast.walk(node.value)
+        }
+        for each in ast.walk(tree):
+            if not isinstance(each, ast.Constant) or not isinstance(each.value, str):
+                continue
+            is_text = id(each) in hints or _COMMAND.search(each.value)
+            if is_text and id(each) not in docstrings:
+                found.append((f"{path.relative_to(SOURCE)}:{each.lineno}", each.value))
     return found
 
 
 def test_no_hint_names_a_command_to_a_user_of_the_library() -> None:
     hints = _hints()
-    assert len(hints) > 40
+    assert len(hints) > 60
     for place, hint in hints:
         said = in_methods(hint)
         assert not _COMMAND.search(said), (place, said)
         assert " --" not in said or "`git --git-dir" in said, (place, said)
+
+
+def test_no_reason_of_a_policy_names_a_command() -> None:
+    """A plan is the same value whoever asks for it, and is saved: nobody translates its reasons."""
+    for place, text in _hints():
+        if place.startswith("policy/"):
+            assert not _COMMAND.search(text), (place, text)
 
 
 def test_the_methods_of_hints_exist() -> None:

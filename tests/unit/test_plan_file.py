@@ -126,7 +126,7 @@ def test_edited(path: Path, document: dict[str, Any]) -> None:
     document["plan"]["items"][1]["action"] = "remove"
     refused = refusal(path, document)
     assert "was edited or damaged" in refused.message
-    assert "Make the plan anew" in (refused.hint or "")
+    assert "Make a new plan" in (refused.hint or "")
 
 
 def test_truncated_anywhere(path: Path, document: dict[str, Any]) -> None:

@@ -42,6 +42,12 @@ def test_the_public_names_are_these() -> None:
         assert getattr(holdfast, name) is not None
 
 
+def test_the_errors_are_at_hand() -> None:
+    code = "import holdfast; print(holdfast.errors.UsageError.__mro__[1].__name__)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "HoldfastError\n"
+
+
 def test_importing_the_package_loads_nothing_of_it() -> None:
     code = "import sys, holdfast; print([m for m in sys.modules if m.startswith('holdfast.')])"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -48,7 +48,7 @@ def by_id(made: Plan, name: str) -> PlanItem:
 
 def test_a_session_goes_with_its_files_however_young_they_are() -> None:
     made = plan(AGE, a_file_of("s1", "f"), a_session_item("s1", age=OLD))
-    assert decided(made) == {"s1": ("remove", TOO_OLD), "f": ("remove", "goes with its session")}
+    assert decided(made) == {"s1": ("remove", TOO_OLD), "f": ("remove", "removed with its session")}
     assert by_id(made, "f").goes_with == "s1"
     assert by_id(made, "f").undoable
     assert not by_id(plan(a_policy(max_age=DAY, use_trash=False), *old_pair()), "f").undoable
@@ -225,9 +225,9 @@ def test_a_trivial_delegate_goes_with_its_parent_and_takes_its_own_along() -> No
     )
     assert decided(made) | {"s1": ("", "")} == {
         "s1": ("", ""),
-        "child": ("remove", "delegate of a session that goes: s1"),
-        "grandchild": ("remove", "delegate of a session that goes: child"),
-        "f": ("remove", "goes with its session"),
+        "child": ("remove", "delegate of a session that is removed: s1"),
+        "grandchild": ("remove", "delegate of a session that is removed: child"),
+        "f": ("remove", "removed with its session"),
     }
 
 
@@ -382,7 +382,7 @@ def test_archiving_needs_a_rule_and_takes_whole_sessions() -> None:
         plan(a_policy(max_count=1), leaving=Action.ARCHIVE)
     with pytest.raises(UsageError, match="archived with its files"):
         plan(AGE, files=Files.ONLY, leaving=Action.ARCHIVE)
-    with pytest.raises(UsageError, match="do not leave by 'end'"):
+    with pytest.raises(UsageError, match="cannot be removed by 'end'"):
         plan(AGE, leaving=Action.END)
 
 
@@ -407,7 +407,7 @@ def test_a_named_session_goes_pinned_or_not_and_nothing_else_does() -> None:
     made = named("s1", "unknown", items=items)
     assert decided(made) == {
         "s1": ("remove", "deleted by name"),
-        "f": ("remove", "goes with its session"),
+        "f": ("remove", "removed with its session"),
         "db": ("reclaim", "free pages and write-ahead log"),
     }
     assert [item.undoable for item in made.items] == [True, True, False]

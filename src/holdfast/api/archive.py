@@ -1,18 +1,18 @@
-"""What left the store: the archive, the trash, and the log of what was done."""
+"""What is no longer in the store: the archive, the trash, and the log of what was done."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Unpack
 
 from holdfast.api.arguments import (
     Ids,
-    Moment,
+    OperationRef,
     PruneRules,
-    moment,
-    names,
+    operation_id,
     own_policy,
+    session_ids,
     wanted_sessions,
 )
 from holdfast.api.place import Place
@@ -20,21 +20,31 @@ from holdfast.api.plan import HomePlan, HomeReport, applied, scanned_plan
 from holdfast.api.session_view import SearchResult, SessionPage
 from holdfast.errors import UsageError
 from holdfast.model.archive import ArchivedSession, Holds
+from holdfast.model.arguments import several
 from holdfast.model.item import Problem
+from holdfast.model.moment import Moment, moment
 from holdfast.model.operation import LogView, Operation, TrashEntry
-from holdfast.model.session import Message, Search, SessionFilter, SessionOrder
+from holdfast.model.session import (
+    Message,
+    Search,
+    SessionFilter,
+    SessionOrder,
+    SessionRef,
+    id_of,
+)
 from holdfast.policy.rules import DAY, Policy
 from holdfast.ports import Progress
 from holdfast.services.plans import plan_prune_archive
 from holdfast.services.restore import chosen as archived
 from holdfast.services.restore import restore
+from holdfast.services.session_reader import SessionFilters, filter_of
 from holdfast.spine.trash import plan_empty
 from holdfast.value import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RestorePlan:
-    """Archived sessions that would come back into the store. `problems` are bundles that could not
+    """Archived sessions that would be restored to the store. `problems` are bundles that could not
     be read."""
 
     place: Place
@@ -42,7 +52,8 @@ class RestorePlan:
     problems: Sequence[Problem] = ()
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
-        """Bring them back whole. One that cannot come back stays in the archive and is named."""
+        """Restore them in full. A session that cannot be restored stays in the archive and is
+        reported."""
         place = self.place
         report = restore(
             place.home,
@@ -65,7 +76,7 @@ class ArchivePage(SessionPage):
 
 
 class ArchivedSessions:
-    """The sessions that left the store for the archive: found, read, searched, brought back."""
+    """The sessions in the archive: find, read, search and restore them."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -77,10 +88,12 @@ class ArchivedSessions:
         order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
         limit: int | None = None,
         offset: int = 0,
+        **filters: Unpack[SessionFilters],
     ) -> Sequence[ArchivedSession]:
-        """The archived sessions that a filter picks, by default the last active first."""
+        """The archived sessions that a filter picks, by default the last active first:
+        `find(source="cli", active_before="90d")`."""
         return self._place.home.archive.find(
-            wanted_sessions(wanted, None),
+            filter_of(wanted, filters, self._place.clock),
             order_by=order_by,
             limit=limit,
             offset=offset,
@@ -94,12 +107,14 @@ class ArchivedSessions:
         order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
         limit: int | None = None,
         offset: int = 0,
+        **filters: Unpack[SessionFilters],
     ) -> ArchivePage:
         """One page of the archived sessions, with what a list says of each."""
-        found = self.find(wanted, order_by=order_by, limit=limit, offset=offset)
+        chosen = filter_of(wanted, filters, self._place.clock)
+        found = self.find(chosen, order_by=order_by, limit=limit, offset=offset)
         return ArchivePage(
             sessions=[each.session for each in found],
-            total=self.count(wanted),
+            total=self.count(chosen),
             prices=self._place.settings.prices(),
             archived=found,
             places=self._places(found),
@@ -117,36 +132,38 @@ class ArchivedSessions:
         stored = () if store is None else store.find(wanted)
         return places | {each.id: "in the store" for each in stored}
 
-    def count(self, wanted: SessionFilter | None = None) -> int:
+    def count(self, wanted: SessionFilter | None = None, **filters: Unpack[SessionFilters]) -> int:
         """How many archived sessions a filter picks."""
-        return self._place.home.archive.count(wanted_sessions(wanted, None))
+        chosen = filter_of(wanted, filters, self._place.clock)
+        return self._place.home.archive.count(chosen)
 
-    def get(self, session_id: str) -> ArchivedSession:
+    def get(self, session: SessionRef) -> ArchivedSession:
         """One archived session, by its id or the start of one."""
         archive = self._place.home.archive
-        return archive.get(archive.resolve(_one(session_id)))
+        return archive.get(archive.resolve(id_of(session)))
 
-    def messages(self, session_id: str) -> Iterator[Message]:
+    def messages(self, session: SessionRef) -> Iterator[Message]:
         """What was said in an archived session, in order."""
         archive = self._place.home.archive
-        return archive.messages(archive.resolve(_one(session_id)))
+        return archive.messages(archive.resolve(id_of(session)))
 
     def search(
         self,
         text: str,
         *,
         wanted: SessionFilter | None = None,
-        roles: tuple[str, ...] | None = None,
+        roles: Collection[str] | None = None,
         limit: int = 20,
         offset: int = 0,
         substring: bool = False,
+        **filters: Unpack[SessionFilters],
     ) -> SearchResult:
         """Find messages by their words. Every bundle is read; `problems` of the answer names those
         that could not be."""
         return self.search_sessions(
             Search(
                 text=text,
-                wanted=wanted_sessions(wanted, None),
+                wanted=filter_of(wanted, filters, self._place.clock),
                 roles=roles,
                 limit=limit,
                 offset=offset,
@@ -165,15 +182,16 @@ class ArchivedSessions:
         return self._place.home.archive.problems()
 
     def plan_restore(self, ids: Ids | None = None) -> RestorePlan:
-        """What would come back: these sessions, or all of them without `ids`."""
+        """What would be restored: these sessions, or all of them without `ids`."""
         archive = self._place.home.archive
         problems = archive.problems()
-        sessions = archived(archive, () if ids is None else names(ids, "ids"))
+        sessions = archived(archive, () if ids is None else session_ids(ids))
         return RestorePlan(place=self._place, sessions=sessions, problems=problems)
 
     def restore(self, ids: Ids) -> HomeReport:
-        """Bring archived sessions back into the store, whole, with their files."""
-        return self.plan_restore(names(ids, "ids")).apply()
+        """Bring archived sessions back into the store, whole, with their files. Nothing is lost by
+        that, so there is no undo of it; `Home.archive_sessions` archives them again."""
+        return self.plan_restore(session_ids(ids)).apply()
 
     def plan_prune(
         self,
@@ -182,16 +200,16 @@ class ArchivedSessions:
         use_trash: bool = True,
         **rules: Unpack[PruneRules],
     ) -> HomePlan:
-        """What goes from the archive. The age of a session is its time there.
+        """What is removed from the archive. The age of a session is its time there.
 
-        Where you say nothing, [archive] of config.toml holds. The rules are those of
+        Without arguments, [archive] of config.toml applies. The rules are those of
         `Home.plan_prune`.
         """
         base = self._place.settings.archive_policy(use_trash=use_trash)
         return self.plan_policy(own_policy(base, rules, self._place.clock()), wanted=wanted)
 
     def plan_policy(self, policy: Policy, *, wanted: SessionFilter | None = None) -> HomePlan:
-        """The plan for a policy of the caller's own making."""
+        """The plan for a policy that the caller made."""
         place, chosen = self._place, wanted_sessions(wanted, None)
         plan, inventory = plan_prune_archive(
             place.home,
@@ -220,15 +238,18 @@ class Trash:
         return entry.removed_at + self._place.settings.trash_days * DAY
 
     def plan_empty(
-        self, operations: str | Iterable[str] = (), *, older_than: Moment | None = None
+        self,
+        operations: OperationRef | Iterable[OperationRef] = (),
+        *,
+        older_than: Moment | None = None,
     ) -> HomePlan:
-        """Free the space of these operations, or of all; it cannot be undone."""
+        """Free the space of these operations, one or several, or of all; it cannot be undone."""
         place, now = self._place, self._place.clock()
         plan = plan_empty(
             place.home,
             now=now,
             command=place.command("trash.empty"),
-            operations=() if operations in ((), []) else names(operations, "operations"),
+            operations=[operation_id(each) for each in several(operations)],
             before=None if older_than is None else moment(older_than, now, "older_than"),
         )
         return HomePlan(place=place, home=place.home, plan=plan)
@@ -250,16 +271,12 @@ class Log:
         """The operations, the latest first."""
         return [*self.read().operations[::-1][:limit]]
 
-    def get(self, operation: str) -> Operation:
+    def get(self, operation: OperationRef) -> Operation:
         """One operation, by its number."""
+        number = operation_id(operation)
         for each in self.read().operations:
-            if each.id == operation:
+            if each.id == number:
                 return each
         raise UsageError(
-            f"There is no operation {operation!r} in this home.", hint="`holdfast log` lists them."
+            f"There is no operation {number!r} in this home.", hint="`holdfast log` lists them."
         )
-
-
-def _one(session_id: str) -> str:
-    [name] = names(session_id, "A session id")
-    return name

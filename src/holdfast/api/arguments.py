@@ -4,64 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
-from datetime import UTC, datetime, timedelta
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 
 from holdfast.errors import UsageError
-from holdfast.model.arguments import expanded, instance, shown
-from holdfast.model.session import Session, SessionFilter
-from holdfast.model.text import parse_duration, parse_moment, parse_size
+from holdfast.model.arguments import expanded, instance, is_path, several, shown
+from holdfast.model.item import RULED_KINDS
+from holdfast.model.moment import Duration, Moment, moment, seconds
+from holdfast.model.operation import Operation
+from holdfast.model.session import SessionFilter, SessionRef, id_of
+from holdfast.model.text import parse_size
 from holdfast.policy.rules import Caps, Policy, Rules
 
-#: A length of time: "90d", "1d12h", or a `timedelta`. A bare number is refused: nobody can tell
-#: days from seconds.
-Duration: TypeAlias = str | timedelta
-#: A moment: a length of time before now, a date or ISO time in local time, or a `datetime`.
-Moment: TypeAlias = str | timedelta | datetime
 #: A number of bytes: "500MB", "2GiB", or an int.
 Size: TypeAlias = str | int
-#: One session or several, by id, by the start of one, or as `Session`.
-Ids: TypeAlias = str | Session | Iterable[str | Session]
-
-
-def seconds(value: object, what: str) -> float:
-    """A length of time in seconds."""
-    if isinstance(value, str):
-        return parse_duration(value)
-    if isinstance(value, timedelta) and value >= timedelta():
-        return value.total_seconds()
-    raise UsageError(
-        f"{what} must be a length of time, not {shown(value)}.",
-        hint='Write it with its unit: "90d", "12h" or timedelta(days=90).',
-    )
-
-
-def moment(value: object, now: float, what: str) -> float:
-    """A moment in epoch seconds."""
-    if isinstance(value, str):
-        return parse_moment(
-            value, now=now, local=datetime.fromtimestamp(now, UTC).astimezone().tzinfo
-        )
-    if isinstance(value, datetime):
-        return value.timestamp()
-    return now - seconds(value, what)
+#: One session or several, by id, by the start of one, as `Session`, or as `ArchivedSession`.
+Ids: TypeAlias = SessionRef | Iterable[SessionRef]
+#: An operation: its number, as text or int, or what the log says of it.
+OperationRef: TypeAlias = str | int | Operation
 
 
 def age(value: object, now: float, what: str) -> float:
     """How long ago a moment was, in seconds."""
     found = now - moment(value, now, what)
     if found < 0:
-        raise UsageError(
-            f"{what} {value} lies in the future.", hint="Everything would count as old."
-        )
+        raise UsageError(f"{what} {value} is in the future.", hint="Everything would count as old.")
     return found
 
 
 def size(value: object, what: str) -> int:
-    """A cap on bytes. 0 is refused: in config.toml it turns a cap off, and taken at its word here
-    it would remove everything, for good."""
+    """A cap on bytes. 0 is refused: in config.toml it turns a cap off, and taken literally here
+    it would remove everything, permanently."""
     found = parse_size(value) if isinstance(value, str) else value
     if isinstance(found, bool) or not isinstance(found, int) or found < 0:
         raise UsageError(
@@ -93,32 +67,60 @@ def amount(value: object, what: str) -> float:
 
 def file_path(value: object, what: str) -> Path:
     """The path of a file. A name that only begins with `~` and is no user's stays as it is."""
-    if not isinstance(value, str | os.PathLike) or not isinstance(text := os.fspath(value), str):
+    if not is_path(value):
         raise UsageError(f"{what} must be the path of a file, not {shown(value)}.")
+    text = os.fspath(value)
     if not text or "\0" in text:
         raise UsageError(f"{what} must be the path of a file, not {text!r}.")
     return expanded(text)
 
 
-def names(given: Any, what: str) -> tuple[str, ...]:
-    """One name or several. A text is one name, not its letters; a session stands for its id."""
-    if isinstance(given, str | Session):
-        given = (given,)
-    found: list[Any] = [
-        each.id if isinstance(each, Session) else each
-        for each in (given if isinstance(given, Iterable) else ())
-    ]
+def names(given: object, what: str) -> tuple[str, ...]:
+    """One name or several. A text is one name, not its letters."""
+    found = several(given)
     if not found or not all(isinstance(each, str) and each for each in found):
         raise UsageError(
             f"{what} must be one or more texts that are not empty, not {shown(given)}."
         )
-    return tuple(found)
+    return found
+
+
+def session_ids(given: Ids) -> tuple[str, ...]:
+    """The ids of one session or several; each session stands for its id."""
+    found = tuple(id_of(each, "Each of the ids") for each in several(given))
+    if not found or not all(found):
+        raise UsageError(f"ids must be one or more texts or sessions, not {shown(given)}.")
+    return found
+
+
+def operation_id(given: OperationRef) -> str:
+    """The number of an operation, as the log has it."""
+    if isinstance(given, Operation):
+        return given.id
+    if isinstance(given, str) or type(given) is int:
+        return str(given)
+    raise UsageError(
+        f"An operation is its number or an Operation, not {shown(given)}.",
+        hint="`report.operation` has the number; `holdfast log` lists them.",
+    )
+
+
+def known_kinds(given: str | Iterable[str] | None) -> frozenset[str] | None:
+    """Kinds of items that rules can be limited to, one or several; None or none at all: every
+    kind."""
+    if given is None or given in ((), []):
+        return None
+    found = names(given, "kinds")
+    for each in found:
+        if each not in RULED_KINDS:
+            raise UsageError(f"kinds must be of {', '.join(RULED_KINDS)}, not {each!r}.")
+    return frozenset(found)
 
 
 def wanted_sessions(wanted: SessionFilter | None, source: Any) -> SessionFilter:
     """The sessions that a call is about: those of a filter, or those of some sources, or all."""
     if wanted is not None and source is not None:
-        raise UsageError("Say `wanted` or `source`, not both: a filter has sources of its own.")
+        raise UsageError("Pass `wanted` or `source`, not both: a filter has its own sources.")
     if source is not None:
         return SessionFilter(sources=names(source, "source"))
     return SessionFilter() if wanted is None else instance(wanted, SessionFilter, "wanted")

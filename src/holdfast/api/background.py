@@ -20,16 +20,17 @@ from holdfast.ports import Clock
 from holdfast.services.maintain import failed
 from holdfast.stores.maintenance_marker import FileMaintenanceGate
 
-#: The longest sleep in one piece: a machine that slept meanwhile counts no time of its own, and
-#: whoever edits the configuration does not want to wait until tomorrow.
+#: The longest single sleep: a suspended machine does not count the time, and a user who
+#: edits the configuration does not want to wait until tomorrow.
 _NAP = 30.0
-#: At least this long between two tries when the first failed as a whole, whatever the clock says.
+#: At least this long between two attempts when the first failed completely, whatever the clock
+#: says.
 _PAUSE = 1.0
 _log = logging.getLogger("holdfast")
 
 
 class Stop(Protocol):
-    """Ends a watch: a progress that can be asked to stop, and whose sleep a request ends."""
+    """Ends a watch: a progress that can be asked to stop, which also ends its sleep."""
 
     def step(self, label: str, done: int, total: int | None) -> None: ...
 
@@ -48,16 +49,16 @@ def maintain_until_stopped(
     clock: Clock = system_clock,
     environ: Mapping[str, str] | None = None,
 ) -> None:
-    """Look after a home now, and again whenever it is due, until `stop` is requested.
+    """Run maintenance now, and again whenever it is due, until `stop` is requested.
 
     It is due at once when the configuration changes in a way that matters here. `force` runs the
-    first time although it is not due. `on_start` hears when this process is the one that watches,
-    `on_run` of every result and of the moment of the next run.
+    first time although it is not due. `on_start` is called when this process is the one that
+    watches, `on_run` with every result and the time of the next run.
 
-    Only one process at a time may do this for a home; for another one it raises `BusyError`. A run
-    that fails does not end it.
+    Only one process at a time may do this for a home; in a second one it raises `BusyError`. A
+    failed run does not end it.
     """
-    place = open_place(home, clock=clock, environ=environ)  # says now what is wrong now
+    place = open_place(home, clock=clock, environ=environ)  # raises for a bad configuration
     gate, watched = FileMaintenanceGate(place.home.state), ConfigWatch(place.root)
     place.close()
     with gate.watching("maintain --watch"):
@@ -94,12 +95,12 @@ async def maintain_in_background(
     on_result: Callable[[MaintenanceResult], None] | None = None,
     clock: Clock = system_clock,
 ) -> None:
-    """Look after a home now, and again whenever it is due, until this task is cancelled.
+    """Run maintenance now, and again whenever it is due, until this task is cancelled.
 
     It is due at once when the configuration changes in a way that matters here.
 
     The work is done in a thread of its own, so that the loop stays free. Cancelling stops a run
-    between two batches and waits for that. Nothing else ever gets out of here.
+    between two batches and waits for that. No other exception leaves this function.
     """
     stop = _Stop()
     steady = checked_clock(clock)
@@ -118,7 +119,8 @@ async def maintain_in_background(
 
 
 async def _finished(run: asyncio.Future[MaintenanceResult], stop: _Stop) -> MaintenanceResult:
-    """Wait for a run. Cancelled meanwhile, let it end its batch first; cancelled again, do not."""
+    """Wait for a run. When cancelled, let it finish its batch first; when cancelled again, do
+    not."""
     try:
         return await asyncio.shield(run)
     except asyncio.CancelledError:

@@ -1,21 +1,30 @@
-"""Taking checkpoints: all that a hook in front of every change needs, and no more."""
+"""Taking checkpoints: only what a hook that runs before every change needs."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.api.place import Place
 from holdfast.errors import UsageError
 from holdfast.homes.checkpoints import checkpoint_store, checkpoint_writer
-from holdfast.model.arguments import StrPath, expanded, named_place, text
+from holdfast.model.arguments import (
+    StrPath,
+    expanded,
+    is_path,
+    named_place,
+    paths_of,
+    shown,
+    text,
+)
 from holdfast.model.checkpoint import Capturing, Excluded, Taking
 from holdfast.policy.project_root import project_root
 from holdfast.value import replace
 
 if TYPE_CHECKING:  # a hook that takes a checkpoint does not load what it does not need
+    from holdfast.model.session import SessionRef
     from holdfast.ports import Clock
     from holdfast.services.recorder import Recorder
     from holdfast.stores.checkpoints.store import ShadowGitStore
@@ -28,7 +37,7 @@ class Capture:
     """Takes checkpoints into a home, which is made by the first of them.
 
     `here` is the current directory of a person; a library has none. `user_home` is a place that is
-    too broad for a checkpoint: by default, the home directory of whoever runs this.
+    too broad for a checkpoint: by default, the home directory of the current user.
     """
 
     def __init__(
@@ -43,41 +52,43 @@ class Capture:
         path: StrPath,
         *,
         reason: str = BY_HAND,
-        session: str | None = None,
-        turn: str | None = None,
-        paths: Sequence[StrPath] | None = None,
+        session: SessionRef | None = None,
+        turn: str | int | None = None,
+        paths: StrPath | Iterable[StrPath] | None = None,
         hash_all: bool = False,
     ) -> Taking:
         """Capture a directory as it is now, if it changed since its last checkpoint.
 
-        With `paths` only these and everything below them are looked at. `hash_all` reads every
-        file, whatever its times say. The checkpoint belongs to exactly this directory;
-        `project_root` says which directory a file's project is.
+        With `paths`, one or several, only these and everything below them are looked at. `session`
+        is a session or its id. `hash_all` reads every file, whatever its times say. The checkpoint
+        belongs to exactly this directory; `project_root` says which directory a file's project is.
         """
         workdir = directory(path)
-        texts = {"A reason": reason, "A session": session or "", "A turn": turn or ""}
-        reason, session_id, turn_name = (text(value, what).strip() for what, value in texts.items())
+        name = str(turn) if type(turn) is int else turn  # agents count their turns
+        texts = {"A reason": reason, "A session": session_id(session), "A turn": name or ""}
+        reason, belongs_to, turn_name = (text(value, what).strip() for what, value in texts.items())
         return self.writer(hash_all=hash_all).take(
             workdir,
             reason=reason,
             now=self._place.clock(),
-            session=session_id or None,
+            session=belongs_to or None,
             turn=turn_name or None,
-            paths=self.inside(workdir, paths or ()) or None,
+            paths=self.inside(workdir, () if paths is None else paths) or None,
         )
 
     def recorder(
         self,
         *,
-        session: str | None = None,
-        workdirs: Sequence[StrPath] = (),
+        session: SessionRef | None = None,
+        workdirs: StrPath | Iterable[StrPath] = (),
         enabled: bool | None = None,
         hash_all: bool = False,
     ) -> Recorder:
-        """What an agent calls before it changes a file: one checkpoint a turn and directory.
+        """What an agent calls before it changes a file: one checkpoint per turn and directory.
 
         It is on, unless config.toml says `enabled = false` or you do. One that is off logs it once,
-        and every `before_change` says why it was skipped. It never raises into the agent.
+        and every `before_change` says why it was skipped. It never raises into the agent; so an
+        argument that could never work raises `UsageError` here.
         """
         if enabled is None:
             settings = self._place.settings
@@ -96,10 +107,12 @@ class Capture:
 
     def project_root(self, path: StrPath) -> Path:
         """The directory that `recorder().before_change(path)` takes a checkpoint of: the nearest
-        one around the path with a sign of a project in it, such as `.git`; else the directory
-        itself."""
+        directory above the path that looks like a project, for example because of `.git`; else the
+        directory itself."""
         from holdfast.services.recorder import directory_of  # noqa: PLC0415 - as in `recorder`
 
+        if not is_path(path):
+            raise UsageError(f"A path is a text or a Path, not {shown(path)}.")
         return project_root(directory_of(expanded(path).absolute()), exists=os.path.lexists)
 
     def excluded(self, path: StrPath) -> Sequence[Excluded]:
@@ -129,29 +142,29 @@ class Capture:
         state = self._place.create_state() if create else self._place.state.resolve()
         return checkpoint_store(state, how, home=self._place.root.resolve())
 
-    def inside(self, workdir: Path, paths: Sequence[StrPath]) -> tuple[str, ...]:
-        """Paths as a checkpoint has them: relative to its directory.
+    def inside(self, workdir: Path, paths: StrPath | Iterable[StrPath]) -> tuple[str, ...]:
+        """One path or several as a checkpoint has them: relative to its directory.
 
         A relative path begins at the project; for a person inside the project, at the current
         directory, as with git.
         """
         here = self._here
         start = here if here is not None and here.is_relative_to(workdir) else workdir
-        return tuple(_inside(workdir, start, os.fspath(path)) for path in paths)
+        return tuple(_inside(workdir, start, path) for path in paths_of(paths, "`paths`"))
 
 
 def open_recorder(
     home: StrPath,
     *,
-    session: str | None = None,
-    workdirs: Sequence[StrPath] = (),
+    session: SessionRef | None = None,
+    workdirs: StrPath | Iterable[StrPath] = (),
     enabled: bool | None = None,
     hash_all: bool = False,
     user_home: StrPath | None = None,
     clock: Clock | None = None,
 ) -> Recorder:
-    """The recorder of a home alone, for an agent that needs nothing else of it. The home is made
-    when there is none. See `Capture.recorder`."""
+    """The recorder of a home alone, for an agent that needs nothing else of it. The home is created
+    if it does not exist. See `Capture.recorder`."""
     place = Place(named_place(home), clock=clock)
     return Capture(place, user_home=user_home).recorder(
         session=session, workdirs=workdirs, enabled=enabled, hash_all=hash_all
@@ -159,23 +172,32 @@ def open_recorder(
 
 
 def directory(path: object) -> Path:
-    """A working directory that somebody named, without links."""
+    """A working directory that a caller named, without links."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise UsageError(
-            "The directory is an empty name." if path == "" else f"{path!r} is not a directory."
+            "The directory name is empty." if path == "" else f"{path!r} is not a directory."
         )
     try:
         return expanded(path).resolve()
     except (RuntimeError, OSError, ValueError) as error:
-        raise UsageError(f"{os.fspath(path)} leads nowhere: {error}.") from None
+        raise UsageError(f"Cannot resolve {os.fspath(path)}: {error}.") from None
+
+
+def session_id(session: SessionRef | None) -> str:
+    """The id of the session that a checkpoint belongs to; "" for none."""
+    if session is None or isinstance(session, str):
+        return session or ""
+    from holdfast.model.session import id_of  # noqa: PLC0415 - a command only has its id
+
+    return id_of(session, "The session of a checkpoint")
 
 
 def _inside(workdir: Path, start: Path, path: str) -> str:
-    # By its words alone: a symlink in the project is content, and not to be followed here.
+    # Lexically: a symlink in the project is content, and must not be followed here.
     found = os.path.relpath(os.path.normpath(start / expanded(path)), workdir)
     if not path or found == os.pardir or found.startswith(f"{os.pardir}{os.sep}"):
         raise UsageError(
-            f"{path!r} is not in {workdir}." if path else "A path is an empty name.",
+            f"{path!r} is not in {workdir}." if path else "A path cannot be empty.",
             hint="Name paths inside the project only.",
         )
     return "" if found == os.curdir else found

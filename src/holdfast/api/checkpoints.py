@@ -1,20 +1,19 @@
-"""The checkpoints of a home: seen, compared, restored, bounded."""
+"""The checkpoints of a home: list, compare, restore and limit them."""
 
 from __future__ import annotations
 
 import builtins
-import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias, Unpack
 
-from holdfast.api.arguments import Duration, KeepRules, Size, own_caps, own_rules, seconds
-from holdfast.api.capture import Capture, directory
+from holdfast.api.arguments import KeepRules, Size, own_caps, own_rules
+from holdfast.api.capture import Capture, directory, session_id
 from holdfast.api.place import Place
 from holdfast.api.plan import HomePlan, HomeReport, applied, undo
 from holdfast.errors import HoldfastError, UnknownCheckpointError, UsageError
-from holdfast.model.arguments import StrPath, text
+from holdfast.model.arguments import StrPath, several, text
 from holdfast.model.checkpoint import (
     SHORTEST_PREFIX,
     Captured,
@@ -27,6 +26,8 @@ from holdfast.model.checkpoint import (
     Watched,
 )
 from holdfast.model.checkup import Verification
+from holdfast.model.moment import Duration, seconds
+from holdfast.model.session import SessionRef
 from holdfast.policy.rules import CheckpointPolicy
 from holdfast.ports import CheckpointStore, Progress
 from holdfast.services.checkpoint_status import CheckpointStatus, checkpoint_status
@@ -67,7 +68,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CheckpointRestorePlan:
-    """What a restore would do to a project. `apply` does that and no more."""
+    """What a restore would do to a project. `apply` does exactly that."""
 
     place: Place
     store: CheckpointStore
@@ -77,7 +78,8 @@ class CheckpointRestorePlan:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the project is as in the checkpoint already, so far as a restore can make it."""
+        """Whether the project already matches the checkpoint, as far as a restore could change
+        that."""
         return not (self.preview.written or self.preview.deleted)
 
     def apply(self, *, progress: Progress | None = None) -> RestoreReport:
@@ -129,7 +131,7 @@ class RestoreReport:
         return self.rollback.operation
 
     def undo(self, *, progress: Progress | None = None) -> HomeReport:
-        """Take back exactly this restore. Nothing happens when it changed nothing."""
+        """Undo exactly this restore. If it changed nothing, nothing happens."""
         return undo(self.place, self.operation, progress=progress)
 
 
@@ -142,15 +144,17 @@ class Checkpoints(Capture):
         self,
         path: StrPath | None = None,
         *,
-        session: str | None = None,
+        session: SessionRef | None = None,
         limit: int | None = None,
     ) -> builtins.list[Checkpoint]:
-        """The checkpoints of a directory, or of all projects, the newest first."""
+        """The checkpoints of a directory, or of all projects, the newest first; with `session`, a
+        session or its id, only those that belong to it."""
+        wanted = session_id(session) or None
         store, workdir = self.store(), None if path is None else directory(path)
         if store is None:
             return []
         listed = store.list(workdir)
-        return [each for each in listed if session in (None, each.session)][:limit]
+        return [each for each in listed if wanted in (None, each.session)][:limit]
 
     def get(self, which: Which) -> Checkpoint:
         """One checkpoint, by its id or the start of one.
@@ -182,12 +186,12 @@ class Checkpoints(Capture):
         self,
         which: Which,
         other: Which | None = None,
-        paths: Sequence[StrPath] = (),
+        paths: StrPath | Iterable[StrPath] = (),
         *,
         hash_all: bool = False,
     ) -> Difference:
-        """What changed since a checkpoint: until now, or until another one. With `paths`, only what
-        is there or below."""
+        """What changed since a checkpoint: until now, or until another one. With `paths`, one or
+        several, only what is there or below."""
         store = self.need_store(hash_all=hash_all)
         old = store.ready(self._chosen(store, which))
         new = None if other is None else store.ready(self._chosen(store, other))
@@ -213,7 +217,7 @@ class Checkpoints(Capture):
         return max(found, key=lambda each: len(each.workdir), default=None)
 
     def status(self) -> CheckpointStatus:
-        """Which projects have checkpoints, in what state they are, and what all of it costs."""
+        """Which projects have checkpoints, their state, and the space they take."""
         place = self._place
         return checkpoint_status(
             place.home.checkpoint_upkeep,
@@ -222,7 +226,7 @@ class Checkpoints(Capture):
         )
 
     def verify(self) -> Verification:
-        """Read everything in the store, and name what is damaged and what that costs."""
+        """Read everything in the store, and report what is damaged and what is lost with it."""
         home = self._place.home
         if not home.has_checkpoints():
             return Verification(checkpoints=0)
@@ -236,11 +240,11 @@ class Checkpoints(Capture):
         settle: Duration | None = None,
         told: Callable[[WatchStep], None] = lambda _: None,
     ) -> Watched:
-        """Follow a directory until `stopped` says so, and take a checkpoint whenever it changed and
-        then nothing more changed for `settle`.
+        """Watch a directory until `stopped` returns True, and take a checkpoint after each change,
+        once nothing has changed for `settle`.
 
-        `told` hears of every attempt. One process at a time may watch a directory: for another one
-        this raises `BusyError`. The home is made when there is none.
+        `told` is called for every attempt. One process at a time may watch a directory; in a second
+        one this raises `BusyError`. The home is created if it does not exist.
         """
         workdir, pace = directory(path), Pace()
         if settle is not None:
@@ -263,28 +267,33 @@ class Checkpoints(Capture):
         return store.pin(self._chosen(store, which), pinned)
 
     def rename(self, which: Which, name: str | None) -> Checkpoint:
-        """Give a checkpoint a name, or take it away. One with a name stays like a pinned one."""
+        """Give a checkpoint a name, or remove the name. A named checkpoint is kept like a pinned
+        one."""
         store = self.need_store()
         wanted = text(name or "", "The name").strip() or None
         return store.rename(self._chosen(store, which), wanted)
 
     def plan_restore(
-        self, which: Which, paths: Sequence[StrPath] = (), *, hash_all: bool = False
+        self,
+        which: Which,
+        paths: StrPath | Iterable[StrPath] = (),
+        *,
+        hash_all: bool = False,
     ) -> CheckpointRestorePlan:
         """What restoring a checkpoint would do to its project now, or only to the given paths."""
         store = self.need_store(hash_all=hash_all)
         target = store.ready(self._chosen(store, which))
-        wanted = self.inside(Path(target.workdir), _several(paths)) or None
+        wanted = self.inside(Path(target.workdir), paths) or None
         preview = store.preview(target.id, paths=wanted)
         return CheckpointRestorePlan(
             place=self._place, store=store, checkpoint=target, paths=wanted, preview=preview
         )
 
-    def preview(self, which: Which, paths: Sequence[StrPath] = ()) -> Preview:
+    def preview(self, which: Which, paths: StrPath | Iterable[StrPath] = ()) -> Preview:
         """What `restore` would write, delete and leave. Touches nothing in the project."""
         return self.plan_restore(which, paths).preview
 
-    def restore(self, which: Which, paths: Sequence[StrPath] = ()) -> RestoreReport:
+    def restore(self, which: Which, paths: StrPath | Iterable[StrPath] = ()) -> RestoreReport:
         """Bring a project back to a checkpoint, byte for byte: all of it, or the given paths.
 
         Before the first change it takes a checkpoint of how things are, and `report.undo()` goes
@@ -304,13 +313,18 @@ class Checkpoints(Capture):
         pack: bool = False,
         **rules: Unpack[KeepRules],
     ) -> HomePlan:
-        """What goes so that the checkpoints are within their bounds.
+        """What to remove to bring the checkpoints within their limits.
 
-        Where you say nothing, [checkpoints] of config.toml holds; any of `keep_last`,
+        Without arguments, [checkpoints] of config.toml applies; any of `keep_last`,
         `keep_within`, `keep_hourly`, `keep_daily`, `keep_weekly`, `keep_monthly` and `keep_yearly`
         replaces all its keep rules. `older_than` is how long nobody touched a project; "0s" turns
         that rule off. `pack` packs a store over its cap before it counts, so that fewer have to
         go; it removes nothing.
+
+        A take hides the oldest checkpoints beyond `max_snapshots`; `list` does not show them, and
+        they wait for their place in the trash. A prune puts them there, and an undo brings back all
+        that it put there: so more may be listed after prune and undo than before. The next take
+        hides them again.
         """
         base = self._place.settings.checkpoint_policy(use_trash=use_trash)
         own, caps = own_rules(rules, self._place.clock()), own_caps(max_total_size, max_snapshots)
@@ -327,7 +341,7 @@ class Checkpoints(Capture):
         return self.plan_policy(policy, pack=pack)
 
     def plan_policy(self, policy: CheckpointPolicy, *, pack: bool = False) -> HomePlan:
-        """The plan for a policy of the caller's own making."""
+        """The plan for a policy that the caller made."""
         place = self._place
         plan, inventory = plan_prune_checkpoints(
             place.home.checkpoint_upkeep,
@@ -347,10 +361,10 @@ class Checkpoints(Capture):
     def plan_delete(self, which: Which | Collection[Which], *, use_trash: bool = True) -> HomePlan:
         """Remove these checkpoints, by id or the start of one; a pin does not protect them."""
         store = self.need_store()
-        several = (which,) if isinstance(which, str | Checkpoint) else tuple(which)
-        if not several:
+        named = several(which)
+        if not named:
             raise UsageError("Say which checkpoints to delete.")
-        return self._plan_drop([self._chosen(store, each).id for each in several], use_trash)
+        return self._plan_drop([self._chosen(store, each).id for each in named], use_trash)
 
     def plan_clear(self, *, legacy: bool = False, use_trash: bool = True) -> HomePlan:
         """Remove the checkpoints of all projects, pinned and named ones too; with `legacy` also
@@ -408,8 +422,8 @@ class Checkpoints(Capture):
         return HomePlan(place=place, home=place.home, plan=plan, names=self.names())
 
     def _chosen(self, store: CheckpointStore, which: Which) -> Checkpoint:
-        """The checkpoint that an id or the start of one names; a mistyped one gets its
-        neighbour."""
+        """The checkpoint that an id or the start of one names; a mistyped one gets a
+        suggestion."""
         given = which.id if isinstance(which, Checkpoint) else which
         wanted = text(given, "The id of a checkpoint").lower()
         try:
@@ -426,8 +440,3 @@ class Checkpoints(Capture):
 def _is_below(change: Change, wanted: Sequence[str]) -> bool:
     path = change.path
     return not wanted or any(not w or path == w or path.startswith(f"{w}/") for w in wanted)
-
-
-def _several(paths: Sequence[StrPath] | StrPath) -> Sequence[StrPath]:
-    """A text is one path, not its letters."""
-    return (paths,) if isinstance(paths, str | os.PathLike) else paths

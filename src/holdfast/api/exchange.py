@@ -1,23 +1,30 @@
-"""Sessions and checkpoints that are carried into a home or out of it."""
+"""Exporting and importing sessions and checkpoints."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Collection, Iterable, Iterator
+from io import TextIOBase
+from pathlib import Path
+from typing import BinaryIO, TextIO, cast
 
-from holdfast.api.arguments import Ids, file_path, names, wanted_sessions
+from holdfast.api.arguments import Ids, file_path, names, session_ids, wanted_sessions
+from holdfast.api.place import open_place
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
-from holdfast.model.arguments import StrPath
+from holdfast.homes.registry import kind_of
+from holdfast.homes.transcripts import from_store, source_in
+from holdfast.model.arguments import StrPath, shown
 from holdfast.model.session import SessionFilter
-from holdfast.ports import Progress
+from holdfast.ports import Clock, Progress
+from holdfast.services.exchange.json_lines import RawLine, raw_lines
 from holdfast.services.exchange.markdown import export_markdown
 from holdfast.services.exchange.redactor import Redactor
-from holdfast.services.exchange.session_export import ExportReport, export_sessions
-from holdfast.services.exchange.session_import import ImportReport, import_sessions
+from holdfast.services.exchange.session_export import ByteSink, ExportReport, export_sessions
+from holdfast.services.exchange.session_import import ImportReport, import_lines
 from holdfast.services.exchange.session_line import session_line
+from holdfast.services.exchange.told_lines import told_lines
 from holdfast.stores.files import PRIVATE_FILE, open_regular, storage_errors
 from holdfast.stores.sqlite.session_import import SqliteImport
 from holdfast.value import dataclass
@@ -28,10 +35,11 @@ _FORMS = {"jsonl": session_line, "markdown": export_markdown}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionImport:
-    """What an import stored. Sessions that it replaced are in the archive, at `kept_in`;
-    `operation` put them there."""
+    """What an import stored. `agent` wrote what was read, unless that was an export of ours.
+    Sessions that it replaced are in the archive, at `kept_in`; `operation` put them there."""
 
     report: ImportReport
+    agent: str | None = None
     kept_in: str | None = None
     operation: str | None = None
 
@@ -41,7 +49,7 @@ class SessionExchange(SessionView):
 
     def export(
         self,
-        output: StrPath | BinaryIO,
+        output: StrPath | BinaryIO | TextIO | ByteSink,
         ids: Ids | None = None,
         *,
         wanted: SessionFilter | None = None,
@@ -49,19 +57,20 @@ class SessionExchange(SessionView):
         redact: bool = False,
         progress: Progress | None = None,
     ) -> ExportReport:
-        """Write sessions out: those with these ids, those that a filter picks, or all.
+        """Write sessions out: those with these ids, those that match a filter, or all.
 
-        `output` is a path, which gets a whole export or none, or a binary file. `form` is "jsonl",
-        which can be imported again, or "markdown". `redact` replaces secrets by a note.
+        `output` is a path, which gets a whole export or none, or an open file: a binary one, or one
+        for text, which gets text. `form` is "jsonl", which can be imported again, or "markdown".
+        `redact` replaces secrets by a note.
         """
         if form not in _FORMS:
             raise UsageError(f'form must be "jsonl" or "markdown", not {form!r}.')
         self.need_store()
         chosen = wanted_sessions(wanted, None)
         if ids is not None:
-            named = tuple(self.resolve(each) for each in names(ids, "ids"))
+            named = tuple(self.resolve(each) for each in session_ids(ids))
             chosen = copied(chosen, ids=named)
-        with _sink(output) as sink:
+        with export_sink(output) as sink:
             report = export_sessions(
                 self.need_store(),
                 chosen,
@@ -75,50 +84,79 @@ class SessionExchange(SessionView):
 
     def import_(
         self,
-        source: StrPath | BinaryIO,
+        source: StrPath | BinaryIO | ImportSource,
         *,
+        sessions: Ids = (),
         replace: bool = False,
         progress: Progress | None = None,
     ) -> SessionImport:
-        """Store the sessions of a JSONL file, one a line, as `export` writes them.
+        """Store sessions from elsewhere: a JSONL file, one a line, as `export` writes them; a file
+        in which an agent keeps sessions; or the folder of a home. `source` is a path, or a file
+        that was opened in binary mode.
 
         Each is stored whole or not at all. An id that exists is skipped, or with `replace` the old
-        session goes into the archive first.
+        session goes into the archive first. `sessions` picks some out of an agent's file or home.
         """
         place = self._place
-        with import_source(source) as stream, contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
+            if not isinstance(source, ImportSource):
+                source = stack.enter_context(import_source(source, sessions, clock=place.clock))
+            if source.root is not None and source.root == place.root.resolve():
+                raise UsageError(f"{source.root} is the home that the sessions would go into.")
             home = place.own()
             store = home.create_session_store()
             kept = stack.enter_context(home.replacing(place.command("import"))) if replace else None
-            report = import_sessions(
+            report = import_lines(
                 SqliteImport(store, None if kept is None else kept.keep),
-                stream,
+                source.lines,
                 replace=replace,
                 now=place.clock(),
                 progress=progress,
             )
+        done = SessionImport(report=report, agent=source.agent)
         if kept is None or kept.operation is None:
-            return SessionImport(report=report)
-        return SessionImport(report=report, kept_in=kept.folder, operation=kept.operation)
+            return done
+        return copied(done, kept_in=kept.folder, operation=kept.operation)
 
 
 @dataclass(slots=True)
 class _Sink:
-    """Where an export goes, and whether it came to its end."""
+    """Where an export goes, and whether it was completed."""
 
-    file: BinaryIO
+    file: ByteSink
     whole: bool = False
 
 
+class _TextSink:
+    """A file for text as a sink. An export writes whole characters."""
+
+    def __init__(self, file: TextIOBase) -> None:
+        self._file = file
+
+    def write(self, data: bytes, /) -> object:
+        return self._file.write(data.decode("utf-8"))
+
+
+def _for_bytes(output: object) -> ByteSink:
+    """A file that the caller opened, to write bytes to."""
+    if not hasattr(output, "write"):
+        raise UsageError(f"An export goes to a path or an open file, not {shown(output)}.")
+    return _TextSink(output) if isinstance(output, TextIOBase) else cast("ByteSink", output)
+
+
+def _has_bytes(source: object) -> bool:
+    return hasattr(source, "readline") and not isinstance(source, TextIOBase)
+
+
 @contextlib.contextmanager
-def _sink(output: StrPath | BinaryIO) -> Iterator[_Sink]:
+def export_sink(output: StrPath | BinaryIO | TextIO | ByteSink) -> Iterator[_Sink]:
     """A private file that gets its name when it is whole; or the file that the caller opened."""
     if not isinstance(output, str | os.PathLike):
-        yield _Sink(output)
+        yield _Sink(_for_bytes(output))
         return
     path = file_path(output, "output")
     if path.exists() and not path.is_file():
-        raise UsageError(f"{path} is no file.")
+        raise UsageError(f"{path} is not a file.")
     target = path.resolve()  # a link stays one
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     with storage_errors(f"write {path}"):
@@ -129,22 +167,62 @@ def _sink(output: StrPath | BinaryIO) -> Iterator[_Sink]:
                 yield sink
                 file.flush()
                 os.fsync(file.fileno())
-            if sink.whole:  # half an export does not take the place of a whole one
+            if sink.whole:  # a partial export must not replace a complete one
                 temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportSource:
+    """Sessions as lines, opened. `agent` wrote them, unless they are an export of ours; `root` is
+    the home that they are in."""
+
+    lines: Iterable[RawLine]
+    agent: str | None = None
+    root: Path | None = None
+
+
 @contextlib.contextmanager
-def import_source(source: StrPath | BinaryIO) -> Iterator[BinaryIO]:
+def import_source(
+    source: StrPath | BinaryIO, sessions: Ids = (), *, clock: Clock | None = None
+) -> Iterator[ImportSource]:
     """What an import reads: a file that the caller opened, or a path."""
+    ids = names(sessions, "sessions") if sessions else ()
     if not isinstance(source, str | os.PathLike):
-        yield source
+        if not _has_bytes(source):
+            raise UsageError(
+                "An import reads a path, or a file that was opened in binary mode, "
+                f"not {shown(source)}."
+            )
+        _need_all(ids, "a stream")
+        yield ImportSource(lines=raw_lines(source))
         return
     path = file_path(source, "source")
+    if path.is_dir():
+        with contextlib.closing(open_place(path, clock=clock)) as place:
+            store = SessionView(place).need_store()
+            told = from_store(store, ids)
+            kind = kind_of(place.root)
+            agent = None if kind is None else kind.agent
+            yield ImportSource(lines=told_lines(told), agent=agent, root=place.root)
+        return
     with storage_errors(f"read {path}"):
         # A shell hands over a pipe for `<(zcat …)`: somebody writes to it already.
-        ours = str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
-        stream = path.open("rb") if ours else os.fdopen(open_regular(path), "rb")
+        piped = str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/"))
+        stream = path.open("rb") if piped else os.fdopen(open_regular(path), "rb")
     with stream:
-        yield stream
+        with storage_errors(f"read {path}"):
+            found = None if piped else source_in(path, ids)
+        if found is None:
+            _need_all(ids, str(path))
+            yield ImportSource(lines=raw_lines(stream))
+        else:
+            yield ImportSource(lines=told_lines(found.told), agent=found.agent)
+
+
+def _need_all(ids: Collection[str], place: str) -> None:
+    if ids:
+        raise UsageError(
+            f"Sessions can be picked from the home or the file of an agent, and {place} is neither."
+        )

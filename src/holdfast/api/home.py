@@ -1,7 +1,8 @@
-"""One object a home: everything that can be seen of it and done to it is a method here.
+"""One object per home: everything that can be read from it or done to it is a method here.
 
 Opening, looking and planning change nothing. Methods that change something are in the log, and
-their reports can be undone.
+the reports of those that remove, archive or restore files can be undone. An undo is not undone, and
+neither is bringing archived sessions back: neither takes anything away.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.api.archive import ArchivedSessions, Log, RestorePlan, Trash
-from holdfast.api.arguments import Duration, Ids, seconds
+from holdfast.api.arguments import Ids, OperationRef, operation_id
 from holdfast.api.capture import directory
 from holdfast.api.checkpoints import Checkpoints
 from holdfast.api.exchange import SessionExchange
@@ -22,7 +23,7 @@ from holdfast.api.plan import HomePlan, HomeReport, load_plan, undo
 from holdfast.api.retention import SessionRetention
 from holdfast.api.sessions import AgentSessions, sessions_of
 from holdfast.config.settings import Settings
-from holdfast.errors import UsageError
+from holdfast.errors import UsageError, in_voice
 from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import maintain_opened
 from holdfast.homes.registry import kind_of
@@ -32,6 +33,7 @@ from holdfast.model.checkup import Repair
 from holdfast.model.guard import Alert
 from holdfast.model.item import Inventory
 from holdfast.model.maintenance import MaintenanceResult
+from holdfast.model.moment import Duration, seconds
 from holdfast.model.operation import Operation, Removal
 from holdfast.model.session import SessionFilter
 from holdfast.model.usage import CostTotals
@@ -47,7 +49,7 @@ from holdfast.spine import undo as undoing
 from holdfast.spine.carry_out import Silent
 from holdfast.spine.undo import Foreseen
 from holdfast.stores.files import storage_errors
-from holdfast.value import dataclass
+from holdfast.value import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,7 +90,8 @@ class Home(SessionRetention, SessionExchange):
         return f"holdfast.open({str(self.path)!r})"
 
     def close(self) -> None:
-        """Close what this home opened, its sessions among it. What was done is on the disk."""
+        """Close what this home opened, including its sessions. Everything that was done is on
+        disk."""
         while self._sessions:
             self._sessions.pop().close()
         self._usual = None
@@ -107,7 +110,7 @@ class Home(SessionRetention, SessionExchange):
 
     @property
     def version(self) -> str | None:
-        """The release of another agent that its state is from, as far as that can be told."""
+        """The release of the other agent that wrote its state, if known."""
         return self._place.home.version
 
     @property
@@ -126,8 +129,9 @@ class Home(SessionRetention, SessionExchange):
     def sessions(self) -> AgentSessions:
         """The sessions: create, append, find, get, messages, search and the rest.
 
-        In Holdfast's own home the store is made when there is none. The sessions of another agent
-        can be read; what changed there is seen by the next `home.sessions`. Closed with the home.
+        In Holdfast's own home the store is created if it does not exist. The sessions of another
+        agent can be read; what changed there is seen by the next `home.sessions`. Closed with the
+        home.
         """
         if self._usual is None:
             self._usual = self.open_sessions()
@@ -144,7 +148,7 @@ class Home(SessionRetention, SessionExchange):
         prices: Prices | None = None,
     ) -> AgentSessions:
         """The sessions with options of the host, in place of what config.toml says. `on_alert`
-        hears of sessions near their limits and budgets."""
+        is called for sessions near their limits and budgets."""
         opened = sessions_of(
             self._place, options=options, on_alert=on_alert, guards=guards, prices=prices
         )
@@ -208,13 +212,16 @@ class Home(SessionRetention, SessionExchange):
         return costs(store.usage_entries() if store else (), self.settings.prices())
 
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
-        """Look the home over: configuration, store, log, trash, archive, permissions."""
+        """Check the home: configuration, store, log, trash, archive, permissions."""
         home, settings = self._place.to_examine()
         found = examine(home, progress=progress or Silent())
-        return Diagnosis(findings=(settings, *found.findings))
+        findings = (settings, *found.findings)
+        return Diagnosis(
+            findings=tuple(replace(each, advice=in_voice(each.advice)) for each in findings)
+        )
 
     def repair(self, found: Diagnosis | None = None, *, progress: Progress | None = None) -> Repair:
-        """Mend what `doctor` found and can be mended, after a backup."""
+        """Repair what `doctor` found and can be repaired, after a backup."""
         shown = progress or Silent()
         diagnosis = self.doctor(progress=shown) if found is None else found
         return mend(self._place.to_examine()[0], diagnosis, clock=self._place.clock, progress=shown)
@@ -222,40 +229,40 @@ class Home(SessionRetention, SessionExchange):
     # --- Undoing ----------------------------------------------------------------------------------
 
     def plan_restore_sessions(self, ids: Ids | None = None) -> RestorePlan:
-        """Which archived sessions would come back: these, or all of them."""
+        """Which archived sessions would be restored: these, or all of them."""
         return self.archive.plan_restore(ids)
 
     def restore_sessions(self, ids: Ids) -> HomeReport:
-        """Bring archived sessions back into the store, whole, with their files."""
+        """Bring archived sessions back into the store, whole, with their files. Nothing is lost by
+        that, so there is no undo of it; `archive_sessions` archives them again."""
         return self.archive.restore(ids)
 
     def load_plan(self, path: StrPath) -> HomePlan:
         """A plan that `save` wrote. It works only on the home that it was made for."""
         return load_plan(self._place, path)
 
-    def plan_undo(self, operation: str | None = None) -> UndoPlan:
+    def plan_undo(self, operation: OperationRef | None = None) -> UndoPlan:
         """What undoing an operation would bring back: by default, the latest one that somebody
         asked for. What agents did on their own is passed over."""
-        target, removals = undoing.preview(self._place.home, operation)
+        number = None if operation is None else operation_id(operation)
+        target, removals = undoing.preview(self._place.home, number)
         foreseen = undoing.foresee(self._place.home, removals)
         return UndoPlan(place=self._place, operation=target, removals=removals, foreseen=foreseen)
 
     def undo(
-        self, operation: str | Operation | None, *, progress: Progress | None = None
+        self, operation: OperationRef | None, *, progress: Progress | None = None
     ) -> HomeReport:
-        """Take one operation back, by its number: `home.undo(report.operation)`.
+        """Undo one operation, by its number: `home.undo(report.operation)`.
 
         The operation of a run that did nothing is None: then nothing is done, and the report says
-        so. What somebody else did meanwhile is not touched.
+        so. What others did in the meantime is not touched.
         """
-        number = operation.id if isinstance(operation, Operation) else operation
-        if number is not None and not isinstance(number, str):
-            raise UsageError(f"An operation is its number as text, not {number!r}.")
+        number = None if operation is None else operation_id(operation)
         return undo(self._place, number, progress=progress)
 
     def undo_latest(self, *, progress: Progress | None = None) -> HomeReport:
-        """Take back the latest operation of the home, whoever asked for it; `report.undone` says
-        which one that was. What agents did on their own is passed over."""
+        """Undo the latest operation of the home, no matter who asked for it; `report.undone`
+        says which one that was. What agents did on their own is skipped."""
         place = self._place
         target, report = undoing.undo_latest(place.home, clock=place.clock, progress=progress)
         return HomeReport(place=place, report=report, undone=target)
@@ -308,10 +315,10 @@ class Home(SessionRetention, SessionExchange):
         early: Duration | None = None,
         progress: Progress | None = None,
     ) -> MaintenanceResult:
-        """Look after the home if it is time to; `force` does it anyway, `early` if it is due within
+        """Run maintenance if it is due; `force` runs it anyway, `early` if it is due within
         that time.
 
-        What it does is up to config.toml. It never raises: what went wrong is in the result.
+        config.toml decides what it does. It never raises: errors are in the result.
         """
         return maintain_opened(
             self._place.home,
@@ -339,7 +346,7 @@ def open(  # noqa: A001 - `holdfast.open`, as people will type it
 
     `path` is a folder, as str or Path, with `~` for your home directory; or the name of an agent
     ("holdfast", "hermes") for its usual place. Raises `NotAHomeError` when there is no home; with
-    `create` a Holdfast home is made. Its config.toml is checked, and `ConfigError` names every line
+    `create` a Holdfast home is made. Its config.toml is checked, and `ConfigError` lists every line
     that is wrong.
 
     `clock` tells the time in epoch seconds. `command` is what the log says of your operations; by

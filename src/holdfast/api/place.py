@@ -1,7 +1,7 @@
 """Where a home is, what its configuration says, who asks, and what time it is.
 
-Every part of the API works on a `Place`. It opens the home when somebody first needs it, so a
-caller who only takes a checkpoint never opens a database.
+Every part of the API works on a `Place`. It opens the home on first use, so a caller
+that only takes a checkpoint never opens a database.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.config import is_default
 from holdfast.errors import ConfigError, NotAHomeError, StorageError, UsageError
-from holdfast.homes.kind import KIND, open_own
+from holdfast.homes.kind import KIND, LOG, open_own
 from holdfast.homes.options import UNCONFIGURED, USUAL, HomeOptions
 from holdfast.homes.registry import (
     check_folder,
@@ -30,7 +30,7 @@ from holdfast.homes.registry import (
 )
 from holdfast.model.arguments import StrPath, expanded, named_place
 from holdfast.model.checkpoint import BY_DEFAULT, Capturing
-from holdfast.stores.files import storage_errors, write_new
+from holdfast.stores.files import make_private_dir, storage_errors, write_new
 from holdfast.value import replace
 
 if TYPE_CHECKING:
@@ -38,18 +38,19 @@ if TYPE_CHECKING:
 
     from holdfast.config.settings import Settings
     from holdfast.homes.holdfast import HoldfastHome
+    from holdfast.homes.kind import Kind
     from holdfast.model.checkup import Finding
     from holdfast.policy.prices import Prices
     from holdfast.ports import Clock, Home
 
 
 def system_clock() -> float:
-    """The time, for a host that brings no clock of its own."""
+    """The time, for a host that passes no clock."""
     return time.time()  # noqa: TID251 - the edge of the library
 
 
 def find_home(path: StrPath, environ: Mapping[str, str] | None = None) -> Path:
-    """The folder that a path or the name of an agent stands for.
+    """The folder that a path or the name of an agent means.
 
     The name of an agent ("hermes", "holdfast") is the folder in its environment variable, else its
     usual place below the home directory. A folder of that name in the current directory is
@@ -61,22 +62,29 @@ def find_home(path: StrPath, environ: Mapping[str, str] | None = None) -> Path:
     if kind is None:
         return named_place(path)
     variables = os.environ if environ is None else environ  # noqa: TID251 - the edge of the library
-    return named_place(variables.get(kind.environment) or f"~/{kind.default_folder}")
+    return named_place(_named(kind, variables) or f"~/{kind.default_folder}")
 
 
 def usual_homes(user_home: Path, environ: Mapping[str, str]) -> list[Path]:
     """Where homes of agents may be: their usual folders below the home directory, the folders that
     environment variables name, and homes that lie inside these, such as profiles."""
-    named = {kind.name: environ.get(kind.environment) for kind in kinds() if kind.environment}
+    named = {kind.name: _named(kind, environ) for kind in kinds()}
     return usual_places(
         user_home, {name: expanded(place) for name, place in named.items() if place}
     )
 
 
-def agent_of(path: Path) -> str | None:
-    """The agent whose home a folder is; None when it is not a home."""
-    kind = kind_of(path) if path.is_dir() else None
-    return None if kind is None else kind.agent
+def usual_places_of(user_home: Path, environ: Mapping[str, str]) -> Mapping[str, Path]:
+    """The folder that the name of each agent stands for, as `find_home` has it."""
+    return {
+        kind.name: expanded(_named(kind, environ) or user_home / kind.default_folder)
+        for kind in kinds()
+    }
+
+
+def _named(kind: Kind, environ: Mapping[str, str]) -> str | None:
+    """The folder that the variable of an agent names, if it has one."""
+    return environ.get(kind.environment) if kind.environment else None
 
 
 def has_checkpoints_to_import(path: Path) -> bool:
@@ -102,7 +110,6 @@ class Place:
         self._command = command
         self._environ = environ or {}
         self._homes: list[Home] = []
-        self._is_new = False
         self._opened: Home | None = None
 
     def checked(self) -> Place:
@@ -167,17 +174,13 @@ class Place:
     def another(self, change: Callable[[HomeOptions], HomeOptions] = lambda same: same) -> Home:
         """The home opened once more, with changed options. `close` closes it too."""
         options = change(self.options())
-        home: Home
-        if self._is_new:  # nothing in the folder says yet whose home it is
-            home = open_own(self.root, self.clock, options)
-        else:
-            home = open_home(self.root, clock=self.clock, options=options)
+        home = open_home(self.root, clock=self.clock, options=options)
         self._homes.append(home)
         return home
 
     def to_examine(self) -> tuple[Home, Finding]:
-        """The home for a check-up, and what is to say of its configuration: it opens although that
-        is wrong, and although the folder is empty."""
+        """The home for a check-up, and the findings about its configuration: it opens even if that
+        is wrong, and even if the folder is empty."""
         from holdfast.model.checkup import Finding, Severity  # noqa: PLC0415
 
         finding, options = Finding(check="configuration"), USUAL
@@ -188,7 +191,7 @@ class Place:
                 check="configuration",
                 severity=Severity.WARNING,
                 message=error.message,
-                advice="Until it is mended, other commands refuse to run. "
+                advice="Until it is fixed, other commands refuse to run. "
                 "See `holdfast config check`.",
             )
         home: Home
@@ -202,17 +205,19 @@ class Place:
         return home, finding
 
     def create(self) -> None:
-        """Make the home when there is none. One of another agent is left as it is."""
+        """Create the home if it does not exist. The home of another agent is left as it is."""
         with storage_errors(f"read {self.root}"):
             kind = kind_of(self.root) if self.root.is_dir() else None
         if kind is not None and kind.name != KIND:
             return
         create_home(self.root)
         self.root = self.root.resolve()
-        self._is_new = kind is None
+        if kind is None:  # an empty folder would be no home to whoever opens it next
+            with storage_errors(f"create {self.root / LOG}"):
+                make_private_dir(self.root / LOG)
 
     def create_own(self) -> None:
-        """Make a Holdfast home when there is none. Raises `NotAHomeError` for a home of another
+        """Create a Holdfast home if there is none. Raises `NotAHomeError` for a home of another
         agent."""
         create_home(self.root)
         self.create()
@@ -222,8 +227,8 @@ class Place:
         return create_state(self.root).resolve()
 
     def create_config(self) -> Path:
-        """Write a config.toml that has every key with its default as a comment. The home is made
-        when there is none. Raises `UsageError` when the file exists; it is left alone then."""
+        """Write a config.toml that has every key with its default as a comment. The home is created
+        if it does not exist. Raises `UsageError` when the file exists; it is left alone then."""
         from holdfast.config.template import template  # noqa: PLC0415
 
         path = self.config_file
@@ -233,7 +238,7 @@ class Place:
                 write_new(path, template().encode())
             except FileExistsError:
                 raise UsageError(
-                    f"{path} exists already; it was left alone.",
+                    f"{path} already exists; it was left alone.",
                     hint="`holdfast config check` checks it, `holdfast config show` explains it.",
                 ) from None
         return path
@@ -246,7 +251,7 @@ class Place:
         if not isinstance(home, HoldfastHome):
             raise UsageError(
                 f"{self.root} is a home of kind {home.kind}, which writes its sessions itself.",
-                hint="Nothing was touched. Sessions of your own belong into a Holdfast home.",
+                hint="Nothing was touched. Write your own sessions to a Holdfast home.",
             )
         return home
 
@@ -267,7 +272,7 @@ def open_place(
     command: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Place:
-    """The place that a path or the name of an agent stands for, checked: there is a home, and its
+    """The place that a path or the name of an agent means, checked: there is a home, and its
     configuration is whole."""
     root = find_home(path)
     place = Place(root, clock=clock, command=command, environ=environ)

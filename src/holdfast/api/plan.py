@@ -1,4 +1,4 @@
-"""Plans that know their home: shown, saved, applied, and undone exactly."""
+"""Plans that know their home: show, save, apply and undo them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from holdfast.homes.maintenance import tell_unreached
 from holdfast.model.arguments import StrPath
 from holdfast.model.item import Inventory, Problem
 from holdfast.model.operation import Operation
-from holdfast.model.plan import Plan, PlanItem, Shortfall
-from holdfast.model.report import Outcome, Report
+from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
+from holdfast.model.report import Outcome, Report, archived, archived_words
 from holdfast.model.session import SessionFilter
 from holdfast.model.text import format_bytes, format_count
 from holdfast.ports import Home, Progress
@@ -35,8 +35,8 @@ class HomePlan:
     """What a call would do, and why, item by item. Nothing is done before `apply`.
 
     `plan` is the value: it can be printed, compared and saved. `problems` are places that could not
-    be looked at. `unknown_sources` were asked for, and no session comes from them; each has the
-    nearest source that there is. `names` has the
+    be looked at. `unknown_sources` were asked for, but no session comes from them; each has
+    the nearest existing source. `names` has the
     directories of projects, by their ids.
     """
 
@@ -49,7 +49,7 @@ class HomePlan:
 
     @property
     def items(self) -> tuple[PlanItem, ...]:
-        """Every decision, also those to keep."""
+        """Every decision, including those to keep."""
         return self.plan.items
 
     @property
@@ -67,7 +67,7 @@ class HomePlan:
 
     @property
     def shortfalls(self) -> tuple[Shortfall, ...]:
-        """Caps that the plan cannot reach, and what holds them above."""
+        """Caps that the plan cannot meet, and what prevents it."""
         return self.plan.shortfalls
 
     def apply(self, *, progress: Progress | None = None) -> HomeReport:
@@ -87,8 +87,12 @@ class HomePlan:
         return self.plan.to_json()
 
     def __str__(self) -> str:
-        what = format_count(len(self.removals), "item")
-        return f"The plan removes {what}, {format_bytes(self.bytes)}."
+        archived = {item.id for item in self.removals if item.action is Action.ARCHIVE}
+        removed = [item for item in self.removals if not archived & {item.id, item.goes_with}]
+        does = [f"archives {format_count(len(archived), 'session')}"] if archived else []
+        if removed or not archived:
+            does.append(f"removes {format_count(len(removed), 'item')}")
+        return f"The plan {' and '.join(does)}, {format_bytes(self.bytes)}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,7 +115,13 @@ class HomeReport:
 
     @property
     def removed(self) -> int:
+        """What left its place, for the trash, for the archive or for good."""
         return self.report.removed
+
+    @property
+    def archived(self) -> int:
+        """Of that, the sessions and files that are in the archive now."""
+        return sum(archived(self.report, self.plan))
 
     @property
     def brought_back(self) -> int:
@@ -130,10 +140,11 @@ class HomeReport:
         return self.report.bytes_freed
 
     def undo(self, *, progress: Progress | None = None) -> HomeReport:
-        """Take back exactly this operation.
+        """Take back exactly this operation: bring back what it removed or archived.
 
         When nothing was done there is nothing to take back: then nothing happens, and the report
-        that comes back says so. What somebody else did meanwhile is not touched.
+        that comes back says so. What somebody else did meanwhile is not touched. An undo and a
+        restore from the archive took nothing away: for those this raises `CannotUndoError`.
         """
         return undo(self.place, self.operation, progress=progress)
 
@@ -141,8 +152,10 @@ class HomeReport:
         return self.report.to_json()
 
     def __str__(self) -> str:
+        alone, files = archived(self.report, self.plan)
         counts = (
-            (self.removed, "removed"),
+            (alone, archived_words(alone, files)),
+            (self.removed - alone - files, "removed"),
             (self.report.ended, "ended"),
             (self.brought_back, "brought back"),
             (self.skipped, "skipped"),
@@ -155,7 +168,7 @@ class HomeReport:
 
 
 def undo(place: Place, operation: str | None, *, progress: Progress | None = None) -> HomeReport:
-    """Take one operation back. None is the operation of a run that did nothing."""
+    """Undo one operation. None is the operation of a run that did nothing."""
     if operation is None:
         return HomeReport(place=place, report=Report(operation=None))
     target, report = undoing.undo(place.home, operation, clock=place.clock, progress=progress)
@@ -176,7 +189,7 @@ def scanned_plan(place: Place, plan: Plan, inventory: Inventory, wanted: Session
 def _unknown_sources(
     home: Home, wanted: SessionFilter, inventory: Inventory
 ) -> Mapping[str, str | None]:
-    """Sources that were asked for and that nothing here comes from: as a rule a typing error."""
+    """Sources that were asked for but that nothing here comes from: usually a typo."""
     if not wanted.sources:
         return {}
     store = home.session_store()
@@ -186,6 +199,11 @@ def _unknown_sources(
         for source in wanted.sources
         if source not in known
     }
+
+
+def planned_home(path: StrPath) -> Path:
+    """The home for which a saved plan was made."""
+    return Path(load(file_path(path, "A plan file")).home)
 
 
 def load_plan(place: Place, path: StrPath) -> HomePlan:

@@ -10,8 +10,9 @@ from holdfast.api.arguments import (
     PruneRules,
     amount,
     count,
-    names,
+    known_kinds,
     own_policy,
+    session_ids,
     wanted_sessions,
 )
 from holdfast.api.place import with_codec
@@ -19,7 +20,7 @@ from holdfast.api.plan import HomePlan, applied, scanned_plan
 from holdfast.api.session_view import SessionView
 from holdfast.errors import UsageError
 from holdfast.model.arguments import instance
-from holdfast.model.session import Session, SessionFilter
+from holdfast.model.session import Session, SessionFilter, SessionRef
 from holdfast.policy.rules import DAY, HOUR, Files, Policy
 from holdfast.policy.selection import Selection
 from holdfast.ports import Progress
@@ -36,7 +37,7 @@ class SessionRetention(SessionView):
         *,
         source: str | Iterable[str] | None = None,
         wanted: SessionFilter | None = None,
-        kinds: Collection[str] | None = None,
+        kinds: str | Collection[str] | None = None,
         files: str = Files.WITH,
         use_trash: bool = True,
         progress: Progress | None = None,
@@ -44,11 +45,12 @@ class SessionRetention(SessionView):
     ) -> HomePlan:
         """What the policy does not keep, of the wanted sessions and their files.
 
-        Without a rule the policy of config.toml holds. `older_than`, `keep_last`, `keep_within`,
+        Without a rule the policy of config.toml applies. `older_than`, `keep_last`, `keep_within`,
         `keep_hourly`, `keep_daily`, `keep_weekly`, `keep_monthly` and `keep_yearly` replace its
-        rules for this plan, `max_total_size` and `max_count` its caps. `files` is "with" their
-        sessions, "only" the files, or "none" of them. A session that has not ended, that a process
-        holds, or that is pinned always stays.
+        rules for this plan, `max_total_size` and `max_count` its caps. `kinds` are "session",
+        "transcript", "request_dump" and "leftover", one or several; by default all. `files` is
+        "with" their sessions, "only" the files, or "none" of them. A session that has not ended,
+        that a process holds, or that is pinned always stays.
         """
         base = self._place.settings.policy(use_trash=use_trash)
         return self.plan_policy(
@@ -64,11 +66,11 @@ class SessionRetention(SessionView):
         policy: Policy,
         *,
         wanted: SessionFilter | None = None,
-        kinds: Collection[str] | None = None,
+        kinds: str | Collection[str] | None = None,
         files: str = Files.WITH,
         progress: Progress | None = None,
     ) -> HomePlan:
-        """The plan for a policy of the caller's own making."""
+        """The plan for a policy that the caller made."""
         chosen = wanted_sessions(wanted, None)
         policy = replace(
             instance(policy, Policy, "A policy"), agent_archived=chosen.agent_archived is True
@@ -78,7 +80,7 @@ class SessionRetention(SessionView):
             policy,
             now=self._place.clock(),
             command=self._place.command("prune"),
-            selection=Selection(kinds=frozenset(kinds) if kinds else None, sessions=chosen),
+            selection=Selection(kinds=known_kinds(kinds), sessions=chosen),
             files=_files(files),
             progress=progress,
         )
@@ -96,8 +98,8 @@ class SessionRetention(SessionView):
         use_trash: bool = True,
         progress: Progress | None = None,
     ) -> HomePlan:
-        """Sessions in which nothing was said, or hardly anything. 0 turns a rule off; where you say
-        nothing, config.toml holds."""
+        """Sessions with no messages, or only a few. 0 turns a rule off; what you leave out
+        comes from config.toml."""
         chosen = wanted_sessions(wanted, source)
         rules: dict[str, Any] = {}
         if empty_hours is not None:
@@ -120,15 +122,15 @@ class SessionRetention(SessionView):
         return scanned_plan(self._place, plan, inventory, chosen)
 
     def plan_delete(self, ids: Ids, *, use_trash: bool = True) -> HomePlan:
-        """These sessions with their files, by id or by the start of one if no other begins so.
+        """These sessions with their files, by id or by a unique prefix of one.
 
         A session that a process holds stays, and so does one without an end unless its process is
         provably gone; the plan says which and why. A pin does not protect what is named. Without
-        the trash, everything that the store, the archive and the trash have of them goes.
+        the trash, everything that the store, the archive and the trash have of them is removed.
         """
         plan = plan_delete(
             self._place.home,
-            names(ids, "ids"),
+            session_ids(ids),
             now=self._place.clock(),
             command=self._place.command("delete"),
             undoable=use_trash,
@@ -155,7 +157,7 @@ class SessionRetention(SessionView):
         plan, inventory = plan_archive(
             home,
             home.archive,
-            ids=[] if ids is None else [self.resolve(each) for each in names(ids, "ids")],
+            ids=[] if ids is None else [self.resolve(each) for each in session_ids(ids)],
             wanted=None if wanted is None else wanted_sessions(wanted, None),
             policy=self._place.settings.policy(),
             now=self._place.clock(),
@@ -169,7 +171,7 @@ class SessionRetention(SessionView):
     delete = applied(plan_delete)
     archive_sessions = applied(plan_archive)
 
-    def end_session(self, session: str | Session, reason: str = "ended") -> Session:
+    def end_session(self, session: SessionRef, reason: str = "ended") -> Session:
         """Give a session its end when its agent never will. One that a process holds is left."""
         home, at = self._place.home, self._place.clock()
         return end_by_hand(home, self.resolve(session), reason, at=at)

@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.archive import Holds
-from holdfast.model.arguments import text
-from holdfast.model.session import Search, Session, SessionFilter, SessionOrder
+from holdfast.model.session import (
+    Search,
+    Session,
+    SessionFilter,
+    SessionOrder,
+    SessionRef,
+    id_of,
+)
 from holdfast.value import dataclass
 
 if TYPE_CHECKING:  # a list of sessions loads as little as it can
@@ -44,7 +50,7 @@ class SessionPage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
     """What a search found. When it found nothing, `close_words` are similar words that do occur,
-    and `archive_unread` says that the archive has sessions, which were not searched. `problems`
+    and `archive_unread` says that the archive has sessions that were not searched. `problems`
     are bundles of the archive that cannot be read."""
 
     hits: Sequence[Hit]
@@ -70,7 +76,7 @@ class SessionView:
         if store is None:
             raise UsageError(
                 f"{self._place.root} has no session store yet.",
-                hint="An agent that embeds Holdfast makes one, or `holdfast sessions import`.",
+                hint="Agents that embed Holdfast make one, and so does `holdfast sessions import`.",
             )
         return store
 
@@ -99,22 +105,21 @@ class SessionView:
         close = () if store is None or asked.substring else store.close_words(asked.text)
         return SearchResult(hits=(), close_words=close, archive_unread=self._has_archived())
 
-    def resolve(self, prefix: str | Session) -> str:
+    def resolve(self, prefix: SessionRef) -> str:
         """The whole id of a session in the store, from the start of it.
 
         Raises `UnknownSessionError`. For a session in the archive or in the trash the error says
-        so, and how it comes back.
+        so, and how to restore it.
         """
         from holdfast.services.restore import resolved  # noqa: PLC0415 - no list needs it
 
-        name = text(prefix.id if isinstance(prefix, Session) else prefix, "A session id")
-        return resolved(self._place.home, self.need_store(), name)
+        return resolved(self._place.home, self.need_store(), id_of(prefix))
 
-    def whereabouts(self, prefix: str) -> Whereabouts | None:
+    def whereabouts(self, prefix: SessionRef) -> Whereabouts | None:
         """Where a session is that is no longer in the store: in the archive, or in the trash."""
         from holdfast.services.restore import whereabouts  # noqa: PLC0415 - as above
 
-        if not (wanted := text(prefix, "A session id")):
+        if not (wanted := id_of(prefix)):
             raise UsageError("A session id must not be empty.")
         return whereabouts(self._place.home, wanted)
 

@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import NoReturn
 
 from holdfast.api.place import Place
-from holdfast.errors import UsageError
+from holdfast.errors import UnknownSessionError, UsageError
 from holdfast.guard.guard import Guard, GuardRules
 from holdfast.homes.kind import KIND
 from holdfast.homes.maintenance import alerting
 from holdfast.homes.session_files import HomeSessionFiles
 from holdfast.model.arguments import StrPath, instance, named_place
 from holdfast.model.guard import Alert
-from holdfast.model.session import Json, Session
+from holdfast.model.session import Json, Session, SessionRef
 from holdfast.policy.budgets import Budgets, GuardOptions
 from holdfast.policy.lifecycle import SessionOptions
 from holdfast.policy.prices import Prices
 from holdfast.ports import Clock, GuardBook, Processes, SessionFiles, SessionStore
+from holdfast.services.restore import elsewhere
 from holdfast.services.sessions import Sessions
 from holdfast.stores import processes
 from holdfast.stores.sqlite.guard_book import SqliteGuardBook
@@ -39,7 +40,7 @@ class Guarding:
 class AgentSessions(Sessions):
     """The session store an agent embeds, and the guards around its loops."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but three are named
         self,
         store: SessionStore,
         files: SessionFiles,
@@ -49,6 +50,7 @@ class AgentSessions(Sessions):
         clock: Clock,
         random_hex: Callable[[], str],
         on_alert: Callable[[Alert], None] | None = None,
+        elsewhere: Callable[[str], UnknownSessionError | None] = lambda _: None,
         guarding: Guarding | None = None,
     ) -> None:
         super().__init__(
@@ -59,12 +61,13 @@ class AgentSessions(Sessions):
             clock=clock,
             random_hex=random_hex,
             on_alert=on_alert,
+            elsewhere=elsewhere,
         )
         self._guarding = guarding
 
     def guard(
         self,
-        session_id: str,
+        session: SessionRef,
         *,
         budgets: Budgets | None = None,
         monotonic: Clock = time.monotonic,
@@ -79,15 +82,15 @@ class AgentSessions(Sessions):
             instance(budgets, Budgets, "The budgets of a session")
         if self._guarding is None:
             _refuse("guard")
-        session = self.get(session_id)
+        found = self.get(session)
         rules = GuardRules(
             options=self._guarding.options, prices=self._guarding.prices, own=budgets
         )
-        self._hold(session.id, self._clock())
+        self._hold(found.id, self._clock())
         return Guard(
             self._guarding.book,
             self._processes,
-            session,
+            found,
             rules=rules,
             clock=self._clock,
             monotonic=monotonic,
@@ -105,8 +108,8 @@ def open_sessions(
     guards: GuardOptions | None = None,
     prices: Prices | None = None,
 ) -> AgentSessions:
-    """The sessions of a home alone, for an agent that needs nothing else of it. The home is made
-    when there is none. Everything is closed with the sessions."""
+    """The sessions of a home alone, for an agent that needs nothing else of it. The home is created
+    if it does not exist. Everything is closed with the sessions."""
     place = Place(named_place(home), clock=clock)
     place.create_own()
     return sessions_of(place, options=options, on_alert=on_alert, guards=guards, prices=prices)
@@ -122,8 +125,8 @@ def sessions_of(
 ) -> AgentSessions:
     """The sessions of a home. Without `options`, `guards` and `prices` its config.toml decides.
 
-    In Holdfast's own home the store is made when there is none. The sessions of another agent can
-    be read; that agent writes them itself.
+    In Holdfast's own home the store is created if it does not exist. The sessions of another agent
+    can be read; that agent writes them itself.
     """
     settings = place.settings
     options = options or settings.session_options()
@@ -139,6 +142,7 @@ def sessions_of(
         clock=place.clock,
         random_hex=lambda: secrets.token_hex(3),
         on_alert=alerting(home.root, settings, place.clock, on_alert),
+        elsewhere=lambda session_id: elsewhere(home, session_id),
         guarding=Guarding(
             book=SqliteGuardBook(store),
             options=guards or settings.guard_options(),
@@ -148,7 +152,8 @@ def sessions_of(
 
 
 def _foreign(place: Place, options: SessionOptions) -> AgentSessions:
-    store = place.another().session_store()
+    home = place.another()
+    store = home.session_store()
     if store is None:
         raise UsageError(f"{place.root} has no session store, and so no sessions.")
     return AgentSessions(
@@ -158,6 +163,7 @@ def _foreign(place: Place, options: SessionOptions) -> AgentSessions:
         options=options,
         clock=place.clock,
         random_hex=lambda: secrets.token_hex(3),
+        elsewhere=lambda session_id: elsewhere(home, session_id),
     )
 
 
@@ -186,5 +192,5 @@ class _NoFiles:
 def _refuse(what: str) -> NoReturn:
     raise UsageError(
         f"Cannot {what} a session of another agent, which writes its sessions itself.",
-        hint="Sessions of your own belong into a Holdfast home.",
+        hint="Write your own sessions to a Holdfast home.",
     )

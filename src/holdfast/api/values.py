@@ -1,4 +1,4 @@
-"""What methods of the API answer with, for the annotations of whoever calls them."""
+"""What methods of the API answer with, for the annotations of callers."""
 
 from holdfast.services.checkpoint_status import CheckpointStatus
 from holdfast.services.doctor import Diagnosis

@@ -1,4 +1,4 @@
-"""The frame of all commands: the root group, and what becomes of an error."""
+"""The frame of all commands: the root group, and how errors are handled."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from holdfast.errors import UsageError
 
 COMMANDS = {
     "status": Lazy(
-        "holdfast.cli.commands.status", "Show what is here, what it costs, what would go."
+        "holdfast.cli.commands.status", "Show what is here, what it costs and what would be freed."
     ),
-    "sessions": Lazy("holdfast.cli.commands.sessions", "See, find and bound sessions."),
-    "checkpoints": Lazy("holdfast.cli.commands.checkpoints", "Go back to how a project was."),
+    "sessions": Lazy("holdfast.cli.commands.sessions", "List, search and limit sessions."),
+    "checkpoints": Lazy("holdfast.cli.commands.checkpoints", "Take, list and restore checkpoints."),
     "maintain": Lazy(
         "holdfast.cli.commands.maintain", "Run maintenance, once or whenever it is due."
     ),
@@ -35,13 +35,13 @@ COMMANDS = {
     lazy=COMMANDS,
     invoke_without_command=True,
     example="holdfast                            # what is on this machine\n"
-    "holdfast sessions prune --dry-run   # what would go, and why\n"
+    "holdfast sessions prune --dry-run   # what would be removed, and why\n"
     "holdfast undo                       # bring the last removal back",
 )
 @click.version_option(__version__, message="holdfast %(version)s")
 @click.pass_context
 def root(ctx: click.Context) -> int | None:
-    """Keep what AI agents made, and bound what they leave behind.
+    """Keep what AI agents made, and limit what they leave behind.
 
     Without a command, this is `holdfast status`.
     """

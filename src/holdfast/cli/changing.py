@@ -1,7 +1,7 @@
-"""Which commands change something, and when one goes on though nobody reads its output.
+"""Which commands change something, and when one continues although nobody reads its output.
 
-`holdfast sessions prune --yes | head` was told to prune. That its reader has seen enough is no
-reason to stop half-way, or before the start. A run that only looks ends with its reader.
+`holdfast sessions prune --yes | head` was told to prune. A reader that has seen enough is no
+reason to stop half-way, or before the start. A run that only reads ends with its reader.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CHANGING = frozenset(
         "doctor",
     }
 )
-#: A flag that says yes beforehand. Whoever is asked must have seen what about.
+#: A flag that answers yes in advance. A person who is asked must have seen what it is about.
 _AGREED = ("yes", "force")
 
 

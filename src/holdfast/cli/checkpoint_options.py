@@ -43,7 +43,7 @@ def chosen(checkpoints: Checkpoints, text: str) -> Checkpoint:
     found = checkpoints.get(text)
     if not found.id.startswith(text.lower()):
         known = text.lower()[:12]
-        note(f"note: {known} is of an older layout; here it is checkpoint {found.id[:12]}")
+        note(f"note: {known} comes from an older layout; here it is checkpoint {found.id[:12]}")
     return found
 
 

@@ -1,5 +1,5 @@
-"""Standard output as rich writes to it: its width, what becomes of a reader that has gone, and
-nothing in it that could steer the terminal."""
+"""Standard output as rich writes to it: its width, what happens when its reader is gone, and
+no control characters that could affect the terminal."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class _Console(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """The last look at everything that is laid out: a name may have been put into a text
-        without a thought. What rich itself tells the terminal is marked as such."""
+        """The last check of all output: a name may have been put into a text unescaped.
+        What rich itself sends to the terminal is marked as such."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable():
                 yield segment

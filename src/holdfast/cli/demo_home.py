@@ -298,7 +298,7 @@ def _dumps(
 
 
 def _write(path: Path, each: Sampled, content: dict[str, Any]) -> None:
-    """A file as old as its session. Not flushed to the disk: nobody would miss it."""
+    """A file as old as its session. Not flushed to the disk: it is only a sample."""
     path.touch(mode=_PRIVATE, exist_ok=False)
     path.write_text(json.dumps(content, indent=1), encoding="utf-8")
     moment = each.session.last_active_at

@@ -26,8 +26,8 @@ COMMON = (
     Flag(
         name="--home",
         parameter="home",
-        metavar="PATH",
-        help="The home to work on [$HOLDFAST_HOME, else ~/.holdfast].",
+        metavar="HOME",
+        help="The home to work on: its folder, or the name of its agent [$HOLDFAST_HOME].",
     ),
     Flag(name="--json", parameter="json", help="Print one JSON document and nothing else."),
     Flag(name="--debug", parameter="debug", help="Show the stack trace of an error."),
@@ -40,8 +40,8 @@ def read(
     """The flags and the arguments of a plain command line, as click would give them.
 
     None for every other line: another command, an unknown or shortened flag, a value that is
-    missing or looks like a flag, more than `most` arguments, an empty home. Click then does what is
-    right, and says what is wrong.
+    missing or looks like a flag, more than `most` arguments, an empty home. Click then handles
+    it, and reports errors.
     """
     given: dict[str, Any] = {
         flag.parameter: (() if flag.many else flag.default) if flag.metavar else False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -40,14 +39,14 @@ class Lazy:
 class _HomePath(click.Path):
     """A path that must not be empty: `--home "$UNSET"` is not the current folder."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not str(value):
             self.fail("the path is empty", param, ctx)
-        return Path(value)
+        return str(value)  # not a `Path`, which takes "./codex" for "codex"
 
 
 class Choice(click.Choice[str]):
-    """One of a few words; a mistyped one gets its neighbour."""
+    """One of a few words; a mistyped one gets a suggestion."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         from difflib import get_close_matches

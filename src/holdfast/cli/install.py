@@ -37,7 +37,7 @@ Type=oneshot
 ExecStart={command}
 Nice=10
 IOSchedulingClass=idle
-# Another process is at it: no failure.
+# Another process is already running it: not a failure.
 SuccessExitStatus={busy}
 """
 _TIMER = """\
@@ -49,7 +49,7 @@ Description=Holdfast: daily maintenance of {home}
 OnCalendar=daily
 # Many homes, or many machines, do not run at once.
 RandomizedDelaySec=1h
-# What was missed while the machine was off is made up for.
+# Runs missed while the machine was off are made up for.
 Persistent=true
 
 [Install]
@@ -131,7 +131,7 @@ class Cron:
             )
         hour, minute = divmod(job.share % (_MINUTES * _HOURS), _MINUTES)
         self._mark = f"# holdfast-maintain {job.id}"
-        # What goes wrong is told on stderr, and mailed by cron; the rest is of no use to anybody.
+        # Errors go to stderr, and cron mails them; nobody needs the rest.
         command = f"{shlex.join(job.command)} >/dev/null {self._mark}"
         # Cron would make a % the end of the line.
         self._line = f"{minute} {hour} * * * {command}".replace("%", "\\%")
@@ -153,7 +153,7 @@ class Cron:
         _write_crontab(b"".join([*kept, self._line.encode() + b"\n"]))
         replaced = len(kept) < len(_lines(before))
         note(f"Installed{', in place of an earlier one' if replaced else ''}.")
-        note(f"To take it away again, remove the line that ends in `{self._mark}` with:")
+        note(f"To remove it again, remove the line that ends in `{self._mark}` with:")
         note("  crontab -e")
         return 0
 
@@ -166,7 +166,7 @@ class Cron:
 
 
 def _lines(crontab: bytes) -> list[bytes]:
-    """Each with its newline, the last one too: the next must not be glued to it."""
+    """Each with its newline, including the last one: the next line must not be appended to it."""
     return [line + b"\n" for line in crontab.removesuffix(b"\n").split(b"\n")] if crontab else []
 
 
@@ -183,12 +183,12 @@ def _crontab(*arguments: str, content: bytes | None = None) -> bytes:
         )
     except subprocess.TimeoutExpired:
         raise StorageError(
-            f"`crontab {' '.join(arguments)}` did not end within {_TIMEOUT} seconds."
+            f"`crontab {' '.join(arguments)}` did not finish within {_TIMEOUT} seconds."
         ) from None
     if done.returncode == 0:
         return done.stdout
     said = done.stderr.decode("utf-8", "replace").strip()
-    # Anything else must stop us here: writing would throw away the lines that we could not read.
+    # Anything else must stop us here: writing would drop the lines that we could not read.
     if content is None and any(phrase in said.lower() for phrase in _NONE_YET):
         return b""
     raise StorageError(
@@ -268,8 +268,8 @@ class Systemd:
             note("The files are written, but the timer is not on yet. Turn it on with:")
             for words in self._turn_on:
                 note(f"  {' '.join(words)}")
-        note("It runs while you are logged in; `loginctl enable-linger` makes that always.")
-        note("To take it away again:")
+        note("It runs while you are logged in; `loginctl enable-linger` makes it run always.")
+        note("To remove it again:")
         for line in self._take_away:
             note(f"  {line}")
 

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from holdfast.api.capture import Capture
     from holdfast.api.checkpoints import Checkpoints
     from holdfast.api.home import Home
+    from holdfast.api.machine import AgentHome, Machine
     from holdfast.api.place import Place
     from holdfast.config.settings import Settings
 
 DEFAULT_HOME = ".holdfast"
+OWN_NAME = "holdfast"
 
 
-def quoted(path: Path) -> str:
+def quoted(path: Path | str) -> str:
     """A path as a word of a suggested command: no space splits it, no dash makes it a flag."""
     import shlex
 
@@ -36,7 +38,7 @@ class Invocation:
     """What the common flags say. Everything costly is made when it is first asked for."""
 
     args: tuple[str, ...] = ()
-    home: Path | None = None
+    home: str | None = None
     json: bool = False
     debug: bool = False
     _places: list[Place] = field(default_factory=list)
@@ -70,15 +72,16 @@ class Invocation:
 
     @cached_property
     def chosen_home(self) -> Path | None:
-        """The home that was named by flag or environment, if one was."""
+        """The home that was named by flag or environment, if one was: by its path, or by the name
+        of its agent."""
         named = self.home or os.environ.get("HOLDFAST_HOME")
-        try:
-            return Path(named).expanduser() if named else None
-        except RuntimeError as error:
-            raise UsageError(
-                f"{named}: there is no such user, or its home directory is not known.",
-                hint="Write the whole path, or ./~name for a folder of that name.",
-            ) from error
+        if not named:
+            return None
+        from holdfast.api.place import find_home
+
+        # The variable itself may say "holdfast", which then is the usual place.
+        others = {} if self.home is None and named == OWN_NAME else os.environ
+        return find_home(named, others)
 
     @cached_property
     def home_path(self) -> Path:
@@ -97,7 +100,7 @@ class Invocation:
         words = list(self.args)
         while "--home" in words:
             del words[(at := words.index("--home")) : at + 2]
-        noise = ("--json", "--debug", "--yes", "-y")
+        noise = ("--json", "--debug", "--yes", "-y", "--all-homes")
         kept = [w for w in words if w not in noise and not w.startswith("--home=")]
         return shlex.join(kept)
 
@@ -135,7 +138,7 @@ class Invocation:
         return place
 
     def warn(self) -> None:
-        """Name what is wrong in the environment and does no harm."""
+        """Warn about harmless mistakes in the environment."""
         if not variables(os.environ):
             return
         from holdfast.cli.output import note
@@ -143,6 +146,80 @@ class Invocation:
 
         for warning in warnings(os.environ):
             note(f"warning: {warning}")
+
+    # --- Which home: the one that was named, the one that has an id, or all -----------------------
+
+    @cached_property
+    def machine(self) -> Machine:
+        """All homes of the user as one."""
+        from holdfast.api.machine import Machine
+
+        return Machine(
+            self.user_home,
+            environ=os.environ,
+            overrides=os.environ,
+            clock=self.clock,
+            command=self.command_line,
+        )
+
+    def several(self) -> Machine | None:
+        """All homes, when none is named and there are several; None when one home is meant."""
+        if self.chosen_home is not None:
+            return None
+        machine = self.machine
+        if len(machine.homes) + len(machine.unread) > 1:
+            self.warn()
+            return machine
+        if machine.unread:
+            raise machine.unread[0].error
+        for only in machine.homes:
+            if only.path != self.home_path.resolve():
+                self.choose(only)
+        return None
+
+    @property
+    def several_homes(self) -> bool:
+        """Whether a home was picked from several, so that a document says which."""
+        return "machine" in self.__dict__ and len(self.machine.homes) > 1
+
+    def choose(self, home: AgentHome) -> None:
+        """Go on as if this home had been named; suggested commands name it."""
+        self.home, self.chosen_home, self.home_path = home.name, home.path, home.path
+
+    def choose_one(self) -> None:
+        """Settle on one home to change: the named one, or the only one. Never on a guess."""
+        machine = self.several()
+        if machine is None:
+            return
+        example = machine.homes[0].name if machine.homes else str(machine.unread[0].path)
+        found = [f"{each.label} ({each.path})" for each in machine.homes]
+        found += [f"{each.path} (cannot be read)" for each in machine.unread]
+        raise UsageError(
+            f"There are several homes here, and this command works on one: {', '.join(found)}.",
+            hint=f"Pick one by its name or its path, `holdfast --home {quoted(example)} "
+            f"{self.command_line}`, or take all of them with --all-homes.",
+        )
+
+    def one_home(self) -> Home:
+        """Open the one home to change; see `choose_one`."""
+        self.choose_one()
+        return self.open_home()
+
+    def home_of(self, session: str, *, surely: bool = False) -> Home:
+        """Open the home that has a session; see `Machine.resolve`."""
+        machine = self.several()
+        if machine is None:
+            return self.open_home()
+        found = machine.resolve(session, surely=surely).home
+        self.choose(found)
+        return machine.open(found)
+
+    def at(self, home: AgentHome) -> Invocation:
+        """The same command on one of several homes."""
+        made = Invocation(args=self.args, json=self.json, debug=self.debug, _places=self._places)
+        made.now = self.now
+        made.choose(home)
+        return made
 
     def open_home(self, path: Path | None = None) -> Home:
         """Open a home, by default the chosen one."""
@@ -179,39 +256,38 @@ class Invocation:
 
     def close(self) -> None:
         """Close every home that was opened."""
+        if "machine" in self.__dict__:
+            self.machine.close()
         while self._places:
             self._places.pop().close()
 
     def _suggest_other(self, error: NotAHomeError) -> NotAHomeError:
         """Nobody named a home and the usual one is not there: another agent's may be meant."""
-        from holdfast.api.place import agent_of, usual_homes
-
         if self.chosen_home is None:
-            for place in usual_homes(self.user_home, os.environ):
-                if agent := agent_of(place):
-                    hint = f"For the home of {agent}, add --home {quoted(place)}."
-                    return NotAHomeError(error.message, hint=hint)
+            for each in self.machine.homes:
+                hint = f"For the home of {each.title}, add --home {quoted(each.name)}."
+                return NotAHomeError(error.message, hint=hint)
         return error
 
 
 def resolved(directory: str | None) -> Path:
     """The working directory that was named: by default, the current one."""
     if directory == "":
-        raise UsageError("The directory is an empty name.")
+        raise UsageError("The directory name is empty.")
     try:
         return (Path.cwd() if directory is None else Path(directory)).resolve()
     except FileNotFoundError:
         raise UsageError("The current directory is gone.", hint="Name another one.") from None
     except (RuntimeError, OSError) as error:
-        raise UsageError(f"{directory} leads nowhere: {error}.") from None
+        raise UsageError(f"Cannot resolve {directory}: {error}.") from None
 
 
 def stored_text(text: str, what: str) -> str:
-    """Text that a store can hold; bytes of the command line that are no UTF-8 are not."""
+    """Text that a store can hold; command-line bytes that are not UTF-8 are refused."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{what} {text!r} is no valid text (UTF-8).") from None
+        raise UsageError(f"{what} {text!r} is not valid UTF-8 text.") from None
     return text
 
 

@@ -55,7 +55,7 @@ def run(args: list[str]) -> int:
 def _output_failed(error: OSError) -> int:
     discard_output()
     if isinstance(error, BrokenPipeError):
-        return BROKEN_PIPE  # whoever read our output has gone, and knows why
+        return BROKEN_PIPE  # the reader of our output is gone, and knows why
     sys.stderr.write(f"error: Cannot write the output: {error.strerror or error}\n")
     return FAILED
 
@@ -86,7 +86,7 @@ def _quick_take(args: list[str]) -> int | None:
 
 
 def _is_wide() -> bool:
-    """Room for the page as it is kept; in a narrower place it is laid out anew."""
+    """Whether there is room for the stored page; a narrower terminal gets a new layout."""
     if "COLUMNS" in os.environ:
         return os.environ["COLUMNS"] == str(HELP_WIDTH)
     try:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +38,26 @@ def width() -> int:
     return plain.width() if plain.is_enough() else console().width
 
 
+#: Where documents go that become part of another one.
+_collected: ContextVar[list[dict[str, Any]] | None] = ContextVar("holdfast_documents", default=None)
+
+
+@contextmanager
+def collecting() -> Iterator[list[dict[str, Any]]]:
+    """Keep the documents of --json runs as parts of one, instead of printing them."""
+    documents: list[dict[str, Any]] = []
+    before = _collected.set(documents)
+    try:
+        yield documents
+    finally:
+        _collected.reset(before)
+
+
 def print_json(document: dict[str, Any]) -> None:
     """The one document of a --json run. ASCII only: names may hold bytes that are no UTF-8."""
+    if (documents := _collected.get()) is not None:
+        documents.append(document)
+        return
     write(json.dumps(document, indent=2) + "\n")
 
 
@@ -76,7 +97,7 @@ def _write_now(text: str) -> None:
 
 
 def note(message: str) -> None:
-    """Beside the output: on stderr, so that a pipe stays clean."""
+    """Not part of the output: on stderr, so that a pipe stays clean."""
     write_error(one_line(message) + "\n")
 
 
@@ -106,7 +127,7 @@ def joined(*parts: str | Line | tuple[str, str], style: str = "") -> Line:
 
 
 def bar(share: float, width: int) -> Line:
-    """A small bar of eighths; anything that is not nothing shows at least one of them."""
+    """A small bar of eighths; anything above zero shows at least one of them."""
     if not sys.stdout.encoding.lower().startswith("utf"):
         return Line(("#" * max(share > 0, round(share * width))).ljust(width), "cyan")
     eighths = round(max(0.0, min(1.0, share)) * width * 8)
@@ -118,10 +139,10 @@ def bar(share: float, width: int) -> Line:
 
 
 def when(moment: float) -> str:
-    """Local time, to the minute; what no calendar has is said so."""
+    """Local time, to the minute; or a note that the time is unknown."""
     from datetime import UTC, datetime  # not everything that is shown has a time
 
     try:
         return datetime.fromtimestamp(moment, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
-        return "at no known time"
+        return "at an unknown time"

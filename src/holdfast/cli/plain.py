@@ -93,7 +93,7 @@ class Rows:
                 yield _GAP.join(padded).rstrip()
 
     def _widths(self, rows: Sequence[Sequence[Line]], width: int) -> list[int]:
-        """As wide as what is in them. Where that is too much, the widest are folded."""
+        """As wide as their content. Where that is too wide, the widest are wrapped."""
         widths = [
             max(
                 (columns_of(line) for cell in column for line in printable(cell.plain).split("\n")),

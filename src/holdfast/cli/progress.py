@@ -20,7 +20,7 @@ _QUIET_SECONDS = 1.0
 
 
 class TerminalProgress:
-    """Shows nothing for the first second, and nothing at all when stderr is no terminal."""
+    """Shows nothing for the first second, and nothing at all when stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()

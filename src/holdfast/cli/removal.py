@@ -75,7 +75,9 @@ def keep_options(each: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
             function = click.option(f"--keep-{flag}", type=COUNT, metavar="N", help=text)(function)
         for option in (
             click.option(
-                "--keep-within", metavar="DURATION", help="Keep what is this close to the newest."
+                "--keep-within",
+                metavar="DURATION",
+                help="Keep what is at most this much older than the newest.",
             ),
             click.option(
                 "--keep-last", type=COUNT, metavar="N", help=f"Keep the last N of {each}."
@@ -117,7 +119,7 @@ def remove(invocation: Invocation, planned: HomePlan, how: RemovalFlags) -> int:
 
 
 def exit_code(report: Report) -> int:
-    """Skipping is no failure, unless there was nothing else."""
+    """Skipping is not a failure, unless everything was skipped."""
     if report.stopped:
         return INTERRUPTED
     if report.count(Result.DAMAGED):
@@ -137,7 +139,7 @@ def _ask(plan: Plan) -> DeclinedError | None:
 def asked(
     question: str, done: str, hint: str = "Look at it with --dry-run, then pass --yes."
 ) -> DeclinedError | None:
-    """None when a person said yes; `done` is what otherwise was not done."""
+    """None when the user said yes; `done` is what was not done otherwise."""
     if not sys.stdin.isatty():
         return DeclinedError(f"Nothing was {done}: there is no terminal to ask on.", hint=hint)
     click.echo(err=True)

@@ -32,7 +32,7 @@ def filter_options(function: _Function) -> _Function:
 
 
 def ended_options(function: _Function) -> _Function:
-    """The flags that still say something of sessions which have ended and are not pinned."""
+    """The flags that still make sense for sessions that have ended and are not pinned."""
     for option in (
         click.option("--max-cost", type=_COST, metavar="X", help="Cost at most X."),
         click.option("--min-cost", type=_COST, metavar="X", help="Cost at least X."),
@@ -75,7 +75,7 @@ def is_given(flags: dict[str, Any]) -> bool:
 
 
 def session_filter(invocation: Invocation, flags: dict[str, Any]) -> SessionFilter:
-    """What the flags ask for; a window in which nothing can lie is an error."""
+    """What the flags ask for; an empty time window is an error."""
     active_before, active_after = _window(invocation, flags, "older_than", "newer_than")
     started_before, started_after = _window(invocation, flags, "started_before", "started_after")
     for name in ("title", "title_is", "model", "cwd"):

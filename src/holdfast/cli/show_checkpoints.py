@@ -157,7 +157,8 @@ def show_paths(title: str, paths: Sequence[Line], *, style: str, all_items: bool
 
 
 def show_foreseen(workdir: str, foreseen: Rollback, *, all_items: bool) -> None:
-    """Which paths of a project would come back, change and go, and which are left alone."""
+    """Which paths of a project would be restored, modified and deleted, and which are left
+    alone."""
     there = [
         path
         for path in foreseen.written
@@ -166,9 +167,9 @@ def show_foreseen(workdir: str, foreseen: Rollback, *, all_items: bool) -> None:
     known_paths = set(there)
     new = [path for path in foreseen.written if path not in known_paths]
     for word, paths, style in (
-        ("Come back", new, "green"),
-        ("Change", there, "cyan"),
-        ("Go", list(foreseen.deleted), "red"),
+        ("Restore", new, "green"),
+        ("Modify", there, "cyan"),
+        ("Delete", list(foreseen.deleted), "red"),
     ):
         title = f"{word} ({len(paths):,})"
         show_paths(title, [name(path) for path in paths], style=style, all_items=all_items)

@@ -20,7 +20,7 @@ from holdfast.model.item import (
     TRASH,
 )
 from holdfast.model.plan import Action, Plan, PlanItem, Shortfall
-from holdfast.model.report import Outcome, Report, Result
+from holdfast.model.report import Outcome, Report, Result, archived, archived_words
 from holdfast.model.text import format_bytes, format_count, format_duration, one_line
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def amount(items: Sequence[PlanItem]) -> str:
 
 
 def for_good(items: Sequence[PlanItem]) -> str:
-    """How much of this no undo brings back, as a sentence; empty when all of it can come back."""
+    """How much of this cannot be undone, as a sentence; empty when all of it can."""
     final = [item for item in items if not item.undoable]
     if not final:
         return ""
@@ -69,7 +69,7 @@ def is_archiving(plan: Plan) -> bool:
 
 
 def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_THEY_ARE) -> None:
-    """What would go, grouped, with examples; what stays, by rule; which caps cannot be met.
+    """What would be removed, grouped, with examples; what stays, by rule; which caps cannot be met.
 
     `sources` has the names of sources that people know by another one.
     """
@@ -100,12 +100,12 @@ def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_T
 
 
 def _show_beside(plan: Plan) -> None:
-    """What a run does beside removing."""
+    """What a run does besides removing."""
     space = [item for item in plan.steps if item.action is Action.RECLAIM]
     unused = sum(item.bytes for item in space)
     if unused >= _WORTH_A_LINE or (unused and not plan.removals):
         say()
-        say(f"It gives back {format_bytes(unused)} of unused space.")
+        say(f"It frees {format_bytes(unused)} of unused space.")
 
 
 def _show_ends(ended: Sequence[PlanItem], *, all_items: bool) -> None:
@@ -189,9 +189,9 @@ def _in_words(shortfall: Shortfall) -> str:
 
 
 def show_report(report: Report, *, home_flag: str, plan: Plan | None = None) -> None:
-    """What was done, what was not and why, what it freed, how to take it back.
+    """What was done, what was not and why, what it freed, how to undo it.
 
-    Only the plan knows what of it was archived, and how much went for good.
+    Only the plan knows what was archived, and how much was removed for good.
     """
     say(_summary(report, plan))
     _show_outcomes(
@@ -211,28 +211,12 @@ def show_report(report: Report, *, home_flag: str, plan: Plan | None = None) -> 
         say(styled(f"The run was {report.stopped}; the rest was left as it was.", style="yellow"))
 
 
-def archived_words(archived: int, files: int) -> str:
-    """`archived with 3 files`; what a bundle holds was not removed."""
-    return f"archived with {format_count(files, 'file')}" if archived and files else "archived"
-
-
-def _archived(report: Report, plan: Plan | None) -> tuple[int, int]:
-    """How much went to the archive by itself, and how many files with that."""
-    items = () if plan is None else plan.items
-    planned = {(item.kind, item.id): item for item in items}
-    gone = [planned.get((o.kind, o.id)) for o in report.outcomes if o.result is Result.REMOVED]
-    going = [item for item in gone if item is not None]
-    leaving = {item.id for item in items if item.action is Action.ARCHIVE}
-    alone = sum(item.action is Action.ARCHIVE for item in going)
-    return alone, sum(item.goes_with in leaving for item in going)
-
-
 def _summary(report: Report, plan: Plan | None) -> Line:
-    archived, files = _archived(report, plan)
+    alone, files = archived(report, plan)
     projects = [o for o in report.outcomes if o.written or o.deleted]
     parts = [
-        (archived, archived_words(archived, files), "bold"),
-        (report.removed - archived - files, "removed", "bold"),
+        (alone, archived_words(alone, files), "bold"),
+        (report.removed - alone - files, "removed", "bold"),
         (report.ended, "ended", "bold"),
         (report.brought_back - len(projects), "brought back", "bold green"),
         (sum(len(o.written) for o in projects), "written", "bold green"),

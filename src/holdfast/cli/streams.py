@@ -19,7 +19,7 @@ _state = _State()
 class OutputError(Exception):
     """Standard output does not take what we write: full, closed, or its reader has gone.
 
-    No OSError, so that nobody on the way takes it for a failure of the work itself.
+    Not an OSError, so that no caller mistakes it for a failure of the work itself.
     """
 
     def __init__(self, cause: OSError) -> None:
@@ -68,7 +68,7 @@ def write_path(path: str | os.PathLike[str]) -> None:
 
 
 def write_error(text: str) -> None:
-    """Write text to standard error. If nobody takes it, the work matters more than the word."""
+    """Write text to standard error. If it cannot be written, the work goes on without it."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()

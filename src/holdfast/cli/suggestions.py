@@ -169,8 +169,8 @@ def are_opposites(one: str, other: str) -> bool:
 
 
 def is_slip(typed: str, meant: str) -> bool:
-    """Whether a name is surely another one mistyped: it begins alike, is no shorter, and differs by
-    a letter or so. `--no` is no slip for `--now`."""
+    """Whether a name is surely a typo of another one: same beginning, no shorter, and
+    about one letter different. `--no` is not a typo of `--now`."""
     bare, other = typed.lstrip("-"), meant.lstrip("-")
     if bare[:1] != other[:1] or len(bare) < len(other):
         return False
@@ -189,7 +189,7 @@ def _denies(no: str, yes: str) -> bool:
 
 
 def _ends_alike(name: str, stem: str) -> bool:
-    """By its end: what stands before it may be a word for yes that nobody knows, or mistyped."""
+    """By its end: the part before it may be an unknown or mistyped word for yes."""
     return SequenceMatcher(None, name[-len(stem) :], stem).ratio() >= _SAME
 
 

@@ -37,7 +37,7 @@ FLAGS = (
         parameter="paths",
         metavar="P",
         many=True,
-        help="Look only at this path, and below it; the rest is as it was.",
+        help="Look only at this path and below; the rest stays as it was.",
     ),
     Flag(
         name="--hash",
@@ -56,10 +56,9 @@ def quick(args: Sequence[str]) -> tuple[Invocation, Callable[[], int]] | None:
     if line is None:
         return None
     given, arguments = dict(line[0]), line[1]
-    home = given.pop("home")
     invocation = Invocation(
         args=tuple(args),
-        home=None if home is None else Path(home),
+        home=given.pop("home"),
         json=given.pop("json"),
         debug=given.pop("debug"),
     )

@@ -30,7 +30,7 @@ def variables(environ: Mapping[str, str]) -> list[str]:
 
 def is_default(path: Path, environ: Mapping[str, str]) -> bool:
     """Whether neither the file nor the environment sets anything. A file that cannot be seen may
-    set something: whoever loads the settings says what is wrong with it."""
+    set something: loading the settings reports what is wrong with it."""
     try:
         os.lstat(path)
     except FileNotFoundError:

@@ -2,7 +2,7 @@
 with them.
 
 tomllib gives values without places. `key_lines` reads only the skeleton of a text that is known to
-be valid: headers, keys, and where each value ends. Where it meets something it does not understand
+be valid: headers, keys, and where each value ends. Where it finds something it does not understand
 it stops, so that a key has its true line or none.
 """
 
@@ -94,7 +94,7 @@ def _read(path: Path, where: str) -> bytes | None:
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        # A link to nothing is a configuration that somebody has and we cannot see: running on
+        # A link to nothing is a configuration that exists but that we cannot see: running on
         # defaults then could remove what it says to keep.
         if path.is_symlink():
             raise _unreadable(where, "is a symbolic link to nothing") from None
@@ -125,7 +125,7 @@ def _decode(data: bytes, where: str) -> str:
 
 
 def _parse(text: str, where: str) -> Mapping[str, object]:
-    import tomllib  # noqa: PLC0415 - its cost belongs to whoever has a file to read
+    import tomllib  # noqa: PLC0415 - only paid when there is a file to read
 
     try:
         return tomllib.loads(text)
@@ -165,7 +165,7 @@ class Lines:
 
 
 class _LostError(Exception):
-    """The text is not what this scanner takes it for."""
+    """The text is not what this scanner expects."""
 
 
 def key_lines(text: str) -> Lines:
@@ -225,7 +225,7 @@ def _key(text: str, at: int, end: str) -> tuple[tuple[str, ...], int]:
 
 
 def _unquote(quoted: str) -> str:
-    import tomllib  # noqa: PLC0415 - its cost belongs to whoever has a file to read
+    import tomllib  # noqa: PLC0415 - only paid when there is a file to read
 
     try:
         return str(tomllib.loads(f"key = {quoted}")["key"])

@@ -26,7 +26,7 @@ _PERCENT = 100
 
 
 def _budget(kind: Number, *about: str) -> Any:
-    return key(kind, 0, *about[:-1], f"{about[-1]} 0 is no limit.", per_source=True)
+    return key(kind, 0, *about[:-1], f"{about[-1]} 0 means no limit.", per_source=True)
 
 
 def _steps(usual: Thresholds, *about: str) -> Any:
@@ -108,7 +108,7 @@ def _thresholds(steps: tuple[int, int, int]) -> Thresholds:
     return Thresholds(nudge=nudge, strong_nudge=strong_nudge, stop=stop)
 
 
-#: What stands in the table of one model, [prices.MODEL]: what a million tokens cost.
+#: What the table of one model may contain, [prices.MODEL]: what a million tokens cost.
 PRICE_KEYS = {
     name: Key(path=("prices", name), kind=_PRICE) for name in ("input", "output", "cached")
 }

@@ -20,9 +20,9 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One key. A key without a default is unset until somebody sets it, and has an example.
+    """One key. A key without a default is unset until it is set, and has an example.
 
-    A `per_source` key may also stand in the table of one source, [sessions.source.NAME]. `was`
+    A `per_source` key may also be in the table of one source, [sessions.source.NAME]. `was`
     lists the names that the setting has in older documents and in other tools.
     """
 
@@ -40,7 +40,7 @@ class Key:
 
     @property
     def table(self) -> str:
-        """The table that the key stands in; "" for the top of the file."""
+        """The table that the key is in; "" for the top of the file."""
         return self.path[0] if len(self.path) > 1 else ""
 
     @property

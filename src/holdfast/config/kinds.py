@@ -227,7 +227,7 @@ def _path_text(value: object, what: str) -> str:
     if not value.isprintable():
         raise WrongValueError(f"expected {what} in printable characters, found {found(value)}")
     if value.startswith("~"):  # nothing here knows whose home folder that would be
-        raise WrongValueError(f'expected {what}; "~" means nothing here, write the whole path')
+        raise WrongValueError(f'expected {what}; "~" is not expanded here, write the whole path')
     return value
 
 
@@ -252,7 +252,7 @@ class Percents(Kind):
 class Steps(Kind):
     """After how many calls there is a nudge, a strong nudge and a stop; 0 leaves a step out."""
 
-    allowed = f"three numbers that rise, 0 to {_MOST_CALLS}"
+    allowed = f"three increasing numbers, 0 to {_MOST_CALLS}"
 
     def read(self, value: object) -> Value:
         if (
@@ -267,8 +267,7 @@ class Steps(Kind):
         rising = [each for each in value if each]
         if rising != sorted(set(rising)):
             raise WrongValueError(
-                f"expected numbers that rise, but for those that are 0, "
-                f"found {_found_numbers(value)}"
+                f"expected increasing numbers, zeros aside, found {_found_numbers(value)}"
             )
         return tuple(value)
 

@@ -45,7 +45,7 @@ from holdfast.value import dataclass, field
 def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
     """The settings in `path`, overridden by `environ`; defaults where neither says anything.
 
-    Raises ConfigError with all problems, one a line: half a configuration is never used.
+    Raises ConfigError with all problems, one per line: a partial configuration is never used.
     """
     values: tuple[Given, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -95,7 +95,7 @@ def _overrides(environ: Mapping[str, str]) -> tuple[tuple[Given, ...], tuple[Pro
 
 
 def warnings(environ: Mapping[str, str]) -> list[str]:
-    """Variables that look like ours and are not, one line each."""
+    """Variables that look like ours but are not, one line each."""
     known = {*NO_KEYS, *(key.variable for key in KEYS)}
     return [_warning(name, known) for name in variables(environ) if name not in known]
 
@@ -147,7 +147,7 @@ def check(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shape:
-    """What may stand in a table: `keys`, other `tables`, and under any name that `check_name`
+    """What a table may contain: `keys`, other `tables`, and under any name that `check_name`
     accepts `each`, a value or a table. `needed` are the keys of a price that must be there."""
 
     keys: Mapping[str, Key] = field(default_factory=dict)
@@ -166,9 +166,9 @@ def _shape() -> _Shape:
     tables = {table: _Shape(keys=BY_TABLE[table]) for table in TABLES} | {
         SESSIONS: with_sources(SESSIONS),
         GUARD: with_sources(GUARD),
-        # Any source may stand here, and the `default` for those that do not.
+        # Any source may be here, and the `default` for those that are not.
         TRANSCRIPTS: _Shape(check_name=_check_source_name, each=TRANSCRIPT),
-        # Any model may stand here, or the beginning of the names of several.
+        # Any model may be here, or the beginning of the names of several.
         PRICES: _Shape(check_name=_check_model_name, each=price),
     }
     return _Shape(keys=BY_TABLE[TOP], tables=tables)
@@ -199,7 +199,7 @@ def _check(path: _Path, value: object, shape: _Shape) -> _Findings:
 def _check_key(
     path: _Path, value: object, known: Mapping[str, Key], tables: tuple[str, ...]
 ) -> _Findings:
-    """One key, where only `known` ones and `tables` may stand."""
+    """One key, where only `known` ones and `tables` are allowed."""
     name = path[-1]
     if name in known:
         yield from _check_value(path, value, known[name].kind)
@@ -230,14 +230,15 @@ def _check_model_name(path: _Path) -> _Findings:
     name = path[-1]
     if not name or not name.isprintable() or len(name) > LONGEST_NAME:
         rule = f"a model is 1 to {LONGEST_NAME} printable characters"
-        yield path, WrongValueError(f"{rule}; * at its end stands for the rest of a longer name")
+        yield path, WrongValueError(f"{rule}; * at the end stands for the rest of the name")
     elif ANY in name.removesuffix(ANY):
-        rule = f"{ANY} may only stand at the end, for all models that begin so"
+        rule = f"{ANY} may only be at the end, for every model that begins that way"
         yield path, WrongValueError(rule)
 
 
 def _advice(name: str, choices: Iterable[str]) -> str:
-    """A key in the wrong table is sent to the right one; a mistyped one gets its neighbour."""
+    """A key in the wrong table gets the right one as a suggestion; a mistyped one gets a
+    suggestion."""
     if name in BY_TABLE[TOP]:
         return "; it belongs at the top, before any [table]"
     # Of a name that several tables know, the first one is meant: [sessions] as a rule.

@@ -33,7 +33,7 @@ class SessionSettings:
         _DAYS,
         90,
         "Keep sessions whose last activity is younger than this many days.",
-        "0 is no rule about age.",
+        "0 means no age rule.",
         per_source=True,
         was=("max_age_days", "prune_days", "older_than_days"),
     )
@@ -73,10 +73,10 @@ class SessionSettings:
         _LARGE,
         0,
         "The most that sessions, files, trash and log may take on disk together, in MB of",
-        "1,000,000 bytes. 0 is no bound.",
+        "1,000,000 bytes. 0 means no limit.",
         per_source=True,
     )
-    max_count: int = key(_LARGE, 0, "The most sessions to keep. 0 is no bound.", per_source=True)
+    max_count: int = key(_LARGE, 0, "The most sessions to keep. 0 means no limit.", per_source=True)
     pins: tuple[str, ...] = key(
         Patterns("ids or patterns", "an id or a pattern"),
         (),
@@ -84,7 +84,7 @@ class SessionSettings:
         '["20260325_112518_6995d1", "cron_report_*"].',
     )
     auto_prune: bool = key(
-        Flag(), False, "Whether maintenance prunes by the rules above, without anybody asking."
+        Flag(), False, "Whether maintenance prunes by the rules above on its own."
     )
     auto_gc: bool = key(
         Flag(), False, "Whether maintenance also removes empty and trivial sessions."
@@ -126,7 +126,7 @@ class SessionSettings:
             525_600,
             above=True,
             whole=False,
-            hint="it would reset at once; leave the key out to turn idle reset off",
+            hint="it would reset at once; leave the key out to turn off idle resets",
         ),
         None,
         "Reset a session at its next message if it was idle for more than this many minutes.",
@@ -222,5 +222,5 @@ class CronSettings:
     after_delivery: str = key(
         Choice("keep", REMOVE),
         "keep",
-        'What becomes of a cron session whose result was delivered: "keep" or "remove".',
+        'What happens to a cron session once its result was delivered: "keep" or "remove".',
     )

@@ -67,12 +67,12 @@ class Settings:
         Number(1, 3_650, hint="--now skips the trash for one run"),
         7,
         "How many days the trash keeps what a run removed.",
-        "Until then undo can bring it back.",
+        "Until then, undo can restore it.",
     )
     log_days: int = key(
         Number(0, 36_500),
         365,
-        "How many days the log keeps operations of which nothing can be undone any more.",
+        "How many days the log keeps operations that can no longer be undone.",
         "Maintenance drops older ones. 0 keeps them for ever.",
     )
     sessions: SessionSettings = field(default_factory=SessionSettings)
@@ -91,7 +91,7 @@ class Settings:
     def entries(self) -> Iterator[tuple[str, Value | None, str]]:
         """Each dotted key, its value and its origin; of sources and models, the keys they set.
 
-        A key without a default that nobody set has the value None.
+        A key without a default that is not set has the value None.
         """
         for path, value in self._values():
             name = dotted(path)
@@ -245,7 +245,7 @@ BY_TABLE: dict[str, dict[str, Key]] = {
 TABLES = tuple(table for table in BY_TABLE if table != TOP)
 #: Every key, in the order in which they are shown.
 KEYS = tuple(each for keys in BY_TABLE.values() for each in keys.values())
-#: The keys that may stand in the table of one source or one model, by the table around it.
+#: The keys that may be in the table of one source or one model, by the table around it.
 OWN_KEYS = {
     table: {name: each for name, each in BY_TABLE[table].items() if each.per_source}
     for table in (SESSIONS, GUARD)

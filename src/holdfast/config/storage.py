@@ -29,7 +29,7 @@ _MEGABYTES = Number(0, 1_000_000_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSettings:
-    """[checkpoints]: what is captured, and what stays. 0 turns a bound off."""
+    """[checkpoints]: what is captured, and what stays. 0 turns a limit off."""
 
     enabled: bool = key(
         Flag(), False, "Whether an agent takes checkpoints by itself, before it changes files."
@@ -37,29 +37,29 @@ class CheckpointSettings:
     max_snapshots: int = key(
         Number(0, 1_000_000),
         MAX_SNAPSHOTS,
-        "The most checkpoints to keep of each project. 0 is no bound. It holds while an agent",
-        "works: the oldest leave the list at once and soon after are in the log and the trash.",
+        "The most checkpoints to keep of each project. 0 means no limit. Enforced while an",
+        "agent works: the oldest leave the list at once, and soon appear in the log and the trash.",
         was=("max_checkpoints",),
     )
     max_total_size_mb: int = key(
         _MEGABYTES,
         MAX_BYTES // MEGABYTE,
-        "The most that all checkpoints may take on disk, in MB of 1,000,000 bytes. 0 is no",
-        "bound. It holds while an agent works, soon after; twice this is never exceeded.",
-        "Archives of older layouts push no checkpoint out; a report says if they do not fit.",
+        "The most that all checkpoints may take on disk, in MB of 1,000,000 bytes. 0 means no",
+        "limit. Enforced soon after each checkpoint; twice this is never exceeded.",
+        "Archives of older layouts never push a checkpoint out; a report says if they do not fit.",
         was=("max_size_mb",),
     )
     max_file_size_mb: int = key(
         _MEGABYTES,
         MAX_FILE_BYTES // MEGABYTE,
-        "Files larger than this many MB are not captured. 0 is no bound.",
+        "Files larger than this many MB are not captured. 0 means no limit.",
         was=("max_file_mb",),
     )
     retention_days: float = key(
         _DAYS,
         7,
         "A project whose last checkpoint is older than this many days goes with all of them.",
-        "0 is no rule about age.",
+        "0 means no age rule.",
     )
     delete_orphans: bool = key(
         Flag(),
@@ -70,8 +70,8 @@ class CheckpointSettings:
     auto_prune: bool = key(
         Flag(),
         True,
-        "Whether maintenance prunes by age, orphans and the keep_... rules, without anybody",
-        "asking. max_snapshots and max_total_size_mb hold either way.",
+        "Whether maintenance prunes by age, orphans and the keep_... rules by itself.",
+        "max_snapshots and max_total_size_mb apply either way.",
     )
     keep_last: int = keep("checkpoints of each project, this many")
     keep_hourly: int = keep("of each hour, for this many hours that have one")
@@ -100,12 +100,12 @@ class CheckpointSettings:
 
     @property
     def max_file_bytes(self) -> int | None:
-        """The size of the largest file that is captured; None is no bound."""
+        """The size of the largest file that is captured; None means no limit."""
         return self.max_file_size_mb * MEGABYTE or None
 
     @property
     def max_bytes(self) -> int | None:
-        """The cap on everything in the checkpoint folder; None is no cap."""
+        """The cap on everything in the checkpoint folder; None means no cap."""
         return self.max_total_size_mb * MEGABYTE or None
 
     def capturing(self) -> Capturing:
@@ -147,12 +147,12 @@ class MaintenanceSettings:
     min_interval_hours: float = key(
         Number(0, 8_760, above=True, whole=False),
         24,
-        "Maintenance runs at most once in this many hours, whoever asks for it.",
+        "Maintenance runs at most once in this many hours, no matter who asks for it.",
     )
 
     @property
     def interval(self) -> float:
-        """The least time between two runs, in seconds."""
+        """The minimum time between two runs, in seconds."""
         return self.min_interval_hours * HOUR
 
 
@@ -178,7 +178,7 @@ class ArchiveSettings:
     max_total_size_mb: int = key(
         _MEGABYTES,
         0,
-        "The most that the archive may take, in MB of 1,000,000 bytes. 0 is no bound.",
+        "The most that the archive may take, in MB of 1,000,000 bytes. 0 means no limit.",
     )
 
     def limits(self) -> Limits:

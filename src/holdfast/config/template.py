@@ -33,8 +33,8 @@ _INTRODUCTION = """\
 _EXAMPLES = {
     SESSIONS: f"""\
 # A source may have limits of its own: cli, telegram, cron, and so on. It takes the rules
-# (retention_days, keep_...) that it does not set from [{SESSIONS}], but not the bounds
-# (max_total_size_mb, max_count), which here hold for this source alone. For example:
+# (retention_days, keep_...) that it does not set from [{SESSIONS}], but not the limits
+# (max_total_size_mb, max_count), which here apply to this source alone. For example:
 #
 #     [{SESSIONS}.{SOURCE}.cron]
 #     retention_days = 7
@@ -47,8 +47,8 @@ _EXAMPLES = {
 #     telegram = "jsonl-synced"
 """,
     GUARD: f"""\
-# A source may differ. Limits for a session that it does not set come from [{GUARD}]; what it says
-# of a day (daily_tokens, daily_cost) bounds this source alone. For example:
+# A source may have its own limits. Session limits that it does not set come from [{GUARD}]; its
+# daily limits (daily_tokens, daily_cost) apply to this source alone. For example:
 #
 #     [{GUARD}.{SOURCE}.cron]
 #     max_tokens = 200000
@@ -57,9 +57,9 @@ _EXAMPLES = {
 """,
     PRICES: """\
 # What a million tokens cost, by the name of the model, in any one currency. Without a line here the
-# cost of a model is unknown, unless the agent tells it. A name that ends in * stands for all that
-# begin so; the longest one counts. Cached tokens cost as input unless they have a price. These are
-# not the prices of any model:
+# cost of a model is unknown, unless the agent reports it. A name that ends in * stands for every
+# model that begins that way; the longest match counts. Cached tokens cost as much as input unless
+# they have a price. These are not the prices of any model:
 #
 #     "some-model-4" = { input = 3.0, output = 15.0, cached = 0.3 }
 #     "some-model-*" = { input = 1.0, output = 5.0 }

@@ -40,12 +40,12 @@ class Call:
     ) -> None:
         """Book what the call used, in the session's totals and the ledger. It is durable on return.
 
-        This is for usage that is part of no message: the tokens of a message are counted when the
-        message is stored. Without a `cost` the price of the model applies, if there is one. You can
-        book more later; the first booking ends the reservation.
+        This is for usage that is not part of a message: the tokens of a message are counted when
+        the message is stored. Without a `cost` the price of the model applies, if there is one. You
+        can book more later; the first booking ends the reservation.
         """
         if not self._entered:
-            raise UsageError("This call was not let through: nothing can have been used.")
+            raise UsageError("This call was refused, so it cannot have used anything.")
         counted = checked_tokens(tokens)
         if model is not None:
             text(model, "A model")
@@ -70,5 +70,5 @@ class Call:
         except HoldfastError as failure:
             if error is None:
                 raise
-            _log.error("a call could not be given up: %s", failure.message)  # `error` says more
+            _log.error("a call could not be cancelled: %s", failure.message)  # `error` says more
         self._reservation = None

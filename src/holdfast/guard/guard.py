@@ -53,7 +53,7 @@ class GuardRules:
     def __post_init__(self) -> None:
         if self.own is not None and (self.own.daily_tokens or self.own.daily_cost):
             raise UsageError(
-                "The budget of a day is for many sessions; it cannot be that of a single one.",
+                "A daily budget covers many sessions; it cannot be set for a single one.",
                 hint="Set it in the configuration, or in `GuardOptions`.",
             )
 
@@ -299,8 +299,8 @@ def _cost_unknown(standing: Standing, measure: Measure) -> UnknownCostError:
     of = f"model {session.model}" if session.model else "sessions without a model"
     return UnknownCostError(
         f"Session {session.id} has a budget of {_amount(measure.limit)} {measure.words}, and "
-        "tokens were used whose cost nobody knows; the call was not made.",
-        hint=f"Set a price for {of} under [prices], or say what calls cost.",
+        "the cost of some of its tokens is unknown; the call was not made.",
+        hint=f"Set a price for {of} under [prices], or pass the cost of each call.",
     )
 
 

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING
 from holdfast.homes.kind import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+    from typing import Protocol
 
     from holdfast.homes.options import HomeOptions
-    from holdfast.ports import Clock, Format, Home
+    from holdfast.model.part import Transcript
+    from holdfast.ports import Clock, Format, Home, TranscriptReader
+
+    class AgentFormat(Format, TranscriptReader, Protocol):
+        """A format of ours reads files that lie alone, too."""
+
 
 STATE = ".holdfast"
 
@@ -25,12 +32,15 @@ def _kind(
     module, _, name = place.partition(":")
 
     @cache
-    def form() -> Format:
-        made: Format = getattr(import_module(f"holdfast.homes.{module}"), name)()
+    def form() -> AgentFormat:
+        made: AgentFormat = getattr(import_module(f"holdfast.homes.{module}"), name)()
         return made
 
     def recognise(root: Path) -> bool:
         return any((root / sign).exists() for sign in signs) and form().recognise(root)
+
+    def transcripts(path: Path) -> Iterator[Transcript] | None:
+        return form().transcripts(path)
 
     def opened(root: Path, clock: Clock, options: HomeOptions) -> Home:
         from holdfast.homes.format_home import FormatHome  # noqa: PLC0415 - most homes are ours
@@ -45,6 +55,7 @@ def _kind(
         recognise=recognise,
         open=opened,
         state=lambda root: root / STATE,
+        transcripts=transcripts,
     )
 
 

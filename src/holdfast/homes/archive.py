@@ -80,7 +80,7 @@ class HomeArchive:
 
 class IntoArchive:
     """What movers share that put things into bundles. The bundle is the copy, and it is no trash:
-    it stays until somebody restores it."""
+    it stays until it is restored."""
 
     holds = Holds.SESSION
 
@@ -89,7 +89,7 @@ class IntoArchive:
         self._packer = packer
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Lines for bundles that lost theirs. What stands in the way is said of each session."""
+        """Lines for bundles that lost theirs. The obstacle is reported for each session."""
         with contextlib.suppress(HoldfastError, OSError):
             self._archive.make()
             self._archive.heal()
@@ -164,8 +164,8 @@ class BundleMover:
         self._adopter = adopter
 
     def prepare(self, items: Sequence[PlanItem]) -> None:
-        """Take in what earlier versions left in the folder of the archive."""
-        with contextlib.suppress(HoldfastError, OSError):  # what stands in the way is said of each
+        """Adopt what earlier versions left in the folder of the archive."""
+        with contextlib.suppress(HoldfastError, OSError):  # obstacles are reported one by one
             self._adopter.adopt()
 
     def look(self, batch: Sequence[Removal]) -> Sequence[Presence]:
@@ -174,7 +174,7 @@ class BundleMover:
         seen = one_by_one(batch, lambda each: self._seen(each, entries), unseen)
         gone = (not one.here and not one.copied for one in seen)
         if any(one and not each.item.undoable for each, one in zip(batch, gone, strict=True)):
-            self._archive.catalogue.forget_gone()  # what goes for good leaves no title behind
+            self._archive.catalogue.forget_gone()  # what is removed for good leaves no title behind
         return seen
 
     def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
@@ -243,7 +243,7 @@ def folder_archive(path: Path, *, chosen_by: Path | None = None) -> SessionArchi
     if chosen_by is None:
         blobs, former = FolderBlobs(path), None
     else:
-        with contextlib.suppress(OSError, RuntimeError):  # a loop of links leads to no folder
+        with contextlib.suppress(OSError, RuntimeError):  # a loop of links has no target
             path = path.resolve()
         usual = chosen_by / USUAL_FOLDER
         owner = Ownership(chosen_by, path, usual=usual, is_archive=_is_archive)

@@ -135,13 +135,13 @@ def _check_return(line: ByteLines, session: Session) -> None:
         try:
             read = read_session(raw.text(), keep=False, foreign=True)
         except UsageError as error:
-            raise StorageError(f"it could not come back: {error.message}; it stays") from None
+            raise StorageError(f"it could not be restored: {error.message}; it stays") from None
         was, would_be = (
             (each.source, each.title, each.cwd, each.model, each.ended_at, each.end_reason)
             for each in (session, read.session)
         )
         if read.notes or was != would_be or read.said_count != session.message_count:
-            raise StorageError("it would not come back as it is; it stays")
+            raise StorageError("a restored copy would differ; it stays")
 
 
 @dataclass(slots=True)
@@ -168,8 +168,8 @@ class Replacing:
     """Told of each session before it is replaced, in the transaction that replaces it.
 
     Its bundle is whole, on the disk and in the catalogue when that returns. Whether the transaction
-    came to its end, the rows say afterwards: a bundle of a session that was not replaced is dropped
-    again, by this run or by whoever settles it.
+    was committed can be seen from the rows afterwards: a bundle of a session that was not replaced
+    is dropped again, by this run or by the one that settles it.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class Replacing:
         self._archive.catalogue.add([made])
 
     def finish(self, doer: Doer, at: float) -> None:
-        """Ask the rows what became of each, and write it down."""
+        """Check the rows for the result of each, and record it."""
         if self._journal is not None and record_settled(
             self._journal, self._kept, doer.settle(self._kept)
         ):
@@ -273,7 +273,8 @@ class Adopter:
         self._clock = clock
 
     def adopt(self) -> int:
-        """How many files were taken in. One that cannot be read stays, and costs no other."""
+        """How many files were taken in. One that cannot be read stays, and does not affect the
+        others."""
         done = 0
         for path in leftovers(self._archive, self._local):
             with contextlib.suppress(HoldfastError, OSError, *CORRUPT, *UNREADABLE):
@@ -325,7 +326,7 @@ class Adopter:
                 importing = SqliteImport(store, count_usage=False)
                 report = import_sessions(importing, lines, replace=False, now=self._clock())
             if report.refused:
-                raise DamageError(f"{path.name} has lines that are no sessions")
+                raise DamageError(f"{path.name} has lines that are not sessions")
             for number, session in enumerate(store.find(SessionFilter())):
                 if session.id not in known:
                     removal = self._removal(operation, number, session.id)
@@ -347,7 +348,7 @@ class Adopter:
 
 
 def leftovers(archive: SessionArchive, local: Path | None) -> Sequence[Path]:
-    """Files of earlier versions. A name that no version gave is somebody else's."""
+    """Files of earlier versions. A name that no version used belongs to someone else."""
     try:
         found = sorted(local.iterdir()) if local is not None and archive.check() else []
     except (HoldfastError, OSError):

@@ -1,4 +1,4 @@
-"""What is in the archive of a home, for whoever wants to see, read or search it."""
+"""What is in the archive of a home: to list, read and search it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from holdfast.errors import DamageError, UnknownSessionError, UsageError
+from holdfast.errors import DamageError, UnknownSessionError, UsageError, in_voice
 from holdfast.homes.archive_bundles import leftovers
 from holdfast.homes.archive_rows import Rows
 from holdfast.homes.home_bytes import bytes_below
@@ -28,7 +28,7 @@ from holdfast.stores.sqlite.unindexed_search import TextSearch, searched_text, t
 from holdfast.value import dataclass, replace
 
 _TRANSCRIPT = ".jsonl"
-#: A line beyond this is no message of a transcript.
+#: A longer line is not a message of a transcript.
 _LONGEST_LINE = 16 * 1024 * 1024
 _LEFT = (
     "left by an earlier version; maintenance takes it into the archive, "
@@ -37,7 +37,7 @@ _LEFT = (
 
 
 class ArchiveReader:
-    """The archive, to be read. It creates nothing, and waits for nobody."""
+    """The archive, to be read. It creates nothing, and never waits."""
 
     def __init__(
         self,
@@ -55,7 +55,8 @@ class ArchiveReader:
         self._check_id = check
 
     def check(self) -> None:
-        """Raise `StorageError` when nothing can be archived here: its folder is not to be had."""
+        """Raise `StorageError` when nothing can be archived here, because the folder is not
+        available."""
         self._archive.check_usable()
 
     def find(
@@ -80,7 +81,7 @@ class ArchiveReader:
     def problems(self) -> Sequence[Problem]:
         """Damaged lines of the catalogue, lines without a bundle, bundles that cannot be read, what
         earlier versions left beside them, and bundles in a folder that is no longer used."""
-        left = [Problem(path=str(path), reason=_LEFT) for path in self.leftovers()]
+        left = [Problem(path=str(path), reason=in_voice(_LEFT)) for path in self.leftovers()]
         behind = self.left_behind()
         return [*self._archive.look().problems, *left, *([behind] if behind else [])]
 
@@ -260,8 +261,8 @@ def _text(message: Message) -> str:
 
 
 def transcript_messages(raw: IO[bytes], codec: Codec) -> Iterator[Message]:
-    """The messages of the JSONL transcripts, numbered from 1. What is no message is passed over:
-    a transcript may have been torn, and may be another agent's."""
+    """The messages of the JSONL transcripts, numbered from 1. What is not a message is
+    skipped: a transcript may be truncated, or another agent's."""
     number = 0
     with bundle.reading(), bundle.members(raw, codec) as members:
         for name, link, content in members:

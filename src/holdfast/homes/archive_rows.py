@@ -56,14 +56,14 @@ class Rows(Protocol):
         """Why sessions may not go, by id: gone, changed since they were judged, or alive."""
 
     def remove_if_unchanged(self, removals: Sequence[Removal]) -> Mapping[str, Ended]:
-        """Take out those that nothing stands against, asked in the transaction that does it."""
+        """Remove those without an obstacle, which is checked in the same transaction."""
 
     def is_original(self, beside: Beside) -> bool:
         """Whether the session with this id is the one that was archived, and not another."""
 
     def put_back(self, beside: Beside, line: ByteLines) -> str:
         """Store a session as it was; raises `UsageError` when its place is taken. Returns what
-        could not be as it was, in words, or nothing."""
+        could not be restored exactly, in words, or nothing."""
 
 
 def has_same_facts(one: Session, other: Session) -> bool:
@@ -165,7 +165,7 @@ class StoreRows(RowsOut):
             # Bundles of older versions count the messages that were taken back, too.
             stored = replace(back, message_count=report.messages)
             if wanted.version not in (back.version, stored.version):
-                raise DamageError("its line does not hold what it should")
+                raise DamageError("its line does not match its record")
             if wanted.routing_key is None:
                 return ""
             routed = self._store.routed(wanted.routing_key)
@@ -216,7 +216,7 @@ class Returner:
             return result, note
         with self.archive.opened(file) as (raw, codec):
             taken = self.files.put_back(beside, raw, codec)
-        # Somebody who came in between may have taken a name.
+        # Another process may have taken a name in between.
         return (Result.FAILED, _in_the_way(taken)) if taken else (Result.BROUGHT_BACK, note)
 
     def _put_back_rows(self, beside: Beside, file: str) -> Ended:

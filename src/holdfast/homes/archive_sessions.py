@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSessionError
+from holdfast.errors import DamageError, HoldfastError, StorageError, UnknownSessionError, in_voice
 from holdfast.homes.archive import FULL, NO_ROOM, WAY_OUT, Entries, HomeArchive, IntoArchive
 from holdfast.homes.archive_bundles import Packer
 from holdfast.homes.archive_rows import TAKEN, Ended, Returner, Rows
@@ -84,7 +84,7 @@ class ArchiveMover(_FromStore):
         return [self._seen(rows, each, entries, obstacles.get(each.item.id, "")) for each in batch]
 
     def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """Make the bundles. One that fails does not cost the others, unless there is no room."""
+        """Make the bundles. One that fails does not affect the others, unless there is no room."""
         rows = self._rows()
         if rows is None:
             return [failed(NO_SESSION_STORE)] * len(batch)
@@ -106,7 +106,7 @@ class ArchiveMover(_FromStore):
             return [failed(NO_SESSION_STORE)] * len(batch)
         ended = rows.remove_if_unchanged(batch)
         stayed_there = [each for each in batch if ended[each.item.id][0] is not Result.REMOVED]
-        # What kept its rows is not archived. The rows are asked: they alone can say so.
+        # What still has its rows is not archived: only the rows can tell.
         there = rows.read([each.item.id for each in stayed_there]) if stayed_there else {}
         self._drop_bundles([each for each in stayed_there if each.item.id in there])
         return [
@@ -188,7 +188,7 @@ class ArchiveMover(_FromStore):
                 moved.append(failed(error.message))
             except OSError as error:
                 if error.errno in FULL:
-                    moved.append(failed(f"{NO_ROOM}. {WAY_OUT}"))
+                    moved.append(failed(f"{NO_ROOM}. {in_voice(WAY_OUT)}"))
                     return moved + [failed(NO_ROOM)] * (len(batch) - len(moved))
                 moved.append(failed(str(error.strerror or error)))
             else:
@@ -281,7 +281,7 @@ class FilesMover(_FromStore):
             return stayed(CHANGED_MEANWHILE)
         except OSError as error:
             if error.errno in FULL:
-                return failed(f"{NO_ROOM}. {WAY_OUT}")
+                return failed(f"{NO_ROOM}. {in_voice(WAY_OUT)}")
             raise
         self._archive.catalogue.add([made])
         self._packed[removal.key] = going
@@ -300,7 +300,7 @@ class FilesMover(_FromStore):
         )
 
     def _put_back(self, removal: Removal, entry: ArchivedSession | None) -> Moved:
-        """The files where they were, or everything as it is."""
+        """Put the files back where they were, or change nothing."""
         if entry is None:
             return damaged(BUNDLE_MISSING)
         copies = self._in_trash(removal, entry.file)

@@ -105,7 +105,7 @@ class SessionFolder:
         return found
 
     def _check_name(self, beside: Beside, file: PackedFile) -> None:
-        """A bundle made by hand reaches no other names."""
+        """A bundle made by hand cannot reach other names."""
         parsed = self.parse(file.name)
         if parsed is None or parsed.session not in self._stems(beside.session.id):
             raise DamageError(f"{file.name} is not the name of a file of this session")
@@ -177,7 +177,7 @@ def _make(folder: int, name: str, file: PackedFile, content: IO[bytes]) -> None:
         while piece := content.read(_CHUNK):
             target.write(piece)
         target.flush()
-        if os.geteuid() == 0:  # nobody else may give files away
+        if os.geteuid() == 0:  # only root may give files away
             os.fchown(fd, file.uid, file.gid)
         os.fchmod(fd, file.mode)
         os.utime(fd, ns=times)

@@ -306,7 +306,7 @@ def _node(folder: Path, value: object) -> _Node:
     read = Reader(value, "file of a bundle", DamageError)
     relative = Path(read.text("path"))
     if relative.is_absolute() or ".." in relative.parts:
-        raise DamageError(f"{relative} leads out of its bundle")
+        raise DamageError(f"{relative} points outside its bundle")
     if relative == Path(RECORD):
         relative = Path(_NEW_RECORD)
     return _Node(

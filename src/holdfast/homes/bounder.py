@@ -88,7 +88,7 @@ class Bounder(Bounds):
                     if self.max_bytes is not None and is_over(layout, self.max_bytes):
                         self.run(time.time)  # noqa: TID251 - the log wants the time of the machine
             except HoldfastError as error:
-                _log.warning("No room was made in %s: %s", self.folder, error.message)
+                _log.warning("Could not make room in %s: %s", self.folder, error.message)
             yield
         if self.is_due():  # takes of the meantime could not start a worker
             self.later()

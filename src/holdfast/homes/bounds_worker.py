@@ -71,7 +71,7 @@ def _is_python() -> bool:
 
 
 class _Children:
-    """The workers that this process started, so that none stays a zombie for long."""
+    """The workers that this process started, so that none stays a zombie."""
 
     _running: list[subprocess.Popen[bytes]] = []  # noqa: RUF012 - one for the process
     _lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""The checkpoint folder of a home: what is in it, what it weighs, and how it is looked after."""
+"""The checkpoint folder of a home: what is in it, what it weighs, and how it is maintained."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _HOLDER = "checkpoints prune"
 
 
 class OwnCheckpoints:
-    """The checkpoints that Holdfast takes in a home: who moves, who reclaims, who looks after
+    """The checkpoints that Holdfast takes in a home: what moves, reclaims and maintains
     them."""
 
     def __init__(self, ground: Ground) -> None:
@@ -147,7 +147,7 @@ class CheckpointFolder:
 
 
 def legacy_items(layout: Layout, found: Sequence[older_layout.SingleRepository]) -> Iterator[Item]:
-    """Archives of an older layout, and single repositories that nobody moved aside yet."""
+    """Archives of an older layout, and single repositories that were not moved aside yet."""
     for archive in older_layout.archives(layout):
         yield Item(
             kind=LEGACY,

@@ -1,5 +1,5 @@
-"""How checkpoints leave their store and come back, how projects are rolled back, and how space is
-given back.
+"""How checkpoints leave their store and come back, how projects are rolled back, and how space
+is freed.
 
 Dropping a checkpoint changes a reference and nothing else: what it holds stays until space is
 reclaimed. A batch is one transaction of git's, so a kill leaves each checkpoint in one place, and
@@ -59,7 +59,7 @@ from holdfast.value import dataclass, replace
 #: How often to look when references are changed between the look and the change, before nobody
 #: else may.
 _ATTEMPTS = 4
-#: What git says of a lock that somebody has, or had when it was killed.
+#: What git says about a lock that another process has, or had when it was killed.
 _LOCKED = ".lock': File exists"
 _FOREIGN_NAME = "not the name of an archive of older checkpoints"
 
@@ -95,7 +95,7 @@ class _Refs:
         return [ref for ref in shown or hidden or () if ref.project == removal.item.source]
 
     def copy(self, removal: Removal) -> Ref | None:
-        """Its undo copy. What else has taken that place is none."""
+        """Its undo copy. Anything else in that place is not a copy."""
         ref = self.trash.get((removal.operation, removal.number))
         return ref if ref is not None and ref.checkpoint == removal.item.id else None
 
@@ -163,8 +163,8 @@ class CheckpointMover(OneStepMover):
     def _in_one_step(
         self, batch: Sequence[Removal], step: Callable[[_Refs, Removal], _Step]
     ) -> Sequence[Moved]:
-        """Look, and change everything at once. Somebody may take a checkpoint meanwhile, which
-        moves the references of older ones: then nothing was changed, and it is looked at again."""
+        """Look, and change everything at once. Another process may take a checkpoint meanwhile,
+        which moves the references of older ones: then nothing was changed, and we look again."""
         for _ in range(_ATTEMPTS):
             try:
                 with used(self._layout):
@@ -172,7 +172,7 @@ class CheckpointMover(OneStepMover):
             except GitFailedError as error:
                 if _LOCKED in error.said:
                     unlock(self._layout, holder="checkpoints")
-        # Whoever takes one checkpoint after the other would come first every time.
+        # A process that takes one checkpoint after another would win every time.
         with alone(self._layout, holder="checkpoints"):
             return self._at_once(batch, step)
 
@@ -280,7 +280,7 @@ class LegacyMover(OneStepMover):
         return Moved(copied=True, bytes=freed)
 
     def _places(self, removal: Removal) -> tuple[Path, Path]:
-        """Where it is, and where its copy goes. A saved plan is a file that anybody may have
+        """Where it is, and where its copy goes. A saved plan is a file that anyone may have
         written: only such names are ours."""
         if not is_older_name(removal.item.id):
             raise UsageError(_FOREIGN_NAME)
@@ -291,8 +291,8 @@ class RollBack:
     """The doer for working trees of projects.
 
     The undo copy of a rollback is the safety checkpoint. Going back is a restore between the same
-    two checkpoints, the other way round: what was changed since the rollback is neither as the one
-    says nor as the other, so it stays, and is named.
+    two checkpoints, the other way round: what changed since the rollback matches neither
+    of them, so it stays, and is reported.
     """
 
     def __init__(self, store: Callable[[], CheckpointStore | None], clock: Clock) -> None:
@@ -338,8 +338,8 @@ class RollBack:
         batch: Sequence[Removal],
         step: Callable[[CheckpointStore, Removal], Outcome],
     ) -> Sequence[Outcome]:
-        """One that fails does not cost the others, and stands in nobody's way: what it left can be
-        finished or taken back later."""
+        """One that fails does not affect or block the others: what it left can be
+        finished or undone later."""
         store = self._store()
         if store is None:
             return [each.end(Result.FAILED, NO_CHECKPOINT_STORE) for each in batch]
@@ -370,7 +370,7 @@ class CheckpointSpace:
         try:
             done = reclaim(self._layout, holder="checkpoints prune", limit=self._limit)
         except BusyError as error:
-            return removal.end(Result.SKIPPED, error.message)  # the next run gives it back
+            return removal.end(Result.SKIPPED, error.message)  # the next run frees it
         except HoldfastError as error:
             return removal.end(Result.FAILED, in_a_word(error))
         return removal.end(Result.RECLAIMED, done.note, freed=done.freed)

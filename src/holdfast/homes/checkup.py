@@ -30,7 +30,7 @@ from holdfast.stores.sqlite.bundle import BundleFolder
 UNFINISHED = "operations"
 _CHECKPOINTS = "checkpoint store"
 _PERMISSIONS = "permissions"
-#: The folders of a home that nobody but its owner may read: what agents said is private.
+#: The folders of a home that only its owner may read: what agents said is private.
 _PRIVATE = ("sessions", "archive", "operations", "trash", "checkpoints")
 _IN_TRASH_BY_NAME = (TRANSCRIPT, REQUEST_DUMP)
 _UNITS = (SESSION, LEFTOVER)
@@ -68,7 +68,7 @@ class HomeCheckup:
     def mend(
         self, findings: Sequence[Finding], *, now: float, progress: Progress
     ) -> Iterator[Repair]:
-        """Mend what these findings say can be; the caller has the home's lock."""
+        """Repair what these findings say can be repaired; the caller has the home's lock."""
         wanted = {finding.check for finding in findings if finding.repairable}
         if _PERMISSIONS in wanted:
             yield self._tighten()
@@ -77,16 +77,16 @@ class HomeCheckup:
             yield Repair(steps=(creation.mend(self._checkpoints),))
 
     def _look_at_permissions(self) -> Finding:
-        """In the home of another agent only of our folder: what others may read of its files is for
-        that agent to say, and a copy in the trash keeps the mode that it returns with."""
+        """In the home of another agent only of our folder: that agent decides who may read its
+        files, and a copy in the trash keeps the mode that it is restored with."""
         if self._is_own:
             return _check_permissions(self._root, self._database)
         if is_private(self._root):
             return Finding(check=_PERMISSIONS)
         return _warning(
             _PERMISSIONS,
-            f"other users of this machine can look into {self._root}",
-            advice="`holdfast doctor --repair` takes that right away from them.",
+            f"other users of this machine can read {self._root}",
+            advice="`holdfast doctor --repair` removes their access.",
             repairable=True,
         )
 
@@ -136,7 +136,7 @@ class HomeCheckup:
         first = missing[0]
         return _damage(
             "trash",
-            f"{what} that the log knows of cannot be found, first {first.item.id} "
+            f"{what} in the log cannot be found, first {first.item.id} "
             f"of operation {first.operation}",
             "What is missing cannot be brought back from here. If you have a backup of the home, "
             "copy its trash folder from there.",
@@ -177,10 +177,10 @@ class FormatCheckup(HomeCheckup):
         yield Finding(
             check=_FORMAT,
             severity=Severity.OK if doubt is None else Severity.WARNING,
-            message=f"known; the files of {agent} are read, and never checked or repaired"
+            message=f"known; the files of {agent} are read, but never checked or repaired"
             if doubt is None
-            else f"{doubt}; it is read, and never changed",
-            advice="" if doubt is None else "A later Holdfast may know it.",
+            else f"{doubt}; it can be read, but is never changed",
+            advice="" if doubt is None else "A later version of Holdfast may know it.",
         )
         yield _index(store_checkup.check(self._mirror.database, progress))
 
@@ -195,7 +195,7 @@ class FormatCheckup(HomeCheckup):
 
 
 def _index(findings: Sequence[Finding]) -> Finding:
-    """An index is a cache: whatever is wrong with it, a new one costs time and nothing else."""
+    """An index is a cache: if anything is wrong with it, a new one only costs time."""
     wrong = next((each for each in findings if each.severity is Severity.DAMAGE), None)
     if wrong is None:
         return Finding(check=_INDEX)
@@ -285,7 +285,7 @@ def _damage(check: str, message: str, advice: str = "") -> Finding:
 
 
 def _check_permissions(root: Path, database: str) -> Finding:
-    """Whether anybody but the owner can read or enter a part of a home."""
+    """Whether other users can read or enter a part of a home."""
     open_to_others = [path for path, mode in _entries(root, database) if mode & OTHERS]
     if not open_to_others:
         return Finding(check=_PERMISSIONS)
@@ -295,18 +295,18 @@ def _check_permissions(root: Path, database: str) -> Finding:
     return _warning(
         _PERMISSIONS,
         f"{others} can be read by other users of this machine, first {shown}",
-        advice="`holdfast doctor --repair` takes that right away from them.",
+        advice="`holdfast doctor --repair` removes their access.",
         repairable=True,
     )
 
 
 def is_private(folder: Path) -> bool:
-    """Whether nobody but its owner can look into a folder. A missing folder is private."""
+    """Whether only its owner can read a folder. A missing folder is private."""
     return not any(mode & OTHERS for _, mode in _entry(folder))
 
 
 def _tighten(root: Path, database: str) -> tuple[int, list[str]]:
-    """Take every right from everybody but the owner. Returns how many were changed, and what could
+    """Remove all permissions of other users. Returns how many were changed, and what could
     not be.
 
     The home itself comes first: from then on nobody else can put a link in the place of a file.
@@ -326,7 +326,7 @@ def _tighten(root: Path, database: str) -> tuple[int, list[str]]:
 
 def _entries(root: Path, database: str) -> Iterator[tuple[Path, int]]:
     """What is private in a home, from the top down, with its mode. Links are not followed: they
-    have no rights of their own, and what they lead to may belong to somebody else."""
+    have no permissions of their own, and their targets may belong to someone else."""
     yield from _entry(root)
     for path in sorted(root.glob(f"{database}*")):
         yield from _entry(path)

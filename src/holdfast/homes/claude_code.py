@@ -2,6 +2,8 @@
 
 projects/CWD/ID.jsonl     the transcript; CWD is the working directory with dashes for its slashes
 projects/CWD/ID/          subagents, and results of tools that were too long
+projects/CWD/agent-*.jsonl   subagents as earlier releases left them, beside their session
+projects/CWD/ID.desktop-released.json   a mark of the desktop program
 file-history/ID/          copies of files before an edit
 session-env/ID/, tasks/ID/, todos/ID-agent-*.json, debug/ID.txt
 history.jsonl             what the user typed, all sessions together
@@ -12,14 +14,27 @@ sessions/PID.json         a running process and its session; a crash leaves it b
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from glob import escape
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from holdfast.homes.life import start_ticks
-from holdfast.homes.records import Record, first_records, last_records, moment, records, text_of
+from holdfast.homes import life
+from holdfast.homes.records import (
+    INJECTED,
+    Record,
+    first_records,
+    is_plain_name,
+    last_records,
+    moment,
+    names_in,
+    opening,
+    records,
+    text_of,
+)
 from holdfast.model.part import (
     Facts,
     FilePart,
@@ -30,14 +45,16 @@ from holdfast.model.part import (
     Part,
     Role,
     Signs,
+    Transcript,
     Unit,
 )
 from holdfast.model.session import Message, Relation, Tokens
-from holdfast.value import replace
+from holdfast.value import dataclass, replace
 
 #: Where Claude Code leaves the output of background tasks, whatever TMPDIR says.
 TEMPORARY = Path("/tmp")  # noqa: S108 - its place, not ours
 _SUBAGENT = "agent-"
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: Only these lines of a transcript are messages; nine tenths of its bytes are something else.
 _SPOKEN = (b'"type":"user"', b'"type":"assistant"', b'"type":"cost-state"')
 #: What Claude Code itself removes after a while, with the folder that holds it.
@@ -47,7 +64,11 @@ _LEFTOVERS = (
     ("paste", "paste-cache/*"),
     ("settings-backup", "backups/*"),
     ("statistics", "statsig/*"),
+    ("plan", "plans/*"),
+    ("log", "logs/*"),
 )
+#: Folders that hold a folder, or a file, of a session by its name.
+_SIDES = ("file-history", "session-env", "tasks")
 
 
 class ClaudeCode:
@@ -80,30 +101,34 @@ class ClaudeCode:
         return [root, _temporary()]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
-        todos = sorted(_names(root / "todos"))
+        """A session that was resumed in another working directory has a transcript in both."""
+        beside = _Beside.of(root)
+        found: dict[str, list[Path]] = {}
         for path in _transcripts(root):
-            unit = known(path) or _read(path)
-            yield replace(unit, parts=_parts(root, path, todos))
-            for inner in sorted(_names(path.with_suffix("") / "subagents")):
-                if inner.startswith(_SUBAGENT) and inner.endswith(".jsonl"):
-                    agent = path.with_suffix("") / "subagents" / inner
-                    yield known(agent) or replace(
-                        _read(agent), parent=path.stem, relation=Relation.DELEGATE
-                    )
+            if path.name.startswith(_SUBAGENT):
+                yield replace(known(path) or _older_subagent(path), parts=(FilePart(path=path),))
+            else:
+                found.setdefault(path.stem, []).append(path)
+        for name, paths in found.items():
+            read = [known(path) or _read(path) for path in paths]
+            newest = max(read, key=lambda unit: unit.active)
+            yield replace(newest, parts=_parts(root, name, paths, beside))
+            for path in paths:
+                for inner in sorted(names_in(path.with_suffix("") / "subagents")):
+                    if inner.startswith(_SUBAGENT) and inner.endswith(".jsonl"):
+                        agent = path.with_suffix("") / "subagents" / inner
+                        yield known(agent) or replace(
+                            _read(agent), parent=name, relation=Relation.DELEGATE
+                        )
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
         sessions = {path.stem for path in _transcripts(root)}
-        for kind, pattern in _LEFTOVERS:
-            for path in sorted(root.glob(pattern)):
-                if path.stem not in sessions:
-                    yield _leftover(kind, path)
-        for name in ("file-history", "session-env", "tasks"):
-            for path in sorted(root.glob(f"{name}/*")):
-                if path.name not in sessions:
-                    yield _leftover(name, path)
-        for path in sorted(_temporary().glob("*/*")):
-            if path.name not in sessions and path.parent.name.startswith("-"):
-                yield _leftover("task-output", path)
+        patterns = [*_LEFTOVERS, *((name, f"{name}/*") for name in _SIDES), ("todo", "todos/*")]
+        found = [(kind, path) for kind, pattern in patterns for path in root.glob(pattern)]
+        found += (("task-output", path) for path in _temporary().glob("-*/*"))
+        for kind, path in sorted(found):
+            if path.stem.partition("-agent-")[0] not in sessions and path.name not in sessions:
+                yield _leftover(kind, path)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
         yield from spoken(_transcript(root, unit))
@@ -113,11 +138,33 @@ class ClaudeCode:
         proves nothing. No file is open while it works."""
         alive = {}
         for path in root.glob("sessions/*.json"):
-            for said in first_records(path):
-                began = start_ticks(int(said["pid"]))
-                if began is not None and said.get("procStart", began) == began:
-                    alive[str(said["sessionId"])] = f"process {said['pid']} has it open"
+            said = next(first_records(path), None)
+            if said is None:  # torn, or just being written: its name is the number of the process
+                if life.start_ticks(int(path.stem)) is not None:
+                    return Signs(home=f"{path.name} cannot be read, and its process runs")
+                continue
+            why = _holds(said)
+            if why is not None:
+                alive[str(said["sessionId"])] = f"sessions/{path.name}: {why}"
         return Signs(units=alive)
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        """A transcript, with the subagents in the folder beside it."""
+        wanted = {"parentUuid", "sessionId", "type"}
+        head = next((each for each in opening(path) if wanted <= each.keys()), None)
+        return None if head is None else _told(path, head)
+
+
+def _holds(said: Record) -> str | None:
+    """Whether the process that registered itself still runs. One in another container, or on
+    another machine that shares the home, has numbers of its own: nothing proves its death."""
+    here, domain = life.process_domain(), str(said.get("pidDomain") or "")
+    if domain and here and domain != here:
+        return f"process {said['pid']} of another machine or container has it open"
+    began = life.start_ticks(int(said["pid"]))
+    if began is None or said.get("procStart", began) != began:
+        return None
+    return f"process {said['pid']} has it open"
 
 
 def spoken(path: Path) -> Iterator[Message]:
@@ -139,6 +186,25 @@ def spoken(path: Path) -> Iterator[Message]:
                 pass
     if last is not None:
         yield from _messages(last, cost if isinstance(cost, int | float) else None)
+
+
+def _told(path: Path, head: Record) -> Iterator[Transcript]:
+    """The name of a file counts as long as it is an id: the first lines of a session that continues
+    another one may have the id of that."""
+    agent = head.get("agentId") if head.get("isSidechain") else None
+    if agent is not None:
+        unit = replace(_read(path), id=f"{_SUBAGENT}{agent}", parent=str(head["sessionId"]))
+        unit = replace(unit, relation=Relation.DELEGATE)
+    else:
+        unit = _read(path)
+        if not _ID.fullmatch(unit.id):
+            unit = replace(unit, id=str(head["sessionId"]))
+    yield Transcript(path=path, unit=unit, messages=spoken(path))
+    folder = path.with_suffix("") / "subagents"
+    for name in sorted(names_in(folder)):
+        if name.startswith(_SUBAGENT) and name.endswith(".jsonl"):
+            inner = replace(_read(folder / name), parent=unit.id, relation=Relation.DELEGATE)
+            yield Transcript(path=folder / name, unit=inner, messages=spoken(folder / name))
 
 
 def _same_message(one: Record, other: Record) -> bool:
@@ -181,7 +247,7 @@ def _messages(said: Record, cost: float | None) -> Iterator[Message]:
         reasoning=thoughts or None,
         tokens=_tokens(message.get("usage")),
         cost=cost,
-        extra={"meta": True} if said.get("isMeta") else {},
+        extra={INJECTED: True} if said.get("isMeta") else {},
     )
 
 
@@ -201,19 +267,33 @@ def _tokens(usage: Any) -> Tokens | None:
 
 
 def _transcripts(root: Path) -> list[Path]:
+    """A name such as `..jsonl` would make a session that owns every folder: no session has one."""
     projects = root / "projects"
     return [
         projects / project / name
-        for project in sorted(_names(projects))
-        for name in sorted(_names(projects / project))
-        if name.endswith(".jsonl")
+        for project in sorted(names_in(projects))
+        for name in sorted(names_in(projects / project))
+        if name.endswith(".jsonl") and is_plain_name(name.removesuffix(".jsonl"))
     ]
 
 
 def _transcript(root: Path, unit: Unit) -> Path:
-    if unit.relation is Relation.DELEGATE:
-        return next(root.glob(f"projects/*/{unit.parent}/subagents/{unit.id}.jsonl"))
-    return next(root.glob(f"projects/*/{unit.id}.jsonl"))
+    named = [part.path for part in unit.parts if isinstance(part, FilePart)]
+    named = [path for path in named if path.name == f"{unit.id}.jsonl"]
+    if not named and unit.relation is Relation.DELEGATE:
+        inside = f"projects/*/{escape(unit.parent)}/subagents/{escape(unit.id)}.jsonl"
+        named = [*root.glob(inside)]
+    named = named or [*root.glob(f"projects/*/{escape(unit.id)}.jsonl")]
+    if not named:
+        raise FileNotFoundError(f"the transcript of {unit.id} is gone")
+    return max(named, key=_changed)
+
+
+def _older_subagent(path: Path) -> Unit:
+    """Its records name the session that it worked for."""
+    parents = (said["sessionId"] for said in first_records(path) if "sessionId" in said)
+    parent = str(next(parents, ""))
+    return replace(_read(path), parent=parent, relation=Relation.DELEGATE if parent else None)
 
 
 def _read(path: Path) -> Unit:
@@ -247,30 +327,52 @@ def _read(path: Path) -> Unit:
     )
 
 
-def _parts(root: Path, path: Path, todos: Sequence[str]) -> tuple[Part, ...]:
-    name = path.stem
-    mine = bisect_left(todos, f"{name}-agent-")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Beside:
+    """What lies in the folders that sessions share, listed once: most sessions have nothing."""
+
+    todos: Sequence[str]
+    sides: Mapping[str, Collection[str]]
+    temporary: Collection[tuple[str, str]]
+
+    @classmethod
+    def of(cls, root: Path) -> _Beside:
+        temporary = _temporary()
+        return cls(
+            todos=sorted(names_in(root / "todos")),
+            sides={each: frozenset(names_in(root / each)) for each in (*_SIDES, "debug")},
+            temporary={
+                (folder, name)
+                for folder in names_in(temporary)
+                for name in names_in(temporary / folder)
+            },
+        )
+
+
+def _parts(root: Path, name: str, paths: Sequence[Path], beside: _Beside) -> tuple[Part, ...]:
+    mine = bisect_left(beside.todos, f"{name}-agent-")
+    log = f"{name}.txt"
     return (
-        FilePart(path=path, role=Role.REFERENCE),
-        FolderPart(path=path.with_suffix("")),
-        *(FolderPart(path=root / each / name) for each in ("file-history", "session-env", "tasks")),
+        *(FilePart(path=path, role=Role.REFERENCE) for path in paths),
+        *(FolderPart(path=path.with_suffix("")) for path in paths),
+        *(FilePart(path=path.with_suffix(".desktop-released.json")) for path in paths),
+        *(FolderPart(path=root / each / name) for each in _SIDES if name in beside.sides[each]),
         *(
             FilePart(path=root / "todos" / each)
-            for each in takewhile(lambda todo: todo.startswith(name), todos[mine:])
+            for each in takewhile(
+                lambda todo: todo.startswith(f"{name}-agent-"), beside.todos[mine:]
+            )
         ),
-        FilePart(path=root / "debug" / f"{name}.txt"),
-        FolderPart(path=_temporary() / path.parent.name / name),
+        *([FilePart(path=root / "debug" / log)] if log in beside.sides["debug"] else []),
+        *(
+            FolderPart(path=_temporary() / path.parent.name / name)
+            for path in paths
+            if (path.parent.name, name) in beside.temporary
+        ),
         LinePart(
             path=root / "history.jsonl", key="sessionId", value=name, lines=True, role=Role.TRACE
         ),
     )
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)  # noqa: PTH208 - a path each would cost more than the list
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _leftover(kind: str, path: Path) -> Leftover:

@@ -13,15 +13,27 @@ A rollout moves whole or not at all: databases point into it by offset.
 
 from __future__ import annotations
 
-import glob
+import contextlib
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from holdfast.homes import life
-from holdfast.homes.records import Record, first_records, last_records, moment, records, text_of
+from holdfast.homes.records import (
+    INJECTED,
+    Record,
+    first_records,
+    last_records,
+    moment,
+    names_in,
+    opening,
+    records,
+    text_of,
+)
 from holdfast.model.part import (
     Facts,
     FilePart,
@@ -34,9 +46,10 @@ from holdfast.model.part import (
     Rows,
     RowsPart,
     Signs,
+    Transcript,
     Unit,
 )
-from holdfast.model.session import Message, Relation, Tokens
+from holdfast.model.session import Json, Message, Relation, Tokens
 from holdfast.stores.sqlite.foreign import columns, named_rows, rows
 from holdfast.value import dataclass, replace
 
@@ -61,6 +74,16 @@ _BELONG = {
     "queue_1": (("queued_items", "thread_id"), ("queued_thread_revisions", "thread_id")),
     "logs_2": (("logs", "thread_id"),),
 }
+#: How messages begin that Codex itself put there, where the rollout does not say who wrote them.
+_CONTEXT = (
+    "<environment_context>",
+    "<user_instructions>",
+    "<permissions instructions>",
+    "<skills_instructions>",
+    "# AGENTS.md instructions",
+)
+_STATE = "state_5"
+_DATABASE = re.compile(r"([a-z_]+)_(\d+)\.sqlite")
 _ROLLOUT = re.compile(r"rollout-.+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl")
 
 
@@ -85,17 +108,24 @@ class Codex:
     )
 
     def recognise(self, root: Path) -> bool:
-        if not any((root / each).is_dir() for each in ("sessions", "archived_sessions")):
-            return any(root.glob("state_*.sqlite"))
-        return any((root / each).exists() for each in ("config.toml", "installation_id")) or any(
-            root.glob("state_*.sqlite")
+        """Other homes have `sessions` and `config.toml` too; a year below it is Codex's."""
+        return (
+            any(root.glob("state_*.sqlite"))
+            or (root / "archived_sessions").is_dir()
+            or ((root / "sessions").is_dir() and (root / "installation_id").is_file())
+            or any(root.glob("sessions/[0-9][0-9][0-9][0-9]/[0-9][0-9]"))
         )
 
     def doubt(self, root: Path) -> str | None:
-        for path in sorted(root.glob("*_*.sqlite")):
-            if path.stem not in _BELONG:
-                return f"{path.name} is not known"
+        for name in sorted(names_in(root)):
+            found = _DATABASE.fullmatch(name)
+            if found is not None and _is_strange(found[1], int(found[2]), root):
+                return f"{name} is not known"
+        if _names_another_place(root / "config.toml"):
+            return "its databases lie elsewhere (`sqlite_home` in config.toml)"
         for store in _stores(root):
+            if store.path.stem == _STATE and ("threads", "id") not in store.rows:
+                return f"{store.path.name} has no table of threads: Codex may be changing it"
             if store.unknown:
                 return f"{store.path.name} has a table that is not known: {store.unknown[0]}"
         return None
@@ -107,16 +137,17 @@ class Codex:
         stores = _stores(root)
         threads, parents = _threads(root)
         rollouts = _rollouts(root)
+        snapshots = sorted(names_in(root / "shell_snapshots"))
         for name in sorted({*threads, *rollouts}):
             path = rollouts.get(name)
             unit = threads.get(name)
             if unit is None and path is not None:  # older than the database, or not in it yet
                 unit = known(path) or _read(name, path)
             if unit is not None:
-                parent = parents.get(name, "")
+                parent = parents.get(name) or unit.parent
                 yield replace(
                     unit,
-                    parts=_parts(root, name, path, stores),
+                    parts=_parts(root, name, path, stores, snapshots),
                     parent=parent,
                     relation=Relation.DELEGATE if parent else None,
                 )
@@ -136,7 +167,9 @@ class Codex:
                     yield _leftover(kind, path, path.name)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        path = _rollouts(root).get(unit.id)
+        named = (each.path for each in unit.parts if isinstance(each, FilePart))
+        path = next((each for each in named if _ROLLOUT.fullmatch(each.name)), None)
+        path = path or _rollouts(root).get(unit.id)
         if path is not None:
             yield from spoken(path)
 
@@ -148,6 +181,14 @@ class Codex:
             units={name: why for name, why in held.items() if why},
             rewrites=life.locked(root / "app-server-daemon" / "daemon.lock"),
         )
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        for said in opening(path):
+            meta = said.get("payload")
+            if said.get("type") == "session_meta" and isinstance(meta, dict) and "id" in meta:
+                unit = _read(str(meta["id"]), path)
+                return iter([Transcript(path=path, unit=unit, messages=spoken(path))])
+        return None
 
 
 def spoken(path: Path) -> Iterator[Message]:
@@ -174,7 +215,8 @@ def _message(payload: Record, at: float | None) -> list[Message]:
             kinds = ("input_text", "output_text", "text")
             text = text_of(payload.get("content"), kinds)
             role = str(payload.get("role") or "assistant")
-            return [Message(role=role, content=text, timestamp=at)]
+            extra: dict[str, Json] = {INJECTED: True} if _is_injected(payload, text) else {}
+            return [Message(role=role, content=text, timestamp=at, extra=extra)]
         case "reasoning":
             text = text_of(payload.get("summary"), ("summary_text",))
             return [Message(role="assistant", reasoning=text, timestamp=at)] if text else []
@@ -194,6 +236,34 @@ def _message(payload: Record, at: float | None) -> list[Message]:
             return [Message(role="tool", content=text, timestamp=at, tool_call_id=called)]
         case _:
             return []
+
+
+def _is_injected(payload: Record, text: str) -> bool:
+    """Whether Codex itself wrote a message. A rollout of today says so for each piece of it."""
+    noted = payload.get("internal_chat_message_metadata_passthrough")
+    pieces = noted.get("content_item_metadata") if isinstance(noted, dict) else None
+    if isinstance(pieces, list) and pieces:
+        makers = [each.get("provenance") for each in pieces if isinstance(each, dict)]
+        return all(isinstance(each, dict) and each.get("type") == "harness" for each in makers)
+    return payload.get("role") == "developer" or text.startswith(_CONTEXT)
+
+
+def _is_strange(name: str, number: int, root: Path) -> bool:
+    """Whether a database is one that we do not know. An earlier one may lie beside its successor,
+    which took over what was in it."""
+    known = next((each for each in _BELONG if each.rpartition("_")[0] == name), None)
+    if known is None:
+        return True
+    newest = int(known.rpartition("_")[2])
+    return number > newest or (number < newest and not (root / f"{known}.sqlite").exists())
+
+
+def _names_another_place(config: Path) -> bool:
+    try:
+        lines = config.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return False
+    return any(line.partition("=")[0].strip() == "sqlite_home" for line in lines)
 
 
 def _tokens(usage: Any) -> Tokens | None:
@@ -240,11 +310,14 @@ def _stores(root: Path) -> Sequence[_Store]:
 
 def _threads(root: Path) -> tuple[Mapping[str, Unit], Mapping[str, str]]:
     """The threads in the database, and the parents of those that another thread started."""
-    path = root / "state_5.sqlite"
-    if not path.exists():
+    path = root / f"{_STATE}.sqlite"
+    there = columns(path) if path.exists() else set()
+    if ("threads", "id") not in there:
         return {}, {}
     found = named_rows(path, "SELECT * FROM threads")
-    edges = rows(path, "SELECT child_thread_id, parent_thread_id FROM thread_spawn_edges")
+    edges = []
+    if ("thread_spawn_edges", "parent_thread_id") in there:
+        edges = rows(path, "SELECT child_thread_id, parent_thread_id FROM thread_spawn_edges")
     parents = {str(child): str(parent) for child, parent in edges}
     return {str(row["id"]): _from_row(row) for row in found}, parents
 
@@ -257,32 +330,60 @@ def _from_row(row: Record) -> Unit:
         active=active / 1000 if active else float(row.get("updated_at") or 0),
         parts=(),
         started=started / 1000 if started else row.get("created_at"),
-        source=str(row.get("source") or ""),
+        source=_source(row.get("source"))[0],
+        parent=_source(row.get("source"))[1],
         cwd=str(row.get("cwd") or ""),
         title=str(row.get("name") or row.get("title") or ""),
         model=str(row.get("model") or ""),
     )
 
 
+def _source(said: Any) -> tuple[str, str]:
+    """Where a thread came from, and the thread that started it. Codex writes a word, or an object
+    (in a row as text) for a subagent."""
+    if isinstance(said, str) and said.startswith("{"):
+        with contextlib.suppress(ValueError):
+            said = json.loads(said)
+    if not isinstance(said, dict):
+        return str(said or ""), ""
+    source = next(iter(said), "")
+    inner = said.get(source)
+    spawned = inner.get("thread_spawn") if isinstance(inner, dict) else None
+    parent = spawned.get("parent_thread_id") if isinstance(spawned, dict) else None
+    return source, str(parent or "")
+
+
 def _read(name: str, path: Path) -> Unit:
     meta: Record = {}
     started = None
+    model = ""
     for said in first_records(path):
-        if said.get("type") == "session_meta" and isinstance(said.get("payload"), dict):
-            meta, started = said["payload"], moment(said.get("timestamp"))
+        payload = said.get("payload")
+        if not isinstance(payload, dict):
+            continue
+        if said.get("type") == "session_meta" and not meta:
+            meta, started = payload, moment(said.get("timestamp"))
+        elif said.get("type") == "turn_context":
+            model = str(payload.get("model") or "")
             break
+    source, parent = _source(meta.get("source"))
     times = (moment(said.get("timestamp")) for said in last_records(path))
     return Unit(
         id=name,
         active=next((at for at in times if at), None) or path.stat().st_mtime,
         parts=(),
         started=started,
-        source=str(meta.get("source") or ""),
+        source=source,
+        parent=parent,
+        relation=Relation.DELEGATE if parent else None,
         cwd=str(meta.get("cwd") or ""),
+        model=model,
     )
 
 
-def _parts(root: Path, name: str, path: Path | None, stores: Sequence[_Store]) -> tuple[Part, ...]:
+def _parts(
+    root: Path, name: str, path: Path | None, stores: Sequence[_Store], snapshots: Sequence[str]
+) -> tuple[Part, ...]:
     rows = (
         RowsPart(
             store=store.path,
@@ -294,11 +395,14 @@ def _parts(root: Path, name: str, path: Path | None, stores: Sequence[_Store]) -
         for store in stores
         if store.rows
     )
-    snapshots = sorted(root.glob(f"shell_snapshots/{glob.escape(name)}.*"))
+    mine = snapshots[bisect_left(snapshots, f"{name}.") :]
     return (
         *rows,
         *(() if path is None else (FilePart(path=path),)),
-        *(FilePart(path=each) for each in snapshots),
+        *(
+            FilePart(path=root / "shell_snapshots" / each)
+            for each in takewhile(lambda each: each.startswith(f"{name}."), mine)
+        ),
         FilePart(path=root / "tui-thread-reference-capabilities" / name),
         FilePart(path=root / "thread-writer-locks" / f"{name}.lock"),
         LinePart(

@@ -1,4 +1,4 @@
-"""Who changes a home: the doers by kind and action. Loaded on first use: looking at a home takes
+"""What changes a home: the doers by kind and action. Loaded on first use: looking at a home takes
 half of what this module imports."""
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _Step = Callable[[SessionEngine, Sequence[Removal]], Sequence[Outcome]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Who changes what a kind of home brings. `keepers` are by kind, `spaces` by the id of their
-    item."""
+    """What changes the contents of a kind of home. `keepers` are by kind, `spaces` by the id of
+    their item."""
 
     keepers: Mapping[str, Keeper]
     archive: HomeArchive
@@ -103,7 +103,7 @@ class EndAbandoned:
         return self._in_one_transaction(batch, self._reopen)
 
     def _end(self, store: SessionEngine, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        # Judged again inside the transaction: a session may have come back to life, or to an end.
+        # Judged again inside the transaction: a session may be in use again, or may have ended.
         names = _ids(batch)
         found, ends = store.look(names), store.ends(names)
         outcomes = [_judged(each, found, ends) for each in batch]
@@ -135,7 +135,7 @@ class EndAbandoned:
             with store.transaction():
                 return step(store, batch)
         except BusyError:
-            raise  # each batch to come would wait as long
+            raise  # every further batch would wait as long
         except HoldfastError as error:
             return [each.end(Result.FAILED, error.message) for each in batch]
 
@@ -146,13 +146,13 @@ def _judged(removal: Removal, found: Mapping[str, Found], ends: Mapping[str, End
         return removal.end(Result.SKIPPED, ALREADY_GONE)
     obstacle = found[name].obstacle_to_ending(removal.item)
     if obstacle is None and ends[name].reason is not None:
-        obstacle = "it has a reason for an end, and no end"  # an undo could not put that back
+        obstacle = "it has an end reason, but has not ended"  # an undo could not put that back
     return removal.end(Result.SKIPPED if obstacle else Result.ENDED, obstacle or "")
 
 
 def _is_ours(removal: Removal, end: End | None) -> bool:
-    """Whether the end of a session is the one that this operation gave it. Whoever reopened it and
-    went on left a later activity behind."""
+    """Whether the end of a session is the one that this operation gave it. If it was reopened
+    and continued, its last activity is later."""
     return (
         end is not None
         and end.ended_at is not None
@@ -163,11 +163,11 @@ def _is_ours(removal: Removal, end: End | None) -> bool:
 
 def _reopened(removal: Removal, end: End | None) -> Outcome:
     if end is None:
-        gone = "it has left the store since; undo that first"
+        gone = "it has been removed from the store since; undo that first"
         return removal.end(Result.FAILED, gone)
     if end.ended_at is None:
         changed = end.last_active_at != removal.item.last_active_at
-        return removal.end(Result.BROUGHT_BACK, "it was reopened already" if changed else "")
+        return removal.end(Result.BROUGHT_BACK, "it is already open again" if changed else "")
     if _is_ours(removal, end):
         return removal.end(Result.BROUGHT_BACK)
     return removal.end(Result.FAILED, "it was reopened and ended again since; that end stays")
@@ -178,8 +178,8 @@ def _ids(batch: Sequence[Removal]) -> list[str]:
 
 
 class SessionSpace:
-    """Free pages and the write-ahead log of the session store. What giving them back freed is what
-    the file system says: the store before the run, less the store and its undo copies after it.
+    """Free pages and the write-ahead log of the session store. The bytes freed are those that
+    the file system reports: the store before the run, less the store and its undo copies after it.
     `copies` says where an operation keeps those."""
 
     def __init__(self, engine: SessionEngines, copies: Callable[[str], Path]) -> None:
@@ -200,7 +200,7 @@ class SessionSpace:
         try:
             store.give_back()
         except BusyError as error:
-            return removal.end(Result.SKIPPED, error.message)  # the next run gives it back
+            return removal.end(Result.SKIPPED, error.message)  # the next run frees it
         except HoldfastError as error:
             store.truncate_log()  # the operation log needs room too
             return removal.end(Result.FAILED, error.message)

@@ -1,6 +1,6 @@
 """The home of another agent, made from its format.
 
-A format says what there is. This class makes a home of it: scan, list, search, remove, archive,
+A format says what there is. This class makes a home from it: scan, list, search, remove, archive,
 undo, all through the one spine and the one index.
 
     .holdfast/      all that is ours: configuration, operation log, trash, archive, index
@@ -100,7 +100,11 @@ class FormatContents(Contents):
         leftovers, more, _ = self._look(self._left)
         doubt = self._format.doubt(self._root)
         if doubt is not None:
-            more.append(Problem(path=str(self._root), reason=f"{doubt}; it is read, never changed"))
+            more.append(
+                Problem(
+                    path=str(self._root), reason=f"{doubt}; it can be read, but is never changed"
+                )
+            )
         return Survey(
             items=(*items, *map(_leftover, leftovers)),
             problems=(*problems, *more),
@@ -220,7 +224,7 @@ class FormatContents(Contents):
         if doubt is not None:
             raise SchemaError(
                 f"{self._root}: {doubt}. Nothing was changed.",
-                hint="It can be read as ever. A later Holdfast may know it.",
+                hint="It can still be read. A later version of Holdfast may know it.",
             )
 
 
@@ -298,6 +302,7 @@ class Census:
         self._notes = notes
         self._signs = Signs()
         self._folders: dict[str, bool] = {}
+        self._places: dict[str, str] = {}
         self._asked: dict[str, Path] = {}
         self._named: set[str] = set()
 
@@ -355,10 +360,21 @@ class Census:
         for unit in units:
             outside = self.outside(unit)
             why = f"{outside} lies outside the home" if outside else None
-            why = why or self._signs.protect(unit) or self._written_lately(unit, now)
+            why = why or self._alive(unit, self._signs) or self._written_lately(unit, now)
             if why:
                 found[unit.id] = why
         return found
+
+    def _alive(self, unit: Unit, signs: Signs) -> str | None:
+        """Processes show where they really work; an agent may have noted a link that leads there.
+        What no session owns may be anybody's: it stays as long as the agent runs at all."""
+        if self._of_leftovers:
+            return signs.home or signs.rewrites or next(iter(signs.units.values()), None)
+        if signs.folders and unit.cwd:
+            if unit.cwd not in self._places:
+                self._places[unit.cwd] = os.path.realpath(unit.cwd)
+            unit = replace(unit, cwd=self._places[unit.cwd])
+        return signs.protect(unit)
 
     def judged(self, seen: Sequence[Seen]) -> list[Seen]:
         """What a look found, or noted, with who is alive now."""
@@ -367,7 +383,7 @@ class Census:
 
         def alive(each: Seen) -> str | None:
             return (
-                signs.protect(each.unit)
+                self._alive(each.unit, signs)
                 or (signs.rewrites if each.shared else None)
                 or self._recent(max(each.unit.active, each.changed), now)
                 or each.alive
@@ -376,7 +392,7 @@ class Census:
         return [replace(each, alive=why) if (why := alive(each)) else each for each in seen]
 
     def _look(self, now: float) -> Signs:
-        """The signs of the format, and the processes of its agent. What fails protects."""
+        """The signs of the format, and the processes of its agent. A failed check protects."""
         facts = self._format.facts
         try:
             signs = self._format.signs(self._root, now)
@@ -389,7 +405,8 @@ class Census:
             units=signs.units,
             folders={**processes.folders, **signs.folders},
             home=signs.home or processes.unreadable,
-            rewrites=signs.rewrites or f"{facts.agent} runs, and may write it again from memory",
+            rewrites=signs.rewrites
+            or f"{facts.agent} is running, and may write it again from memory",
         )
 
     def _written_lately(self, unit: Unit, now: float) -> str | None:
@@ -402,7 +419,7 @@ class Census:
         """A session is idle by what its agent recorded and by the times of its files."""
         age = now - latest
         if age < 0:
-            return "its time lies in the future"
+            return "its time is in the future"
         if age < self._format.facts.idle_after:
             return f"used {format_duration(age)} ago"
         return None

@@ -1,6 +1,10 @@
 """Gemini CLI.
 
 tmp/SLUG/chats/session-TIME-ID.jsonl   a chat: messages, and patches whose last word wins
+tmp/SLUG/chats/session-TIME-ID.json    the same from an earlier release, as one document
+tmp/SLUG/chats/ID/AGENT.jsonl          what its subagents did
+tmp/SLUG/ID/                           its plans and tasks
+tmp/SLUG/logs/session-ID.jsonl, tmp/SLUG/tool-outputs/session-ID/
 tmp/SLUG/logs.json                     what the user typed, all chats of the project together
 tmp/SLUG/checkpoints/, history/SLUG/   state before an edit; a start deletes the names, not the data
 tmp/SLUG/.project_root                 the working directory
@@ -12,11 +16,25 @@ nothing: `lastUpdated` inside does.
 from __future__ import annotations
 
 import json
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.homes.records import Record, first_records, last_records, moment, records, text_of
+from holdfast.homes.records import (
+    INJECTED,
+    Record,
+    first_records,
+    is_plain_name,
+    last_records,
+    moment,
+    names_in,
+    opening,
+    records,
+    text_of,
+    whole_records,
+)
 from holdfast.model.part import (
     Facts,
     FilePart,
@@ -27,13 +45,19 @@ from holdfast.model.part import (
     Part,
     Role,
     Signs,
+    Transcript,
     Unit,
 )
-from holdfast.model.session import Message, Tokens
+from holdfast.model.session import Message, Relation, Tokens
 from holdfast.value import replace
 
-_CHATS = "tmp/*/chats/session-*.jsonl"
+_CHAT = re.compile(r"session-.+\.jsonl?")
 _ROLES = {"user": "user", "gemini": "assistant", "info": "system", "error": "system"}
+#: How the first message begins, which no user wrote.
+_CONTEXT = "<session_context>"
+#: Folders of a project that no chat can be called after.
+_TAKEN = {"chats", "checkpoints", "logs", "memory", "plans", "tasks", "tool-outputs", "tracker"}
+_HEAD = {"sessionId", "startTime", "lastUpdated"}
 
 
 class Gemini:
@@ -51,10 +75,10 @@ class Gemini:
 
     def doubt(self, root: Path) -> str | None:
         """Nothing in a home names a version. A chat that begins otherwise than those we know is of
-        another one."""
+        another one; an empty one has only just begun."""
         for path in _chats(root):
-            head = next(first_records(path), {})
-            if not {"sessionId", "startTime", "lastUpdated"} <= head.keys():
+            head = _head(path)
+            if head and not head.keys() >= _HEAD:
                 return f"{path.name} does not begin like a chat that Holdfast knows"
         return None
 
@@ -62,19 +86,40 @@ class Gemini:
         return [root]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
+        """A chat that an earlier release began has two files, one of each sort."""
+        found: dict[tuple[Path, str], list[tuple[Path, Unit]]] = defaultdict(list)
         for path in _chats(root):
             unit = known(path) or _read(path)
-            yield replace(unit, parts=_parts(unit.id, path))
+            found[path.parent, unit.id].append((path, unit))
+        for (chats, name), files in found.items():
+            newest = max((unit for _, unit in files), key=lambda unit: unit.active)
+            agents = [path.stem for path in _subagents(chats, name)]
+            yield replace(newest, parts=_parts(chats, name, [path for path, _ in files], agents))
+            for path in _subagents(chats, name):
+                yield replace(
+                    known(path) or _read(path),
+                    id=path.stem,
+                    parent=name,
+                    relation=Relation.DELEGATE,
+                )
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
+        """Logs and results of chats that are gone. A shadow repository is the project's: it has
+        what every chat of the project changed."""
+        chats = {path.stem.rpartition("-")[2] for path in _chats(root)}
+        agents = {path.stem for path in root.glob("tmp/*/chats/*/*.jsonl")}
         for kind, pattern in (
             ("temporary", "projects.json.*.tmp"),
             ("log", "tmp/*/logs/*"),
+            ("tool-output", "tmp/*/tool-outputs/*"),
             ("checkpoint", "tmp/*/checkpoints/*.json"),
             ("shadow-repository", "history/*/"),
         ):
             for path in sorted(root.glob(pattern)):
                 folder = path.is_dir() and not path.is_symlink()
+                name = path.stem.removeprefix("session-")
+                if name in agents or (name != path.stem and name[:8] in chats):
+                    continue
                 yield Leftover(
                     kind=kind,
                     id=str(path.relative_to(root)).replace("/", ":"),
@@ -83,28 +128,40 @@ class Gemini:
                 )
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        for path in _chats(root):
-            if unit.id.startswith(path.stem.rpartition("-")[2]) and _read(path).id == unit.id:
-                yield from spoken(path)
-                return
+        for path in _files(root, unit):
+            yield from spoken(path)
+            return
 
     def signs(self, root: Path, now: float) -> Signs:
         return Signs()  # the processes of the agent are all there is to see
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        if not any(each.keys() >= _HEAD for each in opening(path)[:1]):
+            return None
+        return iter([Transcript(path=path, unit=_read(path), messages=spoken(path))])
 
 
 def spoken(path: Path) -> Iterator[Message]:
     """What was said, in the order of the first word on each message. A message is written again
     when it changes, and a resumed chat begins with the messages so far."""
     said: dict[str, Record] = {}
-    for record in records(path):
-        patch = record.get("$set")
+    for record in [_document(path)] if path.suffix == ".json" else records(path):
+        patch = record.get("$set", record)
         if isinstance(patch, dict) and isinstance(patch.get("messages"), list):
-            fresh = {str(each.get("id")): each for each in patch["messages"]}
+            fresh = {str(each.get("id")): each for each in patch["messages"] if _is_message(each)}
             said = {**{n: m for n, m in said.items() if n in fresh}, **fresh}
-        elif "type" in record and "id" in record:
+        elif "$rewindTo" in record:
+            names = list(said)
+            back = str(record["$rewindTo"])
+            said = {n: said[n] for n in names[: names.index(back) if back in said else 0]}
+        elif _is_message(record):
             said[str(record["id"])] = record
     for message in said.values():
         yield from _messages(message)
+
+
+def _is_message(record: object) -> bool:
+    return isinstance(record, dict) and "type" in record and "id" in record
 
 
 def _messages(said: Record) -> Iterator[Message]:
@@ -137,6 +194,7 @@ def _messages(said: Record) -> Iterator[Message]:
             ]
             or None,
             tokens=_tokens(said.get("tokens")),
+            extra={INJECTED: True} if text.startswith(_CONTEXT) else {},
         )
 
 
@@ -159,34 +217,91 @@ def _tokens(said: Any) -> Tokens | None:
 
 
 def _chats(root: Path) -> list[Path]:
-    return sorted(root.glob(_CHATS))
+    return [
+        chats / name
+        for chats in sorted(root.glob("tmp/*/chats"))
+        for name in sorted(names_in(chats))
+        if _CHAT.fullmatch(name) and (chats / name).is_file()
+    ]
+
+
+def _subagents(chats: Path, name: str) -> list[Path]:
+    folder = chats / name
+    return [folder / each for each in sorted(names_in(folder)) if each.endswith(".jsonl")]
+
+
+def _files(root: Path, unit: Unit) -> Iterator[Path]:
+    """The files of a chat, the one that goes on first."""
+    named = [
+        each.path
+        for each in unit.parts
+        if isinstance(each, FilePart) and each.role is Role.REFERENCE
+    ]
+    if named:
+        yield from sorted(named, key=lambda path: path.suffix != ".jsonl")
+        return
+    if unit.relation is Relation.DELEGATE:
+        for chats in root.glob("tmp/*/chats"):
+            yield from (path for path in _subagents(chats, unit.parent) if path.stem == unit.id)
+        return
+    for path in sorted(_chats(root), key=lambda path: path.suffix != ".jsonl"):
+        if unit.id.startswith(path.stem.rpartition("-")[2]) and _read(path).id == unit.id:
+            yield path
+
+
+def _head(path: Path) -> Record:
+    return _document(path) if path.suffix == ".json" else next(first_records(path), {})
+
+
+def _document(path: Path) -> Record:
+    return next(whole_records(path), {})
 
 
 def _read(path: Path) -> Unit:
-    head = next(first_records(path), {})
+    head = _head(path)
     updated = title = model = None
-    for said in last_records(path):
+    for said in last_records(path) if path.suffix == ".jsonl" else [head]:
         change = said.get("$set")
         patch: Record = change if isinstance(change, dict) else said
         updated = updated or moment(patch.get("lastUpdated"))
         title = title or patch.get("summary")
         model = model or said.get("model")
-    root = path.parent.parent / ".project_root"
+    for each in head.get("messages", ()) if path.suffix == ".json" else ():
+        model = each.get("model") or model
+    root = _project(path) / ".project_root"
     return Unit(
         id=str(head.get("sessionId") or path.stem),
         active=updated or moment(head.get("lastUpdated")) or path.stat().st_mtime,
         parts=(),
         started=moment(head.get("startTime")),
-        cwd=root.read_text().strip() if root.is_file() else "",
+        cwd=root.read_text(errors="surrogateescape").strip() if root.is_file() else "",
         title=str(title or ""),
         model=str(model or ""),
     )
 
 
-def _parts(name: str, path: Path) -> tuple[Part, ...]:
+def _project(path: Path) -> Path:
+    """The folder of the project that a chat belongs to, or a subagent of one."""
+    inside = (each.parent for each in path.parents if each.name == "chats")
+    return next(inside, path.parent.parent)
+
+
+def _parts(
+    chats: Path, name: str, files: Sequence[Path], agents: Sequence[str]
+) -> tuple[Part, ...]:
+    project = chats.parent
+    own = [each for each in (name, *agents) if is_plain_name(each) and each.lower() not in _TAKEN]
     return (
-        FilePart(path=path, role=Role.REFERENCE),
-        LinePart(
-            path=path.parent.parent / "logs.json", key="sessionId", value=name, role=Role.TRACE
+        *(FilePart(path=path, role=Role.REFERENCE) for path in files),
+        *(
+            part
+            for each in own
+            for part in (
+                FilePart(path=project / "logs" / f"session-{each}.jsonl"),
+                FolderPart(path=project / "tool-outputs" / f"session-{each}"),
+                FolderPart(path=project / each),
+            )
         ),
+        *([FolderPart(path=chats / name)] if name in own else []),
+        LinePart(path=project / "logs.json", key="sessionId", value=name, role=Role.TRACE),
     )

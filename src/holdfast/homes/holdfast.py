@@ -5,7 +5,7 @@ sessions.db          sessions and messages
 sessions/            transcripts and request dumps
 checkpoints/         states of projects
 archive/             sessions that left the store
-operations/          the operation log, and the lock of whoever changes the home
+operations/          the operation log, and the lock for changing the home
 trash/               undo copies, by operation
 """
 

@@ -1,7 +1,7 @@
 """The home of an agent: one class for every kind.
 
-A kind of home brings its `Contents`: how its sessions are found, moved, archived and checked. All
-the rest is the same everywhere and stands here.
+A kind of home brings its `Contents`: how its sessions are found, moved, archived and checked.
+Everything else is the same for all kinds and is here.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Contents(ABC):
     """What one kind of home brings: its sessions, and all that is done with them."""
 
     kind: str
-    #: Whether another agent owns what no item stands for.
+    #: Whether another agent owns what is not an item.
     foreign = False
 
     def __init__(self, ground: Ground) -> None:
@@ -93,7 +93,7 @@ class Contents(ABC):
 
     @property
     def version(self) -> str | None:
-        """The release of another agent that its state is from, as far as that can be told."""
+        """The release of the other agent that wrote its state, if known."""
         return None
 
     @abstractmethod
@@ -102,7 +102,7 @@ class Contents(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close what is open. It opens again when somebody asks for it."""
+        """Close what is open. It is reopened on the next use."""
 
     @abstractmethod
     def survey(
@@ -115,7 +115,7 @@ class Contents(ABC):
 
     @abstractmethod
     def changes(self) -> Changes:
-        """Who changes what is the kind's own."""
+        """What changes the items of this kind."""
 
     @abstractmethod
     def checkup(self, archive: Archive) -> HomeCheckup: ...
@@ -137,7 +137,7 @@ class Contents(ABC):
 
 
 class Home:
-    """A home of any kind. Opening and scanning it create nothing in it but an index of ours."""
+    """A home of any kind. Opening and scanning it create nothing in it except our index."""
 
     def __init__(
         self,
@@ -205,11 +205,11 @@ class Home:
         return self._contents.store()
 
     def checkup(self) -> HomeCheckup:
-        """How to look this home over, and to mend it."""
+        """How to check this home, and repair it."""
         return self._contents.checkup(self.archive)
 
     def close(self) -> None:
-        """Close what this home has opened. It opens again when somebody asks for it."""
+        """Close what this home has opened. It is reopened on the next use."""
         self._contents.close()
 
     def _archived(self) -> _Archived:
@@ -237,7 +237,7 @@ class Home:
 
     @cached_property
     def changes(self) -> Changes:
-        """Who changes what in this home."""
+        """What changes this home."""
         return self._contents.changes()
 
     @cached_property

@@ -1,7 +1,7 @@
-"""What a home takes on the disk, to the last file, by what it is.
+"""What a home takes on the disk, down to the last file, by category.
 
-Items stand for most of it. The rest is measured, folder by folder, so that the sum is what the disk
-says. Links are not followed, and what a folder itself takes is not counted.
+Items account for most of it. The rest is measured, folder by folder, so that the sum is what the
+disk says. Links are not followed, and what a folder itself takes is not counted.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def counted(
     whole: bool,
     checkpoint_trash: int,
 ) -> Inventory:
-    """The inventory with everything that no item stands for. It is `whole` when it has every
+    """The inventory with everything that is not an item. It is `whole` when it has every
     stored session. `checkpoint_trash` is what `beside_checkpoints` found: their caps count it."""
     problems: list[Problem] = [] if archive is None else [*archive.problems]
 
@@ -173,7 +173,7 @@ def _fitted(trash: Iterable[Item], on_disk: int) -> tuple[list[Item], int]:
 
 
 def _database(found: Inventory, on_disk: int) -> tuple[tuple[Item, ...], tuple[Item, ...], int]:
-    """Items, what a store could give back, and what of its file neither of them stands for.
+    """Items, what a store could give back, and the part of its file that neither accounts for.
 
     Shares of sessions are rounded, and pages may lie in the write-ahead log alone.
     """

@@ -6,7 +6,7 @@ home, and SQLite with it, is loaded when a home is opened.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from holdfast.homes.holdfast import HoldfastHome
     from holdfast.model.checkpoint import Imported
+    from holdfast.model.part import Transcript
     from holdfast.ports import Clock, Home, Progress
     from holdfast.stores.checkpoints.store import ShadowGitStore
 
@@ -41,7 +42,8 @@ class Kind:
     """`state` is where Holdfast keeps what is its own in such a home, `inside` are other homes that
     lie in one. `environment` is the variable that names another folder than the default one.
     `signs` are names of files that only this agent makes. Only an agent that takes checkpoints has
-    `import_checkpoints`."""
+    `import_checkpoints`. `transcripts` gives the sessions in a file of this agent, and None for any
+    other file."""
 
     name: str
     agent: str
@@ -53,6 +55,7 @@ class Kind:
     environment: str = ""
     signs: tuple[str, ...] = ()
     import_checkpoints: CheckpointImport | None = None
+    transcripts: Callable[[Path], Iterator[Transcript] | None] = lambda _: None
 
 
 # --- Holdfast's own homes -------------------------------------------------------------------------
@@ -61,9 +64,10 @@ KIND = "holdfast"
 DATABASE = "sessions.db"
 SESSION_FILES = "sessions"
 CHECKPOINTS = "checkpoints"
-SIGNS = (DATABASE, "operations", "config.toml", SESSION_FILES, CHECKPOINTS)
+LOG = "operations"
+SIGNS = (DATABASE, LOG, "config.toml", SESSION_FILES, CHECKPOINTS)
 #: What no other agent is known to leave in its home. The last one is in the checkpoint store.
-_SURE_SIGNS = (DATABASE, "operations", f"{CHECKPOINTS}/store/format")
+_SURE_SIGNS = (DATABASE, LOG, f"{CHECKPOINTS}/store/format")
 
 
 def is_surely_ours(root: Path) -> bool:

@@ -114,15 +114,17 @@ def locked(path: Path) -> str | None:
     return None
 
 
-def holder_of(path: Path) -> str | None:
-    """A process of this user that has a file open."""
+def holders_of(path: Path) -> dict[int, Sequence[str]]:
+    """Processes of this user that have a file open, with their words."""
     wanted = str(path.resolve())
+    found: dict[int, Sequence[str]] = {}
     for entry in _PROC.iterdir() if sys.platform == "linux" else ():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             with contextlib.suppress(OSError):
                 if any(str(each.readlink()) == wanted for each in (entry / "fd").iterdir()):
-                    return f"process {entry.name} has {path.name} open"
-    return None
+                    words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                    found[int(entry.name)] = words
+    return found
 
 
 def start_ticks(process: int) -> str | None:
@@ -131,3 +133,13 @@ def start_ticks(process: int) -> str | None:
         return (_PROC / str(process) / "stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return None
+
+
+def process_domain() -> str:
+    """In which machine and container numbers of processes are ours, as agents write it; empty where
+    that cannot be told."""
+    try:
+        machine = Path("/etc/machine-id").read_text().strip()
+        return f"linux:{machine}:{(_PROC / 'self' / 'ns' / 'pid').readlink()}" if machine else ""
+    except OSError:
+        return ""

@@ -35,10 +35,10 @@ def maintain(
     clock: Clock = time.time,  # noqa: TID251 - a host that has no clock of its own wants this one
     progress: Progress | None = None,
 ) -> MaintenanceResult:
-    """Look after a home if it is time to: the one call for hosts, at their start for example.
+    """Run maintenance if it is due: the one call for hosts, for example at their start.
 
-    However many processes call it, it runs at most once per `min_interval_hours`. What it does is
-    up to the home's config.toml; the environment is not looked at. It never raises: whatever goes
+    However many processes call it, it runs at most once per `min_interval_hours`. The home's
+    config.toml decides what it does; the environment is ignored. It never raises: whatever goes
     wrong is logged on the logger "holdfast" and comes back in the result.
     """
     steady = checked_clock(clock)
@@ -56,19 +56,19 @@ def maintain(
 
 
 def checked_clock(clock: Clock) -> Clock:
-    """A clock of a host, which may tell anything: a `UsageError` for what is no time."""
+    """A clock of a host, which may return anything: a `UsageError` for what is not a time."""
 
     def now() -> float:
         told: object = clock()
         if isinstance(told, bool) or not isinstance(told, int | float) or not isfinite(told):
-            raise UsageError(f"The clock says {shown(told)}, which is no time.")
+            raise UsageError(f"The clock returned {shown(told)}, which is not a time.")
         return told
 
     return now
 
 
 class ConfigWatch:
-    """Notices that somebody edited the configuration of a home. Never raises."""
+    """Notices edits to the configuration of a home. Never raises."""
 
     def __init__(self, home: str | os.PathLike[str]) -> None:
         self._home = home
@@ -112,7 +112,7 @@ def maintain_opened(
 def tell_unreached(
     home: Home, settings: Settings, shortfalls: Sequence[Shortfall], *, now: float
 ) -> None:
-    """Tell of caps that a run by hand could not reach, as maintenance would. Never raises."""
+    """Report caps that a manual run could not reach, as maintenance would. Never raises."""
     tell_shortfalls(
         str(home.root),
         shortfalls,
@@ -124,7 +124,7 @@ def tell_unreached(
 
 
 def notifier(root: Path, settings: Settings) -> Notifier | None:
-    """Whoever the configuration wants to hear of events."""
+    """The program that the configuration wants to be told of events."""
     program = settings.notify.program
     if not program:
         return None
@@ -137,7 +137,7 @@ def alerting(
     clock: Clock,
     on_alert: Callable[[Alert], None] | None,
 ) -> Callable[[Alert], None] | None:
-    """What hears of alerts while messages are appended: the host, and the configured program.
+    """What receives alerts while messages are appended: the host, and the configured program.
 
     The program runs in a thread of its own. An append must not wait for it, and a host that ends
     must not either.

@@ -190,7 +190,9 @@ class Mirror:
 
 
 def _needs_feeding(seen: Seen, fed: Fed | None) -> bool:
-    return fed is None or fed.version != seen.version
+    """A name that is no text, which only a file can have, no database holds."""
+    new = fed is None or fed.version != seen.version
+    return new and not any("\ud800" <= each <= "\udfff" for each in seen.unit.id)
 
 
 def _batches(seen: Iterable[Seen]) -> Iterator[list[Seen]]:

@@ -2,6 +2,8 @@
 
 opencode.db      sessions, messages, parts, and every change once more as an event
 snapshot/P/W/    a git directory a working tree: trees without references, named only by parts
+storage/session_diff/ID.json   what a session changed
+storage/         sessions of earlier releases, which the database took over
 log/, repos/
 
 Rows that refer to a session by a foreign key travel with it; events hang on `event_sequence`.
@@ -10,33 +12,41 @@ Rows that refer to a session by a foreign key travel with it; events hang on `ev
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.homes.life import holder_of
-from holdfast.homes.records import Record
+from holdfast.homes import life
+from holdfast.homes.records import Record, is_plain_name
 from holdfast.model.part import (
     Facts,
     FilePart,
+    FolderPart,
     Known,
     Leftover,
+    Part,
     Rows,
     RowsPart,
     Signs,
+    Transcript,
     Unit,
 )
 from holdfast.model.session import Json, Message, Relation, Tokens
-from holdfast.stores.sqlite.foreign import columns, reading, rows
+from holdfast.stores.sqlite.foreign import columns, is_sqlite, reading, rows
 
 _DATABASE = "opencode.db"
 _NEEDED = {
-    ("session", "id"),
-    ("session", "directory"),
-    ("session", "time_updated"),
+    *(("session", each) for each in ("id", "parent_id", "directory", "title", "model")),
+    *(("session", each) for each in ("time_created", "time_updated")),
+    ("message", "session_id"),
+    ("part", "message_id"),
     ("message", "data"),
     ("part", "data"),
 }
+#: The rows of a session beside its own, for their size: they would go with it in any case.
+_WEIGHTY = (("message", "session_id"), ("part", "session_id"), ("event", "aggregate_id"))
+#: What of a process that has the database open says that it serves sessions of any folder.
+_SERVERS = ("serve", "web", "acp", "attach")
 
 
 class OpenCode:
@@ -49,11 +59,14 @@ class OpenCode:
     )
 
     def recognise(self, root: Path) -> bool:
-        return (root / _DATABASE).is_file()
+        return (_database(root)).is_file()
 
     def doubt(self, root: Path) -> str | None:
         """Rows that name a session and that no foreign key ties to it would stay behind."""
-        there = columns(root / _DATABASE)
+        there = columns(_database(root))
+        for release in _releases(root, there):
+            if release.partition(".")[0] not in self.facts.versions:
+                return f"OpenCode {release} is newer than what Holdfast knows"
         if not there:
             return None
         if not there >= _NEEDED:
@@ -62,7 +75,7 @@ class OpenCode:
         tied = {
             table
             for (table,) in rows(
-                root / _DATABASE,
+                _database(root),
                 "SELECT t.name FROM sqlite_schema AS t, pragma_foreign_key_list(t.name) AS k"
                 " WHERE t.type = 'table' AND k.\"table\" IN ('session', 'message')",
             )
@@ -74,10 +87,12 @@ class OpenCode:
         return [root]
 
     def units(self, root: Path, known: Known) -> Iterator[Unit]:
-        if not columns(root / _DATABASE):
-            return  # just being set up
+        there = columns(_database(root))
+        if not there >= _NEEDED:
+            return  # just being set up, or changed by another release
+        weighty = [(table, column) for table, column in _WEIGHTY if (table, column) in there]
         for name, parent, cwd, title, model, started, active in rows(
-            root / _DATABASE,
+            _database(root),
             "SELECT id, parent_id, directory, title, model, time_created, time_updated FROM session"
             " ORDER BY time_created, id",
         ):
@@ -90,43 +105,27 @@ class OpenCode:
                 cwd=cwd or "",
                 title=title or "",
                 model=_model(model),
-                parts=(
-                    RowsPart(
-                        store=root / _DATABASE,
-                        rows=(
-                            Rows(
-                                table="session",
-                                column="id",
-                                value=name,
-                                stamp="max(time_updated)",
-                            ),
-                            Rows(
-                                table="event_sequence",
-                                column="aggregate_id",
-                                value=name,
-                                stamp="max(seq)",
-                            ),
-                        ),
-                    ),
-                ),
+                parts=_parts(root, name, weighty),
             )
 
     def leftovers(self, root: Path) -> Iterator[Leftover]:
+        """A snapshot is the project's: sessions name trees in it, and without it they go on, but
+        cannot take a change back. So it is as old as the last session of its project."""
         for kind, pattern in (
             ("temporary-pack", "snapshot/*/*/objects/pack/tmp_pack_*"),
             ("temporary-object", "snapshot/*/*/objects/*/tmp_obj_*"),
             ("log", "log/*"),
         ):
             for path in sorted(root.glob(pattern)):
-                yield Leftover(
-                    kind=kind,
-                    id=str(path.relative_to(root)).replace("/", ":"),
-                    active=path.lstat().st_mtime,
-                    parts=(FilePart(path=path),),
-                )
+                yield _leftover(root, kind, FilePart(path=path), path.lstat().st_mtime)
+        used = _last_used(root)
+        for path in sorted(root.glob("snapshot/*/*/")):
+            if not path.is_symlink():
+                at = max(used.get(path.parent.name, 0.0), path.lstat().st_mtime)
+                yield _leftover(root, "snapshot", FolderPart(path=path), at)
 
     def messages(self, root: Path, unit: Unit) -> Iterator[Message]:
-        with reading(root / _DATABASE) as db:
+        with reading(_database(root)) as db:
             found = db.execute(
                 "SELECT m.id, m.data, p.data FROM message AS m LEFT JOIN part AS p"
                 " ON p.message_id = m.id WHERE m.session_id = ?"
@@ -147,16 +146,79 @@ class OpenCode:
 
     def signs(self, root: Path, now: float) -> Signs:
         """An answer without an end is in progress, if somebody has the database open: a crash
-        leaves it so for ever. Which session an idle process shows cannot be told."""
-        busy = holder_of(root / _DATABASE)
-        if busy is None or not columns(root / _DATABASE):
+        leaves it so for ever. Which session an idle process shows cannot be told: the folder that
+        it works in protects, and one that serves other folders protects all."""
+        holders = life.holders_of(_database(root))
+        if not holders or not columns(_database(root)) >= _NEEDED:
             return Signs()
+        busy = f"process {next(iter(holders))} has {_DATABASE} open"
         open_ = rows(
-            root / _DATABASE,
+            _database(root),
             "SELECT DISTINCT session_id FROM message WHERE json_extract(data, '$.role') ="
             " 'assistant' AND json_extract(data, '$.time.completed') IS NULL",
         )
-        return Signs(units={name: busy for (name,) in open_})
+        serves = any(word in _SERVERS for words in holders.values() for word in words[1:])
+        return Signs(
+            units={name: busy for (name,) in open_},
+            home=f"{busy}, for sessions of any folder" if serves else None,
+            rewrites=busy,
+        )
+
+    def transcripts(self, path: Path) -> Iterator[Transcript] | None:
+        """Every session of a database, whatever its name."""
+        if not is_sqlite(path) or not columns(path) >= _NEEDED:
+            return None
+        return (
+            Transcript(path=path, unit=unit, messages=self.messages(path, unit))
+            for unit in self.units(path, lambda _: None)
+        )
+
+
+def _parts(root: Path, name: str, weighty: Sequence[tuple[str, str]]) -> tuple[Part, ...]:
+    found = (
+        Rows(table="session", column="id", value=name, stamp="max(time_updated)"),
+        Rows(table="event_sequence", column="aggregate_id", value=name, stamp="max(seq)"),
+        *(
+            Rows(table=table, column=column, value=name, stamp="count(*)")
+            for table, column in weighty
+        ),
+    )
+    return (
+        RowsPart(store=_database(root), rows=found),
+        *(
+            [FilePart(path=root / "storage" / "session_diff" / f"{name}.json")]
+            if is_plain_name(name)
+            else []
+        ),
+    )
+
+
+def _leftover(root: Path, kind: str, part: FilePart | FolderPart, active: float) -> Leftover:
+    name = str(part.path.relative_to(root)).replace("/", ":")
+    return Leftover(kind=kind, id=name, active=active, parts=(part,))
+
+
+def _last_used(root: Path) -> Mapping[str, float]:
+    """When a session of each project was last used."""
+    if ("session", "project_id") not in columns(_database(root)):
+        return {}
+    used = rows(
+        _database(root), "SELECT project_id, max(time_updated) FROM session GROUP BY project_id"
+    )
+    return {project: at / 1000 for project, at in used}
+
+
+def _releases(root: Path, there: Collection[tuple[str, str]]) -> list[str]:
+    """The releases that wrote sessions; builds without a number are somebody's own."""
+    if ("session", "version") not in there:
+        return []
+    found = rows(_database(root), "SELECT DISTINCT version FROM session")
+    return [release for (release,) in found if str(release)[:1].isdigit()]
+
+
+def _database(root: Path) -> Path:
+    """In a home, or a database that lies alone."""
+    return root if root.is_file() else root / _DATABASE
 
 
 def _messages(head: Record, parts: Sequence[Record]) -> Iterator[Message]:

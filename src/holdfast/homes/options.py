@@ -20,7 +20,7 @@ _DAY = 24 * _HOUR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveOptions:
-    """Where sessions are archived, and how. A `folder` of "" is the usual one, `archive/` beside
+    """Where sessions are archived, and how. A `folder` of "" is the default one, `archive/` next to
     the configuration; a relative one begins there too."""
 
     folder: str = ""
@@ -52,7 +52,7 @@ class HomeOptions:
     def of(cls, settings: Settings) -> HomeOptions:
         return cls(
             idle=settings.sessions.idle_hours * _HOUR,
-            # 0 turns ending off; who names a session still has to wait for a day.
+            # 0 turns ending off; deleting a session by name still waits for a day.
             abandoned_after=settings.sessions.abandoned_hours * _HOUR or _DAY,
             checkpoint_bytes=settings.checkpoints.max_bytes,
             archive=ArchiveOptions(folder=settings.archive.folder, codec=settings.archive.codec),

@@ -7,17 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from holdfast.model.text import format_bytes
+
 Record: TypeAlias = dict[str, Any]
+
+#: The extra field of a message that the agent put there by itself: its surroundings, its rules.
+INJECTED = "injected"
 
 #: A longer line is passed over: no message of a person or a model has that size.
 MOST_LINE_BYTES = 64 * 1024**2
 _HEAD_BYTES = 1024**2
 _TAIL_BYTES = 64 * 1024
+_OPENING = 20
 
 
 def records(path: Path, having: Sequence[bytes] = ()) -> Iterator[Record]:
@@ -31,6 +39,31 @@ def records(path: Path, having: Sequence[bytes] = ()) -> Iterator[Record]:
                 yield from _parsed(line)
 
 
+def opening(path: Path) -> list[Record]:
+    """The first few objects of a file, by which an agent knows its own transcripts."""
+    return list(islice(records(path), _OPENING))
+
+
+def unread(path: Path) -> tuple[str, ...]:
+    """What a reader of a transcript passes over, in words. It looks at the ends of each line and
+    parses none but the last."""
+    found: list[str] = []
+    number, line = 0, b""
+    with path.open("rb") as file:
+        while line := file.readline(MOST_LINE_BYTES):
+            number += 1
+            if line.endswith(b"\n"):
+                if line.strip() and not (line.startswith(b"{") and line.rstrip().endswith(b"}")):
+                    found.append(f"line {number} is no JSON object and was left out")
+            elif len(line) == MOST_LINE_BYTES:
+                _skip_rest(file)
+                most = format_bytes(MOST_LINE_BYTES)
+                found.append(f"line {number} is longer than {most} and was left out")
+            elif not list(_parsed(line)):
+                found.append(f"line {number}, the last one, is torn and was left out")
+    return tuple(found)
+
+
 def first_records(path: Path, *, most_bytes: int = _HEAD_BYTES) -> Iterator[Record]:
     """The objects at the beginning of a file. The caller stops as soon as it knows enough."""
     left = most_bytes
@@ -38,6 +71,12 @@ def first_records(path: Path, *, most_bytes: int = _HEAD_BYTES) -> Iterator[Reco
         while left > 0 and (line := file.readline(left)):
             left -= len(line)
             yield from _parsed(line)
+
+
+def whole_records(path: Path) -> Iterator[Record]:
+    """The one object of a JSON file; none of a file that is torn, or too large to be one."""
+    if path.stat().st_size <= MOST_LINE_BYTES:
+        yield from _parsed(path.read_bytes())
 
 
 def last_records(path: Path, *, most_bytes: int = _TAIL_BYTES) -> Iterator[Record]:
@@ -74,6 +113,20 @@ def text_of(content: object, kinds: Sequence[str] = ("text",)) -> str:
         and block.get("type", "text") in kinds
         and isinstance(block.get("text"), str)
     )
+
+
+def names_in(folder: Path) -> list[str]:
+    """What is in a folder; nothing when there is no such folder."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - a path each would cost more than the list
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a word from a file of the agent can be put together with a folder: it names something
+    in that folder, and never the folder itself, or one above or beside it."""
+    return name not in ("", ".", "..") and not {"/", "\0"} & set(name)
 
 
 def _parsed(line: bytes) -> Iterator[Record]:

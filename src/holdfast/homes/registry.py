@@ -11,6 +11,7 @@ longer than most commands.
 from __future__ import annotations
 
 import os
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,8 @@ def kinds() -> tuple[Kind, ...]:
 @cache
 def brought() -> tuple[Kind, ...]:
     """The kinds that installed packages bring. A broken one costs itself, and is named."""
+    if not _may_bring():
+        return ()
     import logging  # noqa: PLC0415 - both are slow, and rarely needed
     from importlib.metadata import entry_points  # noqa: PLC0415
 
@@ -52,14 +55,35 @@ def brought() -> tuple[Kind, ...]:
     for each in entry_points(group=GROUP):
         try:
             kind = kind_from(_format(each.load()))
-        except Exception as error:  # noqa: BLE001 - it is code of somebody else
+        except Exception as error:  # noqa: BLE001 - it is third-party code
             log.warning("the home format %s (%s) cannot be used: %s", each.name, each.value, error)
             continue
         if kind.name in found or any(kind.name == one.name for one in _BUILT_IN):
-            log.warning("the home format %s (%s) is there already", kind.name, each.value)
+            log.warning("the home format %s (%s) is already registered", kind.name, each.value)
             continue
         found[kind.name] = kind
     return tuple(found.values())
+
+
+def _may_bring() -> bool:
+    """Whether any installed package has an entry point for a format. It answers a hundred times
+    sooner than the standard library, which has to be loaded for it; no answer means yes."""
+    for folder in sys.path:
+        try:
+            packages = os.listdir(folder or ".")  # noqa: PTH208 - as below
+        except NotADirectoryError:
+            return True  # an archive: only the standard library can look into it
+        except OSError:
+            continue
+        for name in packages:
+            if name.endswith((".dist-info", ".egg-info")):
+                try:
+                    with open(os.path.join(folder, name, "entry_points.txt"), "rb") as file:  # noqa: PTH118, PTH123 - pathlib is slower than all of this
+                        if GROUP.encode() in file.read():
+                            return True
+                except OSError:
+                    continue
+    return False
 
 
 def _format(named: Any) -> Format:
@@ -91,6 +115,7 @@ def kind_from(form: Format) -> Kind:
         recognise=form.recognise,
         open=opened,
         state=lambda root: root / ".holdfast",
+        transcripts=getattr(form, "transcripts", lambda _: None),
     )
 
 
@@ -109,7 +134,7 @@ _FOREIGN = {
 def open_home(
     path: StrPath, *, clock: Clock, idle: float | None = None, options: HomeOptions = USUAL
 ) -> Home:
-    """Open the home at `path`, whatever its kind; raises `NotAHomeError` when it is none.
+    """Open the home at `path`, whatever its kind; raises `NotAHomeError` when it is not a home.
 
     A `~` at its start is the user's home directory.
 
@@ -131,7 +156,7 @@ def open_home(
 
 
 def kind_of(root: Path) -> Kind | None:
-    """Which kind of home a folder is; None when it is none.
+    """Which kind of home a folder is; None when it is not a home.
 
     Other agents have folders of the same names as ours: what only we make decides at once, and the
     names that we share with others come last.
@@ -180,7 +205,7 @@ def usual_places(user_home: Path, named: Mapping[str, Path] | None = None) -> li
 
 
 def check_folder(path: Path) -> Path:
-    """The real path of a folder that exists; clear words for everything else."""
+    """The real path of an existing folder; a clear error for everything else."""
     try:
         root = path.resolve(strict=True)
         is_folder = root.is_dir()
@@ -217,6 +242,6 @@ def create_home(path: Path) -> None:
         if kind is not None and kind is not OWN:
             raise NotAHomeError(
                 f"{path} is a home of {kind.agent}, which writes its sessions itself.",
-                hint="Nothing was touched. Sessions of your own belong into a Holdfast home.",
+                hint="Nothing was touched. Write your own sessions to a Holdfast home.",
             )
         _refuse_foreign(path, {entry.name for entry in path.iterdir()})

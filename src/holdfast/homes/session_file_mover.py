@@ -45,7 +45,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """One file's two places, by descriptor: no symlink made meanwhile can lead a rename astray.
+    """One file's two places, by descriptor: no symlink created meanwhile can misdirect a rename.
     A descriptor is None when its folder does not exist."""
 
     removal: Removal
@@ -189,7 +189,7 @@ class SessionFileMover(OneStepMover):
         looking: bool = False,
         create_trash: bool = False,
     ) -> Sequence[_Answer]:
-        """Run a step for each item; one that fails does not cost the others."""
+        """Run a step for each item; one that fails does not affect the others."""
         answers: list[_Answer] = []
         for operation, removals in itertools.groupby(batch, key=lambda each: each.operation):
             group = list(removals)
@@ -213,7 +213,7 @@ class SessionFileMover(OneStepMover):
     ) -> _Answer:
         folder, _, name = removal.item.id.rpartition("/")
         parsed = self._life.parse(name)
-        # A saved plan is a file that anybody may have written: only such names are ours.
+        # A saved plan is a file that anyone may have written: only such names are ours.
         if folder != FOLDER or parsed is None or parsed.kind != removal.item.kind:
             return refuse(_FOREIGN_NAME)
         copy = removal.copy_name

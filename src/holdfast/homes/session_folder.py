@@ -4,7 +4,7 @@ version, source and signs of life.
     session_{id}.json   {id}.json   {id}.jsonl        transcripts
     request_dump_{id}_{when}.json                      request dumps
 
-Everything else (`sessions.json`, indexes, notes) is somebody's state and belongs to no session.
+Everything else (`sessions.json`, indexes, notes) is other state and belongs to no session.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _patterns() -> Sequence[tuple[str, bool, re.Pattern[str]]]:
         ),
         (TRANSCRIPT, True, re.compile(rf"(?:session_)?({_GENERATED})\.json", re.ASCII)),
         (TRANSCRIPT, True, re.compile(rf"({_GENERATED})\.jsonl", re.ASCII)),
-        # An id that somebody made up: the name alone proves nothing, the content must say so too.
+        # A made-up id: the name alone proves nothing, the content must confirm it.
         (TRANSCRIPT, False, re.compile(rf"session_({_ANY_ID})\.json", re.ASCII)),
         (TRANSCRIPT, False, re.compile(rf"({_ANY_ID})\.jsonl", re.ASCII)),
     )
@@ -109,7 +109,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """How to tell whose a file is, and whether it is in use. `owners` are those of these sessions
+    """How to tell whose file it is, and whether it is in use. `owners` are those of these sessions
     that are in the store, by what the names of files call them."""
 
     idle: float
@@ -143,7 +143,7 @@ def _scan_folder(
             progress.step("looking at session files", count, None)
         is_file = stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
         if parsed is not None and not is_file:
-            problems.append(Problem(path=str(folder / name), reason="is no file; left alone"))
+            problems.append(Problem(path=str(folder / name), reason="is not a file; left alone"))
         item = None
         if parsed is not None and is_file:
             owner = owners.get(parsed.session)
@@ -217,7 +217,7 @@ def _head(name: str, dir_fd: int) -> bytes:
 
 
 def _dumps_inherit_source(items: list[Item]) -> Iterator[Item]:
-    """A request dump does not say where its session came from; a transcript beside it does."""
+    """A request dump does not say where its session came from; a transcript next to it does."""
     sources = {
         item.session: item.source
         for item in items
@@ -242,7 +242,7 @@ def signs_of_life(
     if owner is None:
         age = now - status.st_mtime
         if age < 0:
-            return "its time lies in the future"
+            return "its time is in the future"
         if age < idle:
             return f"touched {format_duration(age)} ago"
     return in_use(status, dir_fd, name)

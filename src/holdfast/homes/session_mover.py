@@ -1,7 +1,7 @@
 """How sessions leave a store and come back: in bundles, undo copies of several sessions each.
 
-A batch is worked off in runs of some sessions, each in a transaction of its own, so that nobody who
-writes to the store waits long.
+A batch is processed in runs of some sessions, each in its own transaction, so
+that no writer waits long.
 
 Write-order rule: the bundle is on the disk before the rows go, and goes after they are back.
 """
@@ -92,7 +92,8 @@ class SessionMover:
         return self._worked_off(batch, self._look, unseen)
 
     def copy(self, batch: Sequence[Removal]) -> Sequence[Moved]:
-        """`drop` makes the copies, run by run: a run that fails costs no copies of the others."""
+        """`drop` makes the copies, run by run: a run that fails does not affect the copies of the
+        others."""
         return [Moved()] * len(batch)
 
     def drop(self, batch: Sequence[Removal]) -> Sequence[Moved]:
@@ -140,7 +141,7 @@ class SessionMover:
         self, store: SessionEngine, run: Sequence[Removal], found: Mapping[str, Found]
     ) -> Sequence[Moved]:
         """A transaction takes about as much room in the log as it deletes: on a disk that is nearly
-        full less of it may fit. Copies are another matter: nobody said to go without them."""
+        full less of it may fit. Copies are another matter: leaving them out was not asked for."""
         try:
             moved = list(self._drop_run(store, run, found))
         except StorageError:
@@ -279,7 +280,7 @@ class SessionMover:
             try:
                 done.extend(step(store, group))
             except BusyError:
-                raise  # each batch to come would wait as long; the next run settles this one
+                raise  # every further batch would wait as long; the next run settles this one
             except (HoldfastError, OSError) as error:
                 store.truncate_log()  # the operation log needs room too
                 why = in_a_word(error)
@@ -289,8 +290,8 @@ class SessionMover:
 
 
 def _have_room(path: Path, items: Sequence[PlanItem]) -> bool:
-    """Whether undo copies fit the disk, with the log of a transaction beside them. A run that finds
-    out half-way has written copies and a log by then, and leaves even less room."""
+    """Whether undo copies fit the disk, with the log of a transaction next to them. A run that
+    finds out half-way has written copies and a log by then, and leaves even less room."""
     copied = sum(item.bytes for item in items if item.undoable)
     needed = copied // _COPY_PART + min(copied // _COPY_PART, _MOST_LOG)
     return shutil.disk_usage(path.parent).free >= needed
@@ -322,7 +323,7 @@ def obstacle(removal: Removal, found: Mapping[str, Found]) -> str | None:
 
 @contextmanager
 def _copy_errors() -> Iterator[None]:
-    """Nothing goes without its copy, unless somebody says that it may."""
+    """Nothing is removed without its copy, unless that was asked for."""
     try:
         with storage_errors(_COPYING):
             yield
@@ -337,7 +338,7 @@ def _copy_errors() -> Iterator[None]:
 
 @contextmanager
 def _full_disk_errors(copied: Sequence[Removal]) -> Iterator[None]:
-    """Deleting takes room too, until it is through. Without the copies there is more."""
+    """Deleting takes room too, until it is done. Without the copies there is more."""
     try:
         yield
     except FullDiskError as error:

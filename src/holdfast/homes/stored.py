@@ -56,7 +56,7 @@ class StoredContents(Contents):
         """The sessions in the database among those that names of files call so."""
 
     def doubts(self) -> Sequence[Problem]:
-        """Why nothing here may be changed, said before anybody tries."""
+        """Why nothing here may be changed, reported before any attempt."""
         return ()
 
     def inside(self) -> Sequence[Path]:

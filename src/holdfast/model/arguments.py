@@ -10,9 +10,9 @@ import os
 import re
 import reprlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 from holdfast.errors import HoldfastError, UsageError
 
@@ -28,12 +28,13 @@ def text(value: object, what: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{what} has half a character in it: {shown(value)}.") from None
+        raise UsageError(f"{what} contains an unpaired surrogate: {shown(value)}.") from None
     return value
 
 
 def whole(value: object, what: str) -> int:
-    """A whole number of 0 or more. A larger one than the store can hold is cut to the largest."""
+    """A whole number of 0 or more. A number larger than the store can hold becomes the largest
+    one."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise UsageError(f"{what} must be a whole number of 0 or more, not {shown(value)}.")
     return min(value, _MOST)
@@ -43,6 +44,13 @@ def number(value: object, what: str) -> float:
     """A number of 0 or more. NaN is refused, because it compares false with everything."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise UsageError(f"{what} must be a number of 0 or more, not {shown(value)}.")
+    return value
+
+
+def flag(value: object, what: str) -> bool:
+    """True or False. A text is neither: "no" would count as true."""
+    if not isinstance(value, bool):
+        raise UsageError(f"{what} must be True or False, not {shown(value)}.")
     return value
 
 
@@ -76,6 +84,27 @@ def expanded(path: StrPath) -> Path:
     return Path(without_tilde(path))
 
 
+def is_path(value: object) -> TypeGuard[StrPath]:
+    """Whether it is a path as text. One of bytes is not: names here are text."""
+    return isinstance(value, str | os.PathLike) and isinstance(os.fspath(value), str)
+
+
+def several(given: object) -> tuple[Any, ...]:
+    """One value or several. A text is one value, not its letters."""
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes):
+        return tuple(given)
+    return (given,)
+
+
+def paths_of(given: object, what: str) -> tuple[str, ...]:
+    """One path or several, as text."""
+    found = several(given)
+    for each in found:
+        if not is_path(each):
+            raise UsageError(f"{what} must be one path or several, not {shown(each)}.")
+    return tuple(os.fspath(each) for each in found)
+
+
 def real(path: StrPath) -> Path:
     """The same path without symlinks, whether it exists or not."""
     return Path(os.path.realpath(expanded(path)))
@@ -85,12 +114,12 @@ def named_place(home: object) -> Path:
     """The folder that a host names as its home. Raises `UsageError` for what is not a path."""
     text = os.fspath(home) if isinstance(home, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "\0" in text:
-        raise UsageError(f"A home is the path of a folder, not {shown(home)}.")
+        raise UsageError(f"A home must be the path of a folder, not {shown(home)}.")
     # Not by way of `Path`, which takes "./~name" for "~name".
     place = without_tilde(text)
     if place.startswith("~"):
         raise UsageError(
-            f"{text}: there is no such user, or its home directory is not known.",
+            f"{text}: no such user, or the home directory is unknown.",
             hint="Write the whole path, or ./~name for a folder of that name.",
         )
     return Path(place)
@@ -101,7 +130,8 @@ LONGEST_ID = 128
 LONGEST_FOREIGN_ID = 300
 _LONGEST_STEM = 96
 _DIGITS = 12
-_MOST_NAMED = 10
+#: How many candidates a message lists.
+MOST_NAMED = 10
 _ID = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _JOB = r"[A-Za-z0-9][A-Za-z0-9.-]*(?:_[A-Za-z0-9.-]+)*"
 
@@ -167,6 +197,6 @@ def named(prefix: str, found: Sequence[str], unknown: HoldfastError, what: str =
     if len(found) == 1:
         return found[0]
     raise UsageError(
-        f"{prefix!r} could be any of several {what}: {', '.join(found[:_MOST_NAMED])}",
+        f"{prefix!r} could be any of several {what}: {', '.join(found[:MOST_NAMED])}",
         hint="Add a character or more.",
     )

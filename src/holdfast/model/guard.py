@@ -33,7 +33,7 @@ class Booked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded(JsonValue):
-    """Calls that started, seconds at work, and usage that is part of no message. The totals of the
+    """Calls that started, seconds of work, and usage that is part of no message. The totals of the
     session include that usage; it is kept here so that they can be recomputed."""
 
     iterations: int = 0
@@ -73,7 +73,7 @@ def guarded_from_json(value: object, error: type[HoldfastError]) -> Guarded | No
         booked=tuple(_booked(each, error) for each in read.array("booked")),
     )
     if not 0 <= guarded.seconds <= _LARGEST or guarded.iterations > _LARGEST:
-        raise error("`seconds` or `iterations` of a guarded session is beyond all measure")
+        raise error("`seconds` or `iterations` of a guarded session is too large")
     return guarded
 
 
@@ -86,7 +86,7 @@ def _booked(value: object, error: type[HoldfastError]) -> Booked:
     tokens, unpriced = _tokens(read, "tokens"), _tokens(read, "unpriced")
     counts = (cost, *(count for each in (tokens, unpriced) for count in _each(each)))
     if not all(0 <= count <= _LARGEST for count in counts):
-        raise error("booked usage cannot be negative or beyond all measure")
+        raise error("booked usage cannot be negative or too large")
     return Booked(day=day, model=model, usage=Usage(tokens=tokens, cost=cost, unpriced=unpriced))
 
 

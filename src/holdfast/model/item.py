@@ -26,6 +26,8 @@ CHECKPOINT_KINDS = (CHECKPOINT, LEGACY)
 PROJECT = "project"
 #: What an agent left that no session owns: logs, caches, temporary files. Its source says which.
 LEFTOVER = "leftover"
+#: What the rules for sessions and their files can be limited to.
+RULED_KINDS = (SESSION, TRANSCRIPT, REQUEST_DUMP, LEFTOVER)
 #: What a store could give back to the file system: free pages, its write-ahead log.
 SPACE = "space"
 #: The item of kind `SPACE` that stands for the checkpoint store.
@@ -140,7 +142,7 @@ class Inventory:
         """
         found = {
             "the operation log": self.log_bytes,
-            "trash that no operation knows": self.loose_trash_bytes,
+            "trash of no known operation": self.loose_trash_bytes,
             "everything else in the home": 0 if self.rest_is_foreign else self.rest_bytes,
         }
         return {name: size for name, size in found.items() if size}

@@ -28,7 +28,7 @@ class OperationAction(StrEnum):
 
 
 class OperationState(StrEnum):
-    """Where an operation stands. An unfinished one is settled by the next run that writes."""
+    """The state of an operation. An unfinished one is settled by the next run that writes."""
 
     UNFINISHED = "unfinished"
     DONE = "done"
@@ -97,7 +97,7 @@ class TrashEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What the log knows of one operation.
+    """What the log knows about one operation.
 
     `removed_to_trash` and `removed_for_good` count items other than trash itself; `in_trash` and
     `trash_bytes` are what undo can still bring back, `undone` what it has, by `undone_by`. Of what

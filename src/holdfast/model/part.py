@@ -24,7 +24,7 @@ DAY = 24 * 3_600.0
 class Role(IntEnum):
     """Parts leave in this order and return in the reverse one.
 
-    A `REFERENCE` is what makes the agent list the session, `DATA` is what the reference leads to.
+    A `REFERENCE` is what makes the agent list the session, `DATA` is what the reference points to.
     A `TRACE` is a line of history or a row of a log: it may stay behind, and never fails a session.
     """
 
@@ -93,8 +93,8 @@ class LinePart:
     """The entries of a shared JSON or JSONL file that name a session.
 
     `key` is the field that holds the `value`; without one the entry is the value itself, or its
-    name in a map. `at` leads to the list or map inside a JSON document. With `lines`, the file has
-    one JSON document a line.
+    name in a map. `at` is the path to the list or map inside a JSON document. With `lines`, the
+    file has one JSON document per line.
     """
 
     path: Path
@@ -183,6 +183,16 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """One session out of a file that may lie anywhere. Its messages are read as they are asked for,
+    from `path`."""
+
+    path: Path
+    unit: Unit
+    messages: Iterable[Message]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
     """Something that no session owns: a log, a cache, a dead temporary file. `kind` groups
     leftovers that are kept and removed by the same rule."""
@@ -208,7 +218,7 @@ class Signs:
     rewrites: str | None = None
 
     def protect(self, unit: Unit | Leftover) -> str | None:
-        """Why a unit must stay; None when no sign speaks for it."""
+        """Why a unit must stay; None when there is no sign of life."""
         cwd = unit.cwd if isinstance(unit, Unit) else ""
         why = self.home or self.units.get(unit.id) or (self.folders.get(cwd) if cwd else None)
         stays = any(self.keeps(each) and each.role is not Role.TRACE for each in unit.parts)

@@ -7,12 +7,14 @@ from typing import Any
 
 from holdfast.model.item import PROJECT
 from holdfast.model.json_value import fields_to_json
+from holdfast.model.plan import Action, Plan
+from holdfast.model.text import format_count
 from holdfast.value import dataclass
 
 
 class Result(StrEnum):
     """How one item ended. `SKIPPED` is not a failure: the item changed, or is alive. `PENDING` is
-    no end: nobody could look at the item, so its operation stays open."""
+    not an end: the item could not be inspected, so its operation stays open."""
 
     REMOVED = "removed"
     ENDED = "ended"
@@ -98,6 +100,22 @@ class Report:
         return fields | {"items": [outcome.to_json() for outcome in self.outcomes]}
 
 
+def archived(report: Report, plan: Plan | None) -> tuple[int, int]:
+    """How much went to the archive by itself, and how many files with that. Only the plan knows."""
+    items = () if plan is None else plan.items
+    planned = {(item.kind, item.id): item for item in items}
+    gone = [planned.get((o.kind, o.id)) for o in report.outcomes if o.result is Result.REMOVED]
+    going = [item for item in gone if item is not None]
+    leaving = {item.id for item in items if item.action is Action.ARCHIVE}
+    alone = sum(item.action is Action.ARCHIVE for item in going)
+    return alone, sum(item.goes_with in leaving for item in going)
+
+
+def archived_words(count: int, files: int) -> str:
+    """`archived with 3 files`; what a bundle holds was not removed."""
+    return f"archived with {format_count(files, 'file')}" if count and files else "archived"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
     """Where an item is: in its place, in the trash, in both or in neither.
@@ -113,7 +131,7 @@ class Presence:
     ours: bool = True
     #: The item in the place is that of the plan, in another version.
     changed: bool = False
-    #: Why the item may not leave now: somebody changed it, or it is alive.
+    #: Why the item may not leave now: it changed, or it is alive.
     obstacle: str = ""
     #: Something else is where the copy of this item would go.
     taken: bool = False
@@ -126,7 +144,7 @@ class Presence:
 
 
 def refused(reason: str) -> Presence:
-    """Nothing of this home: nobody will ever look at it."""
+    """Not part of this home: it will never be inspected."""
     return Presence(here=None, ours=False, obstacle=reason)
 
 

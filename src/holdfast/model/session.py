@@ -8,7 +8,7 @@ import struct
 import zlib
 from collections.abc import Collection, Mapping
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from holdfast.errors import UsageError
 from holdfast.model import arguments
@@ -225,13 +225,25 @@ class Session:
         return fields_to_json(self, without=("tokens", "unpriced")) | tokens
 
 
-#: Where a session is wanted, its id or the session itself.
-SessionRef: TypeAlias = str | Session
+class OfSession(Protocol):
+    """What was found of a session and stands for it: an archived session, a hit of a search."""
+
+    @property
+    def session(self) -> Session: ...
+
+
+#: Where a session is wanted: its id, the session itself, or what stands for it.
+SessionRef: TypeAlias = str | Session | OfSession
 
 
 def id_of(session: SessionRef, what: str = "A session id") -> str:
-    """The id of a session that a host names by either; raises `UsageError` for anything else."""
-    return session.id if isinstance(session, Session) else arguments.text(session, what)
+    """The id of a session that a host names in any of these ways; else raises `UsageError`."""
+    found = getattr(session, "session", session)
+    if isinstance(found, Session):
+        return found.id
+    if not isinstance(session, str):
+        raise UsageError(f"{what} must be a text or a Session, not {arguments.shown(session)}.")
+    return arguments.text(session, what)
 
 
 def session_version(
@@ -292,8 +304,8 @@ class SessionFilter:
     is, not in our own archive.
     """
 
-    ids: Collection[SessionRef] | Session | None = None
-    not_ids: Collection[SessionRef] | Session | None = None
+    ids: Collection[SessionRef] | OfSession | Session | None = None
+    not_ids: Collection[SessionRef] | OfSession | Session | None = None
     id_prefix: str | None = None
     sources: Collection[str] | None = None
     not_sources: Collection[str] | None = None
@@ -324,8 +336,8 @@ class SessionFilter:
 
     def __post_init__(self) -> None:
         values: dict[str, object] = {
-            "ids": texts_of(self.ids, "ids"),
-            "not_ids": texts_of(self.not_ids, "not_ids"),
+            "ids": _ids_of(self.ids, "ids"),
+            "not_ids": _ids_of(self.not_ids, "not_ids"),
             "sources": texts_of(self.sources, "sources"),
             "not_sources": texts_of(self.not_sources, "not_sources"),
             "end_reasons": texts_of(self.end_reasons, "end_reasons"),
@@ -338,13 +350,19 @@ class SessionFilter:
         for name in _TEXTS:
             if (text := getattr(self, name)) is not None:
                 arguments.instance(text, str, f"`{name}` of a filter")
+        for name in _FLAGS:
+            if (flag := getattr(self, name)) is not None:
+                arguments.flag(flag, f"`{name}` of a filter")
         for name in _NUMBERS:
             bound = getattr(self, name)
-            if bound is not None and not isinstance(bound, int | float):
+            if bound is not None and (
+                isinstance(bound, bool) or not isinstance(bound, int | float)
+            ):
                 raise UsageError(f"`{name}` of a filter is a number, not {arguments.shown(bound)}.")
 
 
 _TEXTS = ("id_prefix", "title", "title_is", "cwd", "model", "routing_key")
+_FLAGS = ("roots", "ended", "pinned", "titled", "agent_archived")
 _NUMBERS = tuple(
     name
     for name in SessionFilter.__slots__
@@ -352,20 +370,23 @@ _NUMBERS = tuple(
 )
 
 
-def texts_of(values: Collection[SessionRef] | Session | None, name: str) -> tuple[str, ...] | None:
+def texts_of(values: Collection[str] | None, name: str) -> tuple[str, ...] | None:
     """Several texts as a filter keeps them; a string alone is one text, not its letters."""
     if values is None:
         return None
-    if isinstance(values, str | Session):
-        values = (values,)
     if not isinstance(values, Collection):
         raise UsageError(f"`{name}` takes texts, not {arguments.shown(values)}.")
-    return tuple(
-        value.id
-        if isinstance(value, Session)
-        else arguments.instance(value, str, f"Each of `{name}`")
-        for value in values
-    )
+    found = arguments.several(values)
+    return tuple(arguments.instance(value, str, f"Each of `{name}`") for value in found)
+
+
+def _ids_of(
+    values: Collection[SessionRef] | OfSession | Session | None, name: str
+) -> tuple[str, ...] | None:
+    """The same for the ids of sessions; each session stands for its id."""
+    if values is None:
+        return None
+    return tuple(id_of(value, f"Each of `{name}`") for value in arguments.several(values))
 
 
 def _relations(values: Collection[str] | None) -> tuple[Relation, ...] | None:
@@ -421,9 +442,7 @@ class Search:
     def __post_init__(self) -> None:
         object.__setattr__(self, "roles", texts_of(self.roles, "roles"))
         if self.limit < 0 or self.offset < 0:
-            raise UsageError(
-                "A search cannot show fewer than 0 messages, or start before the first."
-            )
+            raise UsageError("`limit` and `offset` must be 0 or more.")
 
     @property
     def most(self) -> int:

@@ -52,7 +52,7 @@ class Found:
             return "changed since the plan was made"
         if self.abandoned is not None:
             return None
-        return f"in use: {self.alive}" if self.alive else "it has an end"
+        return f"in use: {self.alive}" if self.alive else "it has already ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 The file is rewritten once for a batch, and what is not ours keeps its bytes: lines are moved as
 they are, and a JSON document is touched only when its style can be reproduced exactly. Lines that
-somebody appends while the file is rewritten are carried over.
+a process appends while the file is rewritten are carried over.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _STYLES: tuple[_Style, ...] = tuple(
 
 
 class LineMover:
-    """Moves `LinePart`. The copies are notes: each entry, its place, and what stood before it."""
+    """Moves `LinePart`. The copies are notes: each entry, its place, and what was before it."""
 
     def look(self, batch: Sequence[Slot]) -> Sequence[Sight]:
         try:
@@ -167,7 +167,7 @@ def _in_use(part: LinePart) -> str | None:
 
 
 def _real(path: Path) -> Path:
-    """A rename must replace the file, and not a link that leads to it."""
+    """A rename must replace the file, not a link to it."""
     return Path(os.path.realpath(path))
 
 
@@ -198,7 +198,7 @@ class _Entry:
             case [int() as place, str() as before, (str() | None) as name, value]:
                 return cls(place=place, before=before, name=name, value=value)
             case _:
-                raise DamageError("a note in the trash is not one of an entry")
+                raise DamageError("a note in the trash does not describe an entry")
 
 
 def stamp_of(found: Sequence[_Entry]) -> Stamp:
@@ -304,7 +304,7 @@ class _Document:
         for step in self._part.at:
             inner = inner.get(step) if isinstance(inner, dict) else None
         if not isinstance(inner, dict | list):
-            raise ValueError("the list or map of entries is not where it should be")  # noqa: TRY004 - a style of the file
+            raise ValueError("the list or map of entries is not where it was")  # noqa: TRY004 - a style of the file
         self._is_map = isinstance(inner, dict)
         self.entries = (
             list(inner.items()) if isinstance(inner, dict) else [(None, each) for each in inner]
@@ -331,7 +331,7 @@ class _Document:
         return digest(list(self.entries[place])) if 0 <= place < len(self.entries) else ""
 
     def _places(self, key: str | None) -> Mapping[str, Sequence[int]]:
-        """Where each value stands: read once for a batch, not once for an entry."""
+        """Where each value is: read once per batch, not once per entry."""
         if key not in self._index:
             index: dict[str, list[int]] = defaultdict(list)
             for place, (name, entry) in enumerate(self.entries):
@@ -346,7 +346,7 @@ class _Document:
             try:
                 entry = json.loads(entry)
             except (ValueError, RecursionError):
-                return None  # somebody else's line, which stays as it is
+                return None  # not our line; it stays as it is
         if key is None:
             return entry if name is None else name
         return entry.get(key) if isinstance(entry, dict) else None
@@ -362,7 +362,7 @@ class _Document:
             at = min(self._place_for(each), self._most())
             value = each.value
             if self._part.lines and at < len(self.entries) and not value.endswith("\n"):
-                value += "\n"  # somebody appended since: our line is not the last any more
+                value += "\n"  # lines were appended since: ours is no longer the last
             self.entries.insert(at, (each.name, value))
         self._index = {}
 
@@ -375,12 +375,12 @@ class _Document:
         return entry.place
 
     def _most(self) -> int:
-        """Nothing goes behind a line that somebody is still writing."""
+        """Nothing is added after a line that a process is still writing."""
         torn = self._part.lines and self.entries and not self.entries[-1][1].endswith("\n")
         return len(self.entries) - bool(torn)
 
     def write(self, notes: _Notes) -> str | None:
-        """Replace the file, unless somebody wrote it since it was read; why not, in words."""
+        """Replace the file, unless it was written since it was read; why not, in words."""
         new = self._bytes()
         path = _real(self._part.path)
         make_private_dir(path.parent)
@@ -435,7 +435,7 @@ class _Document:
 
 
 def _carry_over(late: bytes, path: Path) -> None:
-    """What somebody appended to the old file, by a descriptor opened before the rename."""
+    """What was appended to the old file, by a descriptor opened before the rename."""
     if late:
         fd = open_regular(path, os.O_WRONLY | os.O_APPEND)
         try:

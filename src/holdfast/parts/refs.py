@@ -54,7 +54,7 @@ class RefMover:
                 why.append(CHANGED)
             else:
                 why.append(None)
-                # With its old value: git refuses when somebody moved it since.
+                # With its old value: git refuses when it was moved since.
                 lines += [f"delete {_part(slot).prefix}{name} {old}" for name, old in here.items()]
         _update(batch[0], lines)
         return why

@@ -12,6 +12,9 @@ from holdfast.errors import StorageError
 from holdfast.model.part import Rows, RowsPart, Slot, digest
 from holdfast.value import dataclass
 
+#: The size of a value. The newer one does not read a long text to know its length; a stamp is made
+#: with the older one, because it is compared after another SQLite may have been installed.
+_LENGTH = "octet_length" if sqlite3.sqlite_version_info >= (3, 43) else "length"
 REFERRED_TO = "another session refers to its rows"
 
 
@@ -54,8 +57,18 @@ class Table:
             for place, key in enumerate(self.keys)
         )
 
+    def is_same_key(self, table: str, copy: str, key: Sequence[str]) -> str:
+        """SQL: a row of the table has the primary key that was copied."""
+        return " AND ".join(
+            f"{table}.{q(column)} IS {copy}.c{self.columns.index(column)}" for column in key
+        )
+
     def key_list(self, table: str) -> str:
         return ", ".join(f"{table}.{q(key) if not self.has_rowid else key}" for key in self.keys)
+
+    def size(self, length: str) -> str:
+        """SQL: how long the values of a row are together."""
+        return " + ".join(f"coalesce({length}({q(each)}), 0)" for each in self.columns) or "0"
 
     def same(self, table: str, copy: str) -> str:
         """SQL: all columns are equal, NULLs too."""
@@ -109,7 +122,7 @@ class Schema:
                     child=child,
                     columns=tuple(column for _, column, _, _ in rows),
                     parent=parent.name,
-                    targets=targets or _primary_key(db, parent.name) or parent.keys,
+                    targets=targets or primary_key(db, parent.name) or parent.keys,
                     detaches=rows[0][3].upper() in ("SET NULL", "SET DEFAULT"),
                 )
 
@@ -121,7 +134,7 @@ def _table(db: sqlite3.Connection, name: str) -> Table:
         "SELECT wr FROM pragma_table_list(?) WHERE schema = 'main'", (name,)
     ).fetchone()
     if without_rowid:
-        return Table(name=name, keys=_primary_key(db, name), columns=columns)
+        return Table(name=name, keys=primary_key(db, name), columns=columns)
     taken = {column.lower() for column in columns}
     rowid = next((each for each in ("rowid", "_rowid_", "oid") if each not in taken), None)
     if rowid is None:
@@ -129,7 +142,15 @@ def _table(db: sqlite3.Connection, name: str) -> Table:
     return Table(name=name, keys=(rowid,), columns=columns)
 
 
-def _primary_key(db: sqlite3.Connection, table: str) -> tuple[str, ...]:
+def is_numbered_by_itself(db: sqlite3.Connection, table: str) -> bool:
+    """Whether the number of a row is nothing but its place: the table has a key that is not it."""
+    kinds = dict(
+        db.execute("SELECT name, upper(type) FROM pragma_table_info(?) WHERE pk", (table,))
+    )
+    return bool(kinds) and [*kinds.values()] != ["INTEGER"]
+
+
+def primary_key(db: sqlite3.Connection, table: str) -> tuple[str, ...]:
     rows = db.execute(f"PRAGMA main.table_info({q(table)})").fetchall()
     return tuple(
         name for _, name in sorted((place, name) for _, name, _, _, _, place in rows if place)
@@ -169,14 +190,14 @@ class Closure:
         sizes: dict[str, int] = defaultdict(int)
         for (name, column, stamp), wanted in sorted(self._wanted.items()):
             table = self.schema.tables[name]
-            size = " + ".join(f"coalesce(length({q(each)}), 0)" for each in table.columns) or "0"
+            size, weight = table.size("length"), table.size(_LENGTH)
             latest = f"max({table.keys[0]})" if table.has_rowid else "''"
             usual = f"count(*) || ':' || coalesce({latest}, '') || ':' || total({size})"
             names = defaultdict(list)
             for slot, value in wanted:
                 names[str(value)].append(slot)
             rows = self._db.execute(
-                f"SELECT {q(column)}, {stamp or usual}, total({size}) FROM main.{q(name)} "
+                f"SELECT {q(column)}, {stamp or usual}, total({weight}) FROM main.{q(name)} "
                 f"WHERE {q(column)} IN (SELECT value FROM json_each(?)) GROUP BY 1",
                 (json.dumps([value for _, value in wanted]),),
             )
@@ -255,7 +276,7 @@ class Closure:
                 continue
             child = self.schema.tables[key.child]
             if len(key.columns) > 1:
-                raise StorageError(f"Table {child.name} refers by several columns.")
+                raise StorageError(f"Table {child.name} has a reference over several columns.")
             keys = f"json_array({child.key_list('c')})"
             found += self._db.execute(
                 f"SELECT f.slot, ?, {keys}, ?, c.{q(key.columns[0])} {self._referring(key)} "

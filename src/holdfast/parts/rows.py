@@ -20,7 +20,15 @@ from urllib.parse import quote
 
 from holdfast.errors import BusyError, StorageError
 from holdfast.model.part import Sight, Slot, digest
-from holdfast.parts.row_closure import Closure, Table, make_copies, part_of, q
+from holdfast.parts.row_closure import (
+    Closure,
+    Table,
+    is_numbered_by_itself,
+    make_copies,
+    part_of,
+    primary_key,
+    q,
+)
 from holdfast.spine.outcomes import ALREADY_GONE, CHANGED, COPY_MISSING, PLACE_TAKEN
 from holdfast.stores.files import check_regular, sync_dir
 
@@ -340,6 +348,7 @@ class _Return:
         self._slot = slot
         self._closure = Closure(db, [slot])
         self._tables = [self._table(name, columns) for name, columns in self._copied()]
+        self._keys = {table.name: self._key(table) for table in self._tables}
 
     def _copied(self) -> list[tuple[str, str]]:
         names = self._db.execute("SELECT name, columns FROM b.tables").fetchall()
@@ -356,7 +365,7 @@ class _Return:
         now = self._closure.schema.tables.get(name)
         kept = tuple(json.loads(columns))
         if now is None or not set(kept) <= set(now.columns):
-            raise _RefusedError(f"table {name} is not what it was")
+            raise _RefusedError(f"table {name} has changed")
         return Table(name=name, keys=now.keys, columns=kept)
 
     def run(self) -> None:
@@ -392,7 +401,7 @@ class _Return:
         row may be there, brought back by another session that it belongs to as well."""
         rows = self._db.execute(
             f"SELECT count(*), coalesce(sum({table.same('m', 'r')}), 0) FROM {table.copies} r "
-            f"JOIN main.{q(table.name)} m ON {table.is_row('m', 'r')} WHERE r.slot = ?",
+            f"JOIN main.{q(table.name)} m ON {self._is_row(table)} WHERE r.slot = ?",
             (self._slot.name,),
         )
         there, same = rows.fetchone()
@@ -406,20 +415,46 @@ class _Return:
         ).fetchone()
         return int(count)
 
+    def _is_row(self, table: Table) -> str:
+        """SQL: a row `m` of the table is the one that was copied as `r`."""
+        key = self._keys[table.name]
+        return table.is_same_key("m", "r", key) if key else table.is_row("m", "r")
+
+    def _key(self, table: Table) -> tuple[str, ...]:
+        """The key by which a row is known whatever its number is; none where the number is it."""
+        if not table.has_rowid or not is_numbered_by_itself(self._db, table.name):
+            return ()
+        key = primary_key(self._db, table.name)
+        return key if set(key) <= set(table.columns) else ()
+
     def _insert(self, table: Table) -> None:
-        keys = [f"{table.keys[0]}"] if table.has_rowid else []
-        into = ", ".join([*keys, *map(q, table.columns)])
-        values = ["k0"] * len(keys) + [f"c{place}" for place, _ in enumerate(table.columns)]
-        self._db.execute(
-            f"INSERT OR REPLACE INTO main.{q(table.name)} ({into}) "
-            f"SELECT {', '.join(values)} FROM {table.copies} WHERE slot = ? ORDER BY k0",
-            (self._slot.name,),
-        )
+        """Rows get the numbers that they had. Where another row has got such a number meanwhile and
+        the number is not the key, the row gets a new one, after all others have theirs."""
+        numbers = [f"{table.keys[0]}"] if table.has_rowid else []
+        into = ", ".join(map(q, table.columns))
+        values = ", ".join(f"c{place}" for place, _ in enumerate(table.columns))
+        taken = "0"
+        if self._keys[table.name]:
+            taken = (
+                f"EXISTS (SELECT 1 FROM main.{q(table.name)} m "
+                f"WHERE {table.is_row('m', 'r')} AND NOT ({self._is_row(table)}))"
+            )
+        given = self._db.execute(
+            f"SELECT k0 FROM {table.copies} r WHERE r.slot = ? AND {taken}", (self._slot.name,)
+        ).fetchall()
+        moved = json.dumps([number for (number,) in given])
+        for number, which in (("k0", "NOT IN"), ("NULL", "IN")):
+            self._db.execute(
+                f"INSERT OR REPLACE INTO main.{q(table.name)} ({', '.join([*numbers, into])}) "
+                f"SELECT {', '.join([*[number] * len(numbers), values])} FROM {table.copies} "
+                f"WHERE slot = ? AND k0 {which} (SELECT value FROM json_each(?)) ORDER BY k0",
+                (self._slot.name, moved),
+            )
 
     def _is_same(self, table: Table) -> bool:
         [same] = self._db.execute(
             f"SELECT count(*) FROM {table.copies} r JOIN main.{q(table.name)} m "
-            f"ON {table.is_row('m', 'r')} WHERE r.slot = ? AND {table.same('m', 'r')}",
+            f"ON {self._is_row(table)} WHERE r.slot = ? AND {table.same('m', 'r')}",
             (self._slot.name,),
         ).fetchone()
         return int(same) == self._copies(table)

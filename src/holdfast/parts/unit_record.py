@@ -1,4 +1,4 @@
-"""What the trash knows of the units that an operation removes: their parts, the stamps of those,
+"""What the trash knows about the units that an operation removes: their parts, the stamps of those,
 and how far the removal came. Written before anything moves."""
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Order: what the unit is made of is written down, then all parts of a batch are copied, then they
 are dropped by role, references first. So whatever is gone has a copy, and whatever was cut short
 can be finished or rolled back from the record alone. Parts return in the reverse order: no
-reference comes back before the data that it leads to.
+reference comes back before the data that it points to.
 
     trash/<operation>/units-<first number>/record.json     ids, parts and stamps of a batch
                                           <number>.<part>  a file or a folder
@@ -38,7 +38,7 @@ from holdfast.stores.trash_folder import TrashFolder
 #: At the end of a version: the unit was pinned when the plan was made.
 PINNED = "+pinned"
 _FOLDER = "units-"
-_NOT_SEEN = "a part of it cannot be looked into"
+_NOT_SEEN = "a part of it cannot be read"
 
 Movers = Mapping[type, PartMover]
 #: Parts that count, and how they look now.
@@ -296,7 +296,7 @@ def _put_back(movers: Movers, slots: Sequence[Slot]) -> Mapping[int, str]:
 
 def _never_left(mover: PartMover, slot: Slot) -> bool:
     """Whether a part that cannot be written now, such as a locked database, needs no writing. It
-    may not keep the other parts of its unit from coming back."""
+    may not keep the other parts of its unit from being restored."""
     [sight] = mover.look([slot])
     return sight.here is True and sight.stamp == slot.stamp
 
@@ -345,7 +345,7 @@ class _Dropping:
                 self.bytes[slot.number] += sight.copy_bytes
 
     def _check_life(self) -> None:
-        """Asked before each container: somebody may have opened a session since."""
+        """Asked before each container: a process may have opened a session since."""
         going = {n: each.unit for n, each in self.records.items() if n not in self.why}
         obstacles = self._census.obstacles(going.values())
         self.why |= {n: obstacles[each.id] for n, each in going.items() if each.id in obstacles}

@@ -18,7 +18,7 @@ _ERRORS = {
     ),
     Level.STRONG_NUDGE: (
         "{count} tool calls in a row have failed, the last one of {tool}. What you are doing does "
-        "not work. Do not repeat it: take another way, or say what you need to go on."
+        "not work. Do not repeat it: try another way, or say what you need to go on."
     ),
     Level.STOP: (
         "{count} tool calls in a row have failed, the last one of {tool}. Stop here, and tell the "
@@ -31,8 +31,8 @@ _SAME_CALL = {
         "not change: use it, or ask for something else."
     ),
     Level.STRONG_NUDGE: (
-        "You have called {tool} {count} times in a row with the same arguments. This leads "
-        "nowhere. Do not call it again with them; take another way, or say what you need."
+        "You have called {tool} {count} times in a row with the same arguments. This is "
+        "going nowhere. Do not call it again with them; try another way, or say what you need."
     ),
     Level.STOP: (
         "You have called {tool} {count} times in a row with the same arguments. Stop here, and "
@@ -45,15 +45,15 @@ _SAME_TOOL = {
         "you go on, and whether you are closer to what the user asked for."
     ),
     Level.STRONG_NUDGE: (
-        "You have called {tool} {count} times in a row. Take another way, or answer with what "
+        "You have called {tool} {count} times in a row. Try another way, or answer with what "
         "you have."
     ),
     Level.STOP: (
         "You have called {tool} {count} times in a row. Stop here, and tell the user how far you "
-        "came."
+        "got."
     ),
 }
-_TOO_DEEP = "nested too deep to be told apart"
+_TOO_DEEP = "nested too deeply to compare"
 
 
 def errors_after(errors: int, *, failed: bool) -> int:

@@ -35,10 +35,10 @@ class Budget(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """Limits for one session, and for one UTC day over all sessions; 0 is no limit.
+    """Limits for one session, and for one UTC day over all sessions; 0 means no limit.
 
     `tokens` counts what was read and written together. `wall_seconds` counts the time in which the
-    session was at work. At each of the `warn_shares` of a limit a warning comes, once.
+    session was at work. At each of the `warn_shares` of a limit there is one warning.
     """
 
     tokens_in: int = 0
@@ -56,10 +56,10 @@ class Budgets:
         for budget in Budget:
             _check_limit(budget, getattr(self, budget))
         if not isinstance(self.warn_shares, Iterable):
-            raise UsageError(f"Shares to warn at are a list, not {self.warn_shares!r}.")
+            raise UsageError(f"`warn_shares` must be a list, not {self.warn_shares!r}.")
         for share in self.warn_shares:
             if not _is_number(share) or not 0 < share < 1:
-                raise UsageError(f"A warning comes at a share between 0 and 1, not at {share!r}.")
+                raise UsageError(f"A share to warn at must be between 0 and 1, not {share!r}.")
 
     def limits(self) -> Iterator[tuple[Budget, float]]:
         """The limits that are set."""
@@ -71,7 +71,7 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """After how many calls in a row which level of advice comes; 0 is never."""
+    """After how many calls in a row each level of advice is given; 0 means never."""
 
     nudge: int = 3
     strong_nudge: int = 6
@@ -80,10 +80,10 @@ class Thresholds:
     def __post_init__(self) -> None:
         given = [getattr(self, each.name) for each in fields(self)]
         if any(not isinstance(each, int) or each < 0 for each in given):
-            raise UsageError(f"Advice comes after a whole number of calls: not {given}.")
+            raise UsageError(f"Thresholds must be whole numbers of calls, 0 or more, not {given}.")
         rising = [each for each in given if each]
         if rising != sorted(set(rising)):
-            raise UsageError(f"Advice gets stronger with the number of calls: not {given}.")
+            raise UsageError(f"Thresholds must increase, zeros aside, not {given}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,9 @@ class GuardOptions:
 
     def __post_init__(self) -> None:
         if not _is_number(self.idle_after) or self.idle_after < 0:
-            raise UsageError(f"A session is idle after some seconds, not after {self.idle_after}.")
+            raise UsageError(
+                f"`idle_after` must be a number of seconds, 0 or more, not {self.idle_after}."
+            )
 
     def budgets_of(self, source: str) -> Budgets:
         """The limits of a session of this source."""
@@ -118,7 +120,9 @@ class GuardOptions:
 def _check_limit(budget: Budget, limit: float) -> None:
     most = MOST_COST if budget in (Budget.COST, Budget.DAILY_COST) else MOST_TOKENS
     if not _is_number(limit) or not 0 <= limit <= most:
-        raise UsageError(f"{limit!r} cannot be the budget {budget}.", hint="0 turns a budget off.")
+        raise UsageError(
+            f"{limit!r} is not a valid budget for {budget}.", hint="0 turns a budget off."
+        )
 
 
 def _is_number(value: object) -> bool:
@@ -132,7 +136,7 @@ def checked_tokens(tokens: Tokens | None) -> Tokens:
         return Tokens()
     if not isinstance(tokens, Tokens):
         raise UsageError(
-            f"Tokens of a call must be told as Tokens(input=…, output=…), not as {shown(tokens)}."
+            f"Tokens of a call must be given as Tokens(input=…, output=…), not as {shown(tokens)}."
         )
     for count in (tokens.input, tokens.output, tokens.cached):
         if not is_count(count):

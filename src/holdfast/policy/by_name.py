@@ -1,9 +1,9 @@
 """Plans without rules: for items that a person named, and for sessions that were abandoned.
 
-A pin protects from rules and caps, not from a person who names the item. Neither does a missing
-end, if it is proved that nobody will go on with the session: a person can delete it by name, and
+A pin protects from rules and caps, not from a person who names the item. Nor does a missing end
+protect, if it is proved that nobody will continue the session: a person can delete it by name, and
 nothing else takes it. What is removed for good is removed everywhere, in the archive and in the
-trash too. Only the living are safe.
+trash too. Only items in use are safe.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def plan_endings(inventory: Inventory, now: float, *, command: str) -> Plan:
     """End the sessions whose process is provably gone. Sessions that have an end are not part of
     this plan.
 
-    An open file shows that somebody still works with a session, whatever happened to its process.
+    An open file shows that a process still works with a session, whatever happened to its process.
     This plan removes nothing, and no plan that removes ends anything: a session counts as active at
     the moment it was ended, and retention begins there.
     """

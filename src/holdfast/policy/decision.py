@@ -99,8 +99,8 @@ def plan_item(
 
 class Delegates:
     """The delegates that go with their parent: those with at most `most` messages that nothing
-    holds. With an infinite `most` the size does not matter; otherwise a session whose messages
-    nobody counted may be substantial, and stays.
+    holds. With an infinite `most` the size does not matter; otherwise a session without a
+    message count may be substantial, and stays.
 
     Being young, being the newest of its group or being kept by a rule does not save a delegate:
     only its parent needed it. A title saves it only with `keep_titled`. All other children stay
@@ -129,7 +129,7 @@ class Delegates:
             parent = waiting.pop()
             staying = [child for child in self._of.get(parent.item.id, ()) if child.kept]
             for child in staying:
-                reason = f"delegate of a session that goes: {parent.item.id}"
+                reason = f"delegate of a session that is removed: {parent.item.id}"
                 child.remove(reason, undoable=parent.undoable)
             followed += staying
             waiting += staying

@@ -20,7 +20,7 @@ from holdfast.value import dataclass, replace
 FILES_STAY = "files stay"
 ROW_STAYS = "its row stays as history"
 
-#: Less free space than this is no reason to touch a store that nothing leaves.
+#: Less free space than this is not worth touching a store that nothing was removed from.
 WORTH_RECLAIMING = 1024 * 1024
 #: Where the checkpoint store is over its cap, this much unused space is worth giving back.
 _WORTH_OVER_CAP = 16 * 1024
@@ -56,7 +56,7 @@ class FreeSpace:
 def checkpoint_space(inventory: CheckpointInventory, *, over: bool = False) -> FreeSpace:
     """In a store `over` its cap, a little unused space is worth giving back."""
     worth = _WORTH_OVER_CAP if over else WORTH_RECLAIMING
-    reason = "objects that no checkpoint holds"
+    reason = "objects that no checkpoint needs"
     return FreeSpace(items=inventory.space, reason=reason, worth=worth, for_good=True)
 
 
@@ -181,12 +181,12 @@ class Draft:
             return plan_item(item, Action.KEEP, stays)
         if self._files is Files.ONLY:
             return plan_item(item, Action.REMOVE, session.reason, undoable=session.undoable)
-        # The bundle of an archived session holds its files: a second copy would serve nobody.
+        # The bundle of an archived session holds its files: a second copy would be useless.
         archived = self._leaving is Action.ARCHIVE
         return plan_item(
             item,
             Action.REMOVE,
-            "archived with its session" if archived else "goes with its session",
+            "archived with its session" if archived else "removed with its session",
             undoable=session.undoable and not archived,
             goes_with=session.item.id,
         )

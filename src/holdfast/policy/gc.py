@@ -24,8 +24,8 @@ def plan_gc(
     """
     if rules.empty:
         raise EmptyPolicyError(
-            "Nothing to look for: neither empty nor trivial sessions may go.",
-            hint="Say what may go, for example --empty-hours 24 or --trivial-days 7.",
+            "Nothing to do: neither empty nor trivial sessions are to be removed.",
+            hint="Say what to remove, for example --empty-hours 24 or --trivial-days 7.",
         )
     owned = owned_files(inventory.items)
     in_use = files_in_use(owned)
@@ -63,7 +63,7 @@ def _why_it_stays(rules: GcRules, item: Item, age: float) -> str | None:
     if item.titled and rules.keep_titled:
         return "titled"
     if item.messages is None:
-        return "nobody counted its messages"
+        return "its message count is unknown"
     if item.messages > rules.trivial_max:
         return _substantial(item.messages)
     limit = rules.trivial_after if item.messages else rules.empty_after

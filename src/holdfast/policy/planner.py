@@ -49,7 +49,7 @@ NAMED = "named"
 NEEDED = "undoing the latest rollback needs it"
 
 _EMPTY_HINT = (
-    "Say what may go, for example --older-than 90d, or set retention_days in the configuration."
+    "Say what to remove, for example --older-than 90d, or set retention_days in the configuration."
 )
 
 
@@ -128,7 +128,9 @@ def _drafted(
 
 def _refuse_the_meaningless(policy: Policy, files: Files, leaving: Action) -> None:
     if leaving not in (Action.REMOVE, Action.ARCHIVE):
-        raise UsageError(f"Sessions do not leave by {leaving.value!r}: remove or archive them.")
+        raise UsageError(
+            f"Sessions cannot be removed by {leaving.value!r}: remove or archive them."
+        )
     if leaving is Action.ARCHIVE and files is not Files.WITH:
         raise UsageError(
             "A session is archived with its files.",
@@ -279,8 +281,8 @@ def plan_checkpoints(
 
 
 def why_whole(policy: CheckpointPolicy, project: Project | None, now: float) -> str | None:
-    """Why a project goes as a whole. A missing directory is no reason if it may come back with its
-    disk. While the disk is known to be away, idleness is no reason either."""
+    """Why a project goes as a whole. A missing directory is not a reason if it may come back with
+    its disk. While the disk is known to be away, idleness is not a reason either."""
     if project is None:
         return None
     if project.state is ProjectState.UNMOUNTED and project.mount:
@@ -291,7 +293,9 @@ def why_whole(policy: CheckpointPolicy, project: Project | None, now: float) -> 
     idle = now - project.last_touch
     if limit is None or idle <= limit:
         return None
-    return f"untouched for more than {format_duration(limit)}: for {format_duration(idle)}"
+    return (
+        f"untouched for more than {format_duration(limit)}: last used {format_duration(idle)} ago"
+    )
 
 
 def _checkpoint_group(
@@ -317,7 +321,7 @@ def _checkpoint_group(
         goes=why_whole(policy, project, now),
         spares=spares,
         rules=policy.rules,
-        unruled="within the bounds",
+        unruled="within the limits",
         newest=_NEWEST_CHECKPOINT,
     )
 
@@ -325,13 +329,13 @@ def _checkpoint_group(
 def _rotated(policy: CheckpointPolicy) -> Group:
     """What a take has hidden to keep `max_snapshots`: it only waits for its place in the trash."""
     if policy.max_count is None:
-        return Group(goes="newer checkpoints took its place")
+        return Group(goes="replaced by newer checkpoints")
     return Group(goes=_over_the_bound(policy.max_count))
 
 
 def _legacy_group(policy: CheckpointPolicy, project: Project | None, now: float) -> Group:
     """A single repository goes by the rules for projects; an archive only when the user asks."""
-    goes = "asked for with --legacy" if policy.legacy else why_whole(policy, project, now)
+    goes = "left by an older layout" if policy.legacy else why_whole(policy, project, now)
     archive = "archive of an older layout: it waits for you"
     return Group(goes=goes, stays=archive if project is None else "repository of an older layout")
 
@@ -358,4 +362,4 @@ def _bound_project(
 
 
 def _over_the_bound(limit: int) -> str:
-    return f"over the bound of {format_count(limit, 'checkpoint')}"
+    return f"over the limit of {format_count(limit, 'checkpoint')}"

@@ -42,9 +42,10 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices by the names of models. A name that ends in * matches every model that begins so.
+    """Prices by the names of models. A name that ends in * matches every model that begins that
+    way.
 
-    The very name counts first, then the longest beginning. A session without a model has only
+    The exact name counts first, then the longest prefix. A session without a model has only
     the price of "*".
     """
 

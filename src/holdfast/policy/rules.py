@@ -39,7 +39,7 @@ class Rules:
     """When an item may go. An item stays if *any* rule keeps it; without rules, all items stay.
 
     `max_age` counts from now. `keep_within` counts from the newest item of the group, so a
-    home that lay in a drawer for a year does not lose everything on the day it wakes up.
+    home that was unused for a year does not lose everything on its first day back.
     """
 
     max_age: float | None = None
@@ -69,7 +69,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """Upper bounds on what stays. None is no bound."""
+    """Upper limits on what stays. None means no limit."""
 
     max_bytes: int | None = None
     max_count: int | None = None
@@ -204,7 +204,7 @@ class CheckpointPolicy:
     """What to keep of checkpoints. The rules count inside each project; without a rule, everything
     stays that the bounds leave.
 
-    A project that nobody touched for `stale_after` seconds goes as a whole, and so does one whose
+    A project untouched for `stale_after` seconds is removed as a whole, and so is one whose
     directory is gone, unless `keep_orphans`. The same holds for single repositories of an older
     layout; archives of these stay until the user asks with `legacy`. `max_count` bounds each
     project, `max_bytes` everything in the checkpoint folder except older layouts. None: no bound.
@@ -223,7 +223,7 @@ class CheckpointPolicy:
 
     def __post_init__(self) -> None:
         if self.rules.max_age is not None:
-            raise UsageError("A checkpoint has no age of its own: its project goes whole.")
+            raise UsageError("Checkpoints have no age rule: a project is removed as a whole.")
         for name in ("stale_after", "max_count", "max_bytes"):
             value = getattr(self, name)
             if value is not None and not value >= 0:

@@ -31,10 +31,10 @@ _IN_WORDS = {
     Budget.TOKENS: "tokens",
     Budget.COST: "in cost",
     Budget.ITERATIONS: "iterations",
-    Budget.WALL_SECONDS: "seconds at work",
-    Budget.MESSAGES_PER_MINUTE: "messages a minute",
-    Budget.DAILY_TOKENS: "tokens a day",
-    Budget.DAILY_COST: "in cost a day",
+    Budget.WALL_SECONDS: "seconds of work",
+    Budget.MESSAGES_PER_MINUTE: "messages per minute",
+    Budget.DAILY_TOKENS: "tokens per day",
+    Budget.DAILY_COST: "in cost per day",
 }
 _DIGITS = 6
 _COSTS = (Budget.COST, Budget.DAILY_COST)

@@ -1,1 +1,1 @@
-"""One use case a file. Services know ports and values; never files, SQL, git or terminals."""
+"""One use case per file. Services know ports and values; never files, SQL, git or terminals."""

@@ -1,4 +1,4 @@
-"""Which projects have checkpoints, in what state, and what all of it takes on the disk."""
+"""Which projects have checkpoints, their state, and the space they take on the disk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CheckpointStatus:
 def checkpoint_status(
     upkeep: CheckpointUpkeep, *, now: float, stale_after: float | None
 ) -> CheckpointStatus:
-    """Look at everything once. A project is stale when nobody touched it for `stale_after`."""
+    """Look at everything once. A project is stale when it was untouched for `stale_after`."""
     found = upkeep.scan(now)
     legacy_bytes = sum(item.bytes for item in found.legacy)
     return CheckpointStatus(

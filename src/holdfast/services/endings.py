@@ -1,4 +1,4 @@
-"""End sessions that their agent never will: abandoned ones, and what a person says is over."""
+"""End sessions that their agent never will: abandoned ones, and those that a person ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def end_abandoned(home: Home, *, clock: Clock, command: str) -> Sequence[str]:
 def end_by_hand(home: Home, session_id: str, reason: str, *, at: float) -> Session:
     """End a session because a person says so; raises `BusyError` while a process holds it."""
     if not reason:
-        raise UsageError("A session ends for a reason; it cannot be empty.")
+        raise UsageError("The reason for ending a session cannot be empty.")
     store = home.session_store()
     if store is None:
         raise UsageError(f"{home.root} has no session store.")

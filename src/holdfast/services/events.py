@@ -1,4 +1,4 @@
-"""Events that a user should hear of, each sent once as long as nothing changes."""
+"""Events that a user should be told of, each sent once as long as nothing changes."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def file_events(home: str, at: float, items: Iterable[Item], limits: SessionLimi
             subject=each.file,
             state="over",
             message=f"{home}/{each.file} takes {format_bytes(each.bytes)}, more than the "
-            f"{format_bytes(limits.max_bytes)} that one session may (max_size_mb)",
+            f"{format_bytes(limits.max_bytes)} that one session may take (max_size_mb)",
             details={**each.to_json(), "limit": limits.max_bytes},
         )
         for each in too_large(items, limits)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from holdfast.model.item import REQUEST_DUMP, TRANSCRIPT, Item, SessionFile
 from holdfast.policy.session_limits import SessionLimits
 
-#: A list of more is no help to anybody.
+#: A longer list would not help.
 _MOST = 10
 
 

@@ -1,4 +1,4 @@
-"""Maintenance: what keeps a home bounded without anybody at the keyboard.
+"""Maintenance: what keeps a home within its limits without user action.
 
 It runs at most once per interval, in one process at a time. Each step is guarded: a step that
 fails does not keep others from running, and only a request to end the process, such as
@@ -55,7 +55,7 @@ def maintain(
     progress: Progress | None = None,
     notifier: Notifier | None = None,
 ) -> MaintenanceResult:
-    """Look after a home if a run is due; `force` ignores the time, but never another process.
+    """Run maintenance if it is due; `force` ignores the time, but never another process.
 
     `early` is for a timer that fires at about the same time each day: a run that will be due within
     that many seconds is due now, or the timer would miss every other day.
@@ -98,7 +98,7 @@ def failed(home: str, started_at: float, clock: Clock, error: Exception) -> Main
 
 class Harmless:
     """Shields a run from the progress object of a host. If that fails, it is not called any more,
-    the run goes on, and the result says so: a run must not stay half done because of a screen."""
+    the run continues, and the result says so: a display error must not leave a run half done."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -154,7 +154,7 @@ class _Run:
 
     def not_due(self) -> MaintenanceResult:
         due = self._next_due(self.gate.read())
-        return self.result(skipped=Skipped.NOT_DUE, reason="it was done already", next_due=due)
+        return self.result(skipped=Skipped.NOT_DUE, reason="it already ran", next_due=due)
 
     def result(self, **fields: Any) -> MaintenanceResult:
         made = MaintenanceResult(
@@ -241,7 +241,7 @@ class _Run:
         return StepResult(step=Step.CHECKPOINTS, reports=tuple(reports), shortfalls=made.shortfalls)
 
     def _look(self, steps: list[StepResult]) -> list[Event]:
-        """How things stand after the run. A look that fails is one more step that failed."""
+        """The state after the run. A failed check is one more failed step."""
         events: list[Event] = []
 
         def look() -> StepResult:
@@ -273,7 +273,7 @@ class _Run:
         return events + file_events(home, now, inventory.items, limits)
 
     def _record(self, steps: list[StepResult], events: Sequence[Event]) -> Marker | None:
-        """Tell what is new, and record that the run is over; None if that failed."""
+        """Report what is new, and record that the run is over; None if that failed."""
         now, before = self.clock(), self.gate.read()
         new = fresh(events, before.told, now, self.interval)
         new = tell(new, self.notifier, self.progress.stop_requested)

@@ -20,6 +20,7 @@ from holdfast.policy.planner import plan, plan_checkpoints
 from holdfast.policy.rules import TRIVIAL_MAX, CheckpointPolicy, Files, GcRules, Policy
 from holdfast.policy.selection import Selection
 from holdfast.ports import Archive, CheckpointUpkeep, Home, Progress, SessionStore
+from holdfast.services.restore import elsewhere
 from holdfast.value import replace
 
 # --- Sessions and files, by a policy --------------------------------------------------------------
@@ -162,17 +163,18 @@ def _bundles(home: Home, *, needed: bool) -> Sequence[Item]:
 
 
 def _resolved(home: Home, store: SessionStore | None, prefix: str) -> str:
-    """The session that this names in the store; else in the archive."""
+    """The session that this names in the store; else in the archive. For one in the trash the
+    error says so."""
     if store is None:
         return home.archive.resolve(prefix)
     try:
         return store.resolve(prefix)
-    except UnknownSessionError:
+    except UnknownSessionError as error:
         try:
             return home.archive.resolve(prefix)
         except (UnknownSessionError, StorageError):
             pass
-        raise
+        raise elsewhere(home, prefix) or error from None
 
 
 def plan_archive(

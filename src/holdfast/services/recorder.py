@@ -1,6 +1,6 @@
 """What an agent embeds: a checkpoint before the first change in each directory of a turn.
 
-Nothing here raises into the agent: what went wrong is logged, and stands in what comes back.
+Nothing here raises into the agent: errors are logged, and are part of the return value.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
-from holdfast.model.arguments import StrPath, expanded, real
+from holdfast.model.arguments import StrPath, expanded, flag, paths_of, real
 from holdfast.model.checkpoint import TakeOutcome, Taking
+from holdfast.model.session import SessionRef, id_of
 from holdfast.policy.project_root import project_root
 from holdfast.ports import CheckpointStore, Clock
 from holdfast.value import dataclass, field
@@ -45,8 +46,10 @@ class _Turn:
 class Recorder:
     """Takes checkpoints for an agent. Safe to use from several threads.
 
-    `workdirs` are directories that the agent works in: a file in one belongs to that. Of any other
-    the project is looked for, by its version control folder or project file.
+    `session` is the session that the agent works in, or its id. `workdirs` are directories that
+    the agent works in, one or several: a file in one belongs to that. Of any other the project is
+    looked for, by its version control folder or project file. An argument that could never work
+    raises `UsageError` here, because nothing raises later.
     """
 
     def __init__(
@@ -54,36 +57,37 @@ class Recorder:
         store: CheckpointStore,
         *,
         clock: Clock,
-        session: str | None = None,
-        workdirs: Sequence[StrPath] = (),
+        session: SessionRef | None = None,
+        workdirs: StrPath | Iterable[StrPath] = (),
         enabled: bool = True,
     ) -> None:
         self.store = store
         self._clock = clock
-        self._session = session
-        self._workdirs = tuple(map(real, workdirs))
-        self._enabled = enabled
+        self._session = None if session is None else id_of(session, "The session of a recorder")
+        self._workdirs = tuple(map(real, paths_of(workdirs, "The workdirs of a recorder")))
+        self._enabled = flag(enabled, "`enabled` of a recorder")
         self._told_off = False
         self._lock = threading.Lock()
         self._turns = 0
         self._turn = _Turn(name="0")
 
-    def new_turn(self, turn: str | None = None) -> None:
-        """From here on, the next change in a directory gets a checkpoint again."""
+    def new_turn(self, turn: str | int | None = None) -> None:
+        """From here on, the next change in a directory gets a checkpoint again. Without a name or
+        number of its own, the turn is counted."""
         with self._lock:
             self._turns += 1
-            self._turn = _Turn(name=turn or str(self._turns))
+            self._turn = _Turn(name=str(self._turns if turn in (None, "") else turn))
 
     def before_change(
         self,
         place: StrPath,
-        paths: Sequence[str] | None = None,
+        paths: StrPath | Iterable[StrPath] | None = None,
         reason: str | None = None,
     ) -> Taking:
         """To be called before a file is written, or a program is run that may write.
 
         `place` is the file or a directory. Whoever knows all that is about to change names it in
-        `paths`, relative to the project or whole: then only that is looked at.
+        `paths`, one or several, relative to the project or whole: then only that is looked at.
         """
         if not self._enabled:
             if not self._told_off:
@@ -91,7 +95,8 @@ class Recorder:
                 _log.warning("No checkpoint before a change of %s: %s", place, OFF)
             return _skipped(OFF)
         try:
-            return self._ensure(expanded(place).absolute(), paths, reason or _REASON)
+            named = None if paths is None else paths_of(paths, "The paths of a change")
+            return self._ensure(expanded(place).absolute(), named, reason or _REASON)
         except HoldfastError as error:
             _log.warning("No checkpoint before a change of %s: %s", place, error.message)
             return _skipped(error.message)
@@ -105,7 +110,7 @@ class Recorder:
         taking = self._once(root, paths, reason)
         if taking.outcome is not TakeOutcome.SKIPPED or root == directory:
             return taking
-        # A place that is too broad has a sign of a project in it: the directory itself may do.
+        # A place that is too broad looks like a project: use the directory itself.
         return self._once(directory, None, reason)
 
     def _once(self, root: Path, paths: Sequence[str] | None, reason: str) -> Taking:
@@ -116,7 +121,7 @@ class Recorder:
             new = None if paths is None else sorted(set(paths) - done.paths)
             if done.taking is not None and (_is_settled(done) or new == []):
                 return _again(done.taking)
-            # Whatever comes of it: a second try would capture what the agent has changed by now.
+            # Whatever the result: a second attempt would capture what the agent has changed by now.
             done.whole = done.whole or new is None
             done.paths.update(new or ())
             done.taking = self._take(root, new, reason, turn.name)

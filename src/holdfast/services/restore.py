@@ -98,21 +98,26 @@ class Whereabouts:
 
 def resolved(home: Home, store: SessionStore, prefix: str) -> str:
     """The session of the store that this names. One that is in the archive or in the trash is not
-    unknown: the error says where it is and how it comes back."""
+    unknown: the error says where it is and how to restore it."""
     try:
         return store.resolve(prefix)
-    except UnknownSessionError:
-        found = whereabouts(home, prefix)
-        if found is None:
-            raise
-        raise UnknownSessionError(
-            f"Session {found.session} is {found.place}.",
-            hint=f"Bring it back: holdfast {found.command}",
-        ) from None
+    except UnknownSessionError as error:
+        raise elsewhere(home, prefix) or error from None
+
+
+def elsewhere(home: Home, prefix: str) -> UnknownSessionError | None:
+    """The error that says where a session is that left the store; None when nobody knows."""
+    found = whereabouts(home, prefix) if prefix else None
+    if found is None:
+        return None
+    return UnknownSessionError(
+        f"Session {found.session} is {found.place}.",
+        hint=f"Bring it back: holdfast {found.command}",
+    )
 
 
 def whereabouts(home: Home, prefix: str) -> Whereabouts | None:
-    """None unless exactly one session in the archive or in the trash has an id that begins so."""
+    """None unless exactly one session in the archive or in the trash has an id with this prefix."""
     return _in_archive(home, prefix) or _in_trash(home, prefix)
 
 

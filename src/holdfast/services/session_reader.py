@@ -1,21 +1,23 @@
-"""Sessions as anybody reads them: found, counted, searched, followed along their lineage.
+"""Reading sessions: find, count, search, and follow their lineage. It
 
-It works over every session store, also over one that another agent writes.
+works with every session store, including one that another agent writes.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import TypedDict, Unpack
 
 from holdfast.errors import UnknownSessionError, UsageError
 from holdfast.model import arguments
 from holdfast.model.arguments import StrPath, without_tilde
+from holdfast.model.moment import Moment, epoch
 from holdfast.model.session import (
     Hit,
     Message,
+    OfSession,
     Relation,
     Search,
     Session,
@@ -24,17 +26,21 @@ from holdfast.model.session import (
     SessionRef,
     id_of,
 )
-from holdfast.ports import SessionStore
+from holdfast.ports import Clock, SessionStore
 from holdfast.value import replace
 
 
 class SessionFilters(TypedDict, total=False):
-    """The fields of a `SessionFilter` as keywords; `source` is the same as `sources`, and so on."""
+    """The fields of a `SessionFilter` as keywords; `source` is the same as `sources`, and so on.
 
-    id: Collection[SessionRef] | Session
-    ids: Collection[SessionRef] | Session
-    not_id: Collection[SessionRef] | Session
-    not_ids: Collection[SessionRef] | Session
+    A time is a moment as people write it: "2d" for two days ago, "2026-03-25", a `timedelta` before
+    now, a `datetime`, or epoch seconds.
+    """
+
+    id: Collection[SessionRef] | OfSession | Session
+    ids: Collection[SessionRef] | OfSession | Session
+    not_id: Collection[SessionRef] | OfSession | Session
+    not_ids: Collection[SessionRef] | OfSession | Session
     id_prefix: str
     source: Collection[str]
     sources: Collection[str]
@@ -55,10 +61,10 @@ class SessionFilters(TypedDict, total=False):
     pinned: bool
     titled: bool
     agent_archived: bool
-    active_before: float
-    active_after: float
-    started_before: float
-    started_after: float
+    active_before: Moment | float
+    active_after: Moment | float
+    started_before: Moment | float
+    started_after: Moment | float
     min_messages: int
     max_messages: int
     min_bytes: int
@@ -77,24 +83,46 @@ _PLURALS = {
     "end_reason": "end_reasons",
     "relation": "relations",
 }
+_TIMES = ("active_before", "active_after", "started_before", "started_after")
 
 
 class SessionReader:
-    """What can be asked of the sessions of a home. Where an id is wanted, a `Session` will do."""
+    """What can be asked of the sessions of a home. Where an id is wanted, a `Session` will do.
 
-    def __init__(self, store: SessionStore) -> None:
+    `elsewhere` is the error that says where a session is that left the store, by its id or the
+    start of one; None when nobody knows.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        *,
+        clock: Clock,
+        elsewhere: Callable[[str], UnknownSessionError | None] = lambda _: None,
+    ) -> None:
         self._store = store
+        self._clock = clock
+        self._elsewhere = elsewhere
 
     def close(self) -> None:
         self._store.close()
 
     def get(self, session: SessionRef) -> Session:
-        """One session, by its whole id; raises `UnknownSessionError` when it is not stored."""
-        return self._store.get(id_of(session))
+        """One session, by its whole id; raises `UnknownSessionError` when it is not stored, which
+        says so if it is in the archive or in the trash."""
+        session_id = id_of(session)
+        try:
+            return self._store.get(session_id)
+        except UnknownSessionError as error:
+            raise self._elsewhere(session_id) or error from None
 
     def resolve(self, prefix: SessionRef) -> str:
         """The id that this is, or begins; raises `UsageError` when none does, or several do."""
-        return self._store.resolve(id_of(prefix))
+        session_id = id_of(prefix)
+        try:
+            return self._store.resolve(session_id)
+        except UnknownSessionError as error:
+            raise self._elsewhere(session_id) or error from None
 
     def find(
         self,
@@ -105,9 +133,13 @@ class SessionReader:
         offset: int = 0,
         **filters: Unpack[SessionFilters],
     ) -> Sequence[Session]:
-        """The sessions that a filter wants: `find(source="cli", ended=True, limit=10)`."""
+        """The sessions that a filter wants: `find(source="cli", active_after="2d", limit=10)`.
+
+        Times are moments: "2d" for two days ago, a date, a `timedelta`, a `datetime`, or epoch
+        seconds.
+        """
         return self._store.find(
-            _filter(wanted, filters),
+            filter_of(wanted, filters, self._clock),
             order_by=_order(order_by),
             limit=None if limit is None else arguments.whole(limit, "A limit"),
             offset=arguments.whole(offset, "An offset"),
@@ -115,7 +147,7 @@ class SessionReader:
 
     def count(self, wanted: SessionFilter | None = None, **filters: Unpack[SessionFilters]) -> int:
         """How many sessions a filter picks."""
-        return self._store.count(_filter(wanted, filters))
+        return self._store.count(filter_of(wanted, filters, self._clock))
 
     def sources(self) -> Sequence[str]:
         """Where the stored sessions came from, each source once."""
@@ -132,8 +164,8 @@ class SessionReader:
         with_replaced: bool = False,
     ) -> Iterator[Message]:
         """The messages of a session in order: those between two numbers, the first `limit` of them
-        or the `last` ones. Messages that were taken back or summed up are history: they come only
-        `with_replaced`."""
+        or the `last` ones. Messages that were taken back or summed up are history: they are
+        returned only `with_replaced`."""
         if limit is not None and last is not None:
             raise UsageError("`limit` asks for the first messages and `last` for the last ones.")
         most = limit if last is None else last
@@ -155,22 +187,24 @@ class SessionReader:
         *,
         wanted: SessionFilter | None = None,
         roles: Collection[str] | None = None,
-        since: float | None = None,
-        until: float | None = None,
+        since: Moment | float | None = None,
+        until: Moment | float | None = None,
         limit: int = 20,
         offset: int = 0,
         substring: bool = False,
         **filters: Unpack[SessionFilters],
     ) -> Sequence[Hit]:
         """Find messages by their words, the best matches first. Understands `OR`, "-word" and
-        quoted phrases; with `substring`, any part of a text, which works for CJK too."""
+        quoted phrases; with `substring`, any part of a text, which works for CJK too. `since` and
+        `until` are moments, as in `find`."""
+        now = self._clock()
         return self._store.search(
             Search(
                 text=arguments.instance(text, str, "A query"),
-                wanted=_filter(wanted, filters),
+                wanted=filter_of(wanted, filters, self._clock),
                 roles=roles,
-                since=since,
-                until=until,
+                since=None if since is None else epoch(since, now, "since"),
+                until=None if until is None else epoch(until, now, "until"),
                 limit=arguments.whole(limit, "A limit"),
                 offset=arguments.whole(offset, "An offset"),
                 substring=substring,
@@ -209,8 +243,8 @@ class SessionReader:
         return list(found.values())
 
     def tip(self, session: SessionRef) -> Session:
-        """The session in which a conversation goes on: the newest continuation, of that one again,
-        and so on. The session itself, when nothing continues it."""
+        """The session in which a conversation continues: the newest continuation, then the newest
+        one of that, and so on. The session itself if nothing continues it."""
         newest = self.get(session)
         seen: set[str] = set()
         while newest.id not in seen:
@@ -227,18 +261,20 @@ def check_known(name: object, names: Iterable[str], what: str) -> None:
         return
     near = get_close_matches(str(name), among, n=1)
     hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(among)}."
-    raise UsageError(f"{what} has no {arguments.shown(name)}.", hint=hint)
+    raise UsageError(f"{arguments.shown(name)} is not {what}.", hint=hint)
 
 
-def _filter(wanted: SessionFilter | None, filters: SessionFilters) -> SessionFilter:
-    """The filter, its folder as sessions have it."""
+def filter_of(wanted: SessionFilter | None, filters: SessionFilters, clock: Clock) -> SessionFilter:
+    """The filter with the fields of one call in it; its folder as sessions have it, its times in
+    epoch seconds."""
     fields: dict[str, object] = {}
     for name, value in filters.items():
-        check_known(name, SessionFilters.__annotations__, "A filter of sessions")
+        check_known(name, SessionFilters.__annotations__, "a filter for sessions")
         field = _PLURALS.get(name, name)
         if field in fields:
             raise UsageError(f"`{name}` and `{field}` are the same filter; use one of them.")
-        fields[field] = value
+        is_moment = field in _TIMES and value is not None
+        fields[field] = epoch(value, clock(), f"`{name}`") if is_moment else value
     made = SessionFilter() if wanted is None else wanted
     checked = arguments.instance(made, SessionFilter, "A filter")
     if fields:
@@ -247,5 +283,5 @@ def _filter(wanted: SessionFilter | None, filters: SessionFilters) -> SessionFil
 
 
 def _order(by: SessionOrder | str) -> SessionOrder:
-    check_known(by, SessionOrder, "An order of sessions")
+    check_known(by, SessionOrder, "a sort order for sessions")
     return SessionOrder(by)

@@ -1,7 +1,7 @@
-"""Sessions as an agent writes them: created, appended to, reset, held, ended.
+"""Writing sessions: create, append, reset, hold and end them.
 
-The store keeps; the policies decide about limits; this puts them together. Everything that
-belongs together happens in one transaction of the store.
+The store keeps them, policies decide about limits, and this module combines the two. Everything
+that belongs together happens in one transaction of the store.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from holdfast.errors import HoldfastError, SessionExistsError, UsageError
+from holdfast.errors import HoldfastError, SessionExistsError, UnknownSessionError, UsageError
 from holdfast.model import arguments
 from holdfast.model.arguments import StrPath, new_cron_id, new_id, without_tilde
 from holdfast.model.guard import Alert
@@ -47,7 +47,7 @@ _log = logging.getLogger("holdfast")
 _HEARTBEAT_SECONDS = 60.0
 _LONGEST_KEY = 512
 _LONGEST_SOURCE = 64
-#: An id is a second and 24 bits of chance: where thousands begin at once, two may meet.
+#: An id is a second and 24 bits of chance: where thousands begin at once, two may collide.
 _TRIES = 8
 #: In a line of a transcript: how many of the messages before it the lines after it replace.
 REPLACES = "holdfast_replaces"
@@ -81,12 +81,12 @@ class Sessions(SessionReader):
         clock: Clock,
         random_hex: Callable[[], str],
         on_alert: Callable[[Alert], None] | None = None,
+        elsewhere: Callable[[str], UnknownSessionError | None] = lambda _: None,
     ) -> None:
-        super().__init__(store)
+        super().__init__(store, clock=clock, elsewhere=elsewhere)
         self._files = files
         self._processes = processes
         self._options = options
-        self._clock = clock
         self._random_hex = random_hex
         self._on_alert = on_alert
         # By holder too: after a fork the child is another one.
@@ -108,8 +108,8 @@ class Sessions(SessionReader):
         self._store.refresh()
 
     def close(self) -> None:
-        """Give the leases back and close the store. Open sessions stay open, and the leases on
-        record: while this process lives, they show that it may come back to its sessions."""
+        """Release the leases and close the store. Open sessions stay open, and the leases stay
+        on record: while this process lives, they show that it may return to its sessions."""
         if self._held:
             self._release_all()
         self._store.close()
@@ -171,13 +171,13 @@ class Sessions(SessionReader):
     ) -> Appended:
         """Store messages in order, one by one or as lists; they are durable when this returns.
 
-        A session that passes a limit is ended and goes on as a new one, which takes over its
+        A session that passes a limit is ended and continued in a new one, which takes over its
         routing key: see `continued_as`.
         """
         session_id, made = id_of(session), [*_messages(messages)]
         now = self._clock()
         # No transaction around these: the store prepares messages before it takes its lock, and
-        # what a kill in between leaves undone, the next append does.
+        # the next append does what a kill in between left undone.
         self._hold(session_id, now)
         added = self._store.append(session_id, made, now=now)
         self._write_transcript(added.after, made, now)
@@ -186,12 +186,12 @@ class Sessions(SessionReader):
     def replace_messages(
         self, session: SessionRef, messages: Iterable[MessageLike], *, after: int = 0
     ) -> Appended:
-        """Let messages take the place of all that follow the one numbered `after`: a turn that is
-        tried again, or a conversation that was edited.
+        """Replace all messages after number `after`: for a turn that is retried,
+        or a conversation that was edited.
 
         Nothing is lost. A message that is stored already, with its number and unchanged, stays. One
         that is not among the given messages is taken back: it is kept as history, and what it used
-        stays counted. All of it happens at once, or nothing.
+        stays counted. All of it happens at once, or nothing does.
         """
         return self._replace(session, messages, after, TAKEN_BACK)
 
@@ -203,8 +203,8 @@ class Sessions(SessionReader):
     def compact(
         self, session: SessionRef, messages: Iterable[MessageLike], *, after: int = 0
     ) -> Appended:
-        """Go on with fewer messages: a summary, and those of the present ones that stay, as
-        `messages` gives them.
+        """Continue with fewer messages: a summary, and the current ones that stay, as
+        `messages` returns them.
 
         The others are kept as history. They were said: they still count, and a search finds them.
         """
@@ -219,7 +219,7 @@ class Sessions(SessionReader):
         extra: Mapping[str, Json] | Unchanged = UNCHANGED,
     ) -> Session:
         """Change the model, the folder or the extra fields of a session; None clears the first two.
-        `extra` takes the place of all that the host had stored there."""
+        `extra` replaces everything that the host had stored there."""
         for what, value in (("A model", model), ("A folder", cwd)):
             if not isinstance(value, Unchanged | os.PathLike) and value is not None:
                 arguments.instance(value, str, what)
@@ -231,17 +231,17 @@ class Sessions(SessionReader):
         )
 
     def end(self, session: SessionRef, reason: str = EndReason.ENDED) -> Session:
-        """End a session; the first end is the one that counts."""
+        """End a session. If it has already ended, its first end stays."""
         session_id = id_of(session)
-        if not arguments.instance(reason, str, "The reason of an end"):
-            raise UsageError("A session ends for a reason; it cannot be empty.")
+        if not arguments.instance(reason, str, "The end reason"):
+            raise UsageError("The reason for ending a session cannot be empty.")
         with self._store.transaction():
             ended = self._store.end(session_id, reason, at=self._clock())
             self._release(session_id)
         return ended
 
     def reopen(self, session: SessionRef) -> Session:
-        """Take the end of a session away, so that it can go on. This process holds it then."""
+        """Reopen an ended session, so that it can continue. This process then holds it."""
         session_id, now = id_of(session), self._clock()
         with self._store.transaction():
             reopened = self._store.reopen(session_id, at=now)
@@ -249,7 +249,7 @@ class Sessions(SessionReader):
         return reopened
 
     def rename(self, session: SessionRef, title: str | None) -> Session:
-        """Give a session another title, or none."""
+        """Give a session a new title, or remove its title."""
         if title is not None:
             arguments.instance(title, str, "A title")
         return self._store.rename(id_of(session), title)
@@ -259,8 +259,8 @@ class Sessions(SessionReader):
         return self._store.pin(id_of(session), pinned)
 
     def current(self, routing_key: str, *, source: str) -> Session:
-        """The session that a routing key leads to; a new one when there is none, when it has
-        ended, or when it has been idle for too long."""
+        """The session that a routing key points to; a new one if there is none, if it has
+        ended, or if it has been idle for too long."""
         now = self._clock()
         with self._store.transaction():
             found = self._store.routed(_checked_key(routing_key))
@@ -292,7 +292,7 @@ class Sessions(SessionReader):
         return self._files.dump_request(session_id, stamp, request)
 
     def delivered(self, session: SessionRef) -> Session:
-        """Say that the result of a session, of a cron job as a rule, has reached its reader.
+        """Record that the result of a session, usually a cron job's, was delivered.
 
         The session ends; where `remove_after_delivery` is set it leaves the store as well, with
         its files, and can be brought back with `undo` until the trash is emptied.
@@ -330,7 +330,7 @@ class Sessions(SessionReader):
         return self._within_limits(added, now)
 
     def _within_limits(self, added: Addition, now: float) -> Appended:
-        """Say which limits were passed, and go on in a new session when it has to be."""
+        """Report which limits were passed, and continue in a new session if necessary."""
         raised = alerts(self._options.limits, added.before, added.after)
         for alert in raised:
             self._tell(alert)
@@ -345,7 +345,7 @@ class Sessions(SessionReader):
         )
 
     def _stored(self, new: Session) -> Session:
-        """Store a session whose id is made up: if that is taken, under another."""
+        """Store a session with a generated id; if that is taken, generate another."""
         for _ in range(_TRIES):
             try:
                 return self._store.create(new)
@@ -379,8 +379,8 @@ class Sessions(SessionReader):
         return fresh
 
     def _continue_full(self, session_id: str, now: float) -> Session | None:
-        """The session that goes on for one that has passed a limit; another process may have been
-        first to open it."""
+        """The session that continues one that passed a limit; another process may have
+        opened it first."""
         with self._store.transaction():
             full = self._store.get(session_id)
             if not full.ended:
@@ -392,7 +392,7 @@ class Sessions(SessionReader):
         return fresh
 
     def _hold(self, session_id: str, now: float) -> None:
-        """Say that this process holds the session; again only after a while."""
+        """Record that this process holds the session; repeated only after a while."""
         holder = self._processes.this_process()
         last = self._held.get((session_id, holder))
         if last is not None and 0 <= now - last < _HEARTBEAT_SECONDS:
@@ -407,7 +407,7 @@ class Sessions(SessionReader):
         self._hold(session_id, now)
 
     def _release(self, session_id: str) -> None:
-        """Give the lease back, if there is one. What is remembered does not decide that: an end
+        """Release the lease, if there is one. What is remembered does not decide that: an end
         that was rolled back has forgotten a lease that is still there."""
         holder = self._processes.this_process()
         self._held.pop((session_id, holder), None)
@@ -428,7 +428,7 @@ class Sessions(SessionReader):
                 self._files.append(session.id, lines, sync=mode is Transcript.JSONL_SYNCED)
 
     def _clear_files(self, ended: Session) -> None:
-        """What `on_reset` says becomes of the files of a session that was reset."""
+        """Handle the files of a session that was reset, as `on_reset` says."""
         with _harmless(f"clearing the files of session {ended.id}"):
             if self._options.on_reset is OnReset.ARCHIVE:
                 self._files.archive(ended.id)
@@ -447,7 +447,7 @@ class Sessions(SessionReader):
 
 @contextlib.contextmanager
 def _harmless(doing: str) -> Iterator[None]:
-    """The store has done its part: a file that fails must not make the host try again."""
+    """The store has the messages: a failing file must not make the host retry."""
     try:
         yield
     except HoldfastError as error:
@@ -463,20 +463,20 @@ def _messages(given: Iterable[MessageLike | Iterable[MessageLike]]) -> Iterator[
 
 
 def _message(value: object) -> Message:
-    """A message as a host has it; raises `UsageError` for a name that no message has."""
+    """A message as a host passes it; raises `UsageError` for an unknown field."""
     if isinstance(value, Message):
         return value
     if not isinstance(value, Mapping):
         raise UsageError(f"A message must be a Message or a dict, not {arguments.shown(value)}.")
     for name in value:
-        check_known(name, _MESSAGE_FIELDS, "A message")
+        check_known(name, _MESSAGE_FIELDS, "a field of a message")
     if "role" not in value:
         raise UsageError(f"A message needs a role: {arguments.shown(dict(value))}.")
     tokens = value.get("tokens")
     if not isinstance(tokens, Mapping):
         return Message(**value)
     for name in tokens:
-        check_known(name, _TOKEN_FIELDS, "A count of tokens")
+        check_known(name, _TOKEN_FIELDS, "a count of tokens")
     return Message(**{**value, "tokens": Tokens(**tokens)})
 
 

@@ -1,7 +1,7 @@
-"""What a home's sessions and their files add up to, and what could go.
+"""Totals of a home's sessions and their files, and what could be removed.
 
-Nothing here looks at sessions one by one: the store counts them. So of what a plan would remove
-there is only a bound, which is what a person needs to know whether to ask for the plan.
+Nothing here looks at sessions one by one: the store counts them. So there is only an upper
+bound on what a plan would remove, which is enough to decide whether to ask for the plan.
 """
 
 from __future__ import annotations

@@ -229,7 +229,7 @@ class Shares:
         return self._largest_first({key: key[1] for key in self._sums})
 
     def by_age(self) -> tuple[Share, ...]:
-        """Every age class, the empty ones too: a gap says something."""
+        """Every age class, including empty ones: a gap is informative."""
         names = {key: AGES[key[2]][0] for key in self._sums}
         found = {share.name: share for share in self._shares(names)}
         return tuple(found.get(name, Share(name=name, count=0, bytes=0)) for name, _ in AGES)

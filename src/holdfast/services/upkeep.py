@@ -97,9 +97,11 @@ def preview(
 def _plan_auto_archive(
     home: Home, settings: Settings, now: float, progress: Progress | None
 ) -> StepPlan:
-    """Move ended sessions that have been inactive for long into the archive, with their files."""
+    """Move ended long inactive sessions into the archive, with their files."""
     if settings.auto_archive_policy().empty:
-        return _nothing(Step.AUTO_ARCHIVE, home, now, "archive_after_days is 0: none is archived")
+        return _nothing(
+            Step.AUTO_ARCHIVE, home, now, "archive_after_days is 0: nothing is archived"
+        )
     inventory = home.scan(now, progress)
     made = _archiving(inventory, settings, now)
     note = _why_not(home.archive) if made.removals else ""
@@ -107,7 +109,7 @@ def _plan_auto_archive(
 
 
 def _why_not(archive: Archive) -> str:
-    """Why a run could archive nothing. A dry run says so too, before anybody relies on it."""
+    """Why a run could archive nothing. A dry run says so too, before anyone relies on it."""
     try:
         archive.check()
     except HoldfastError as error:

@@ -1,7 +1,7 @@
-"""Take a checkpoint of what changed in a directory, shortly after it settled, for as long as asked.
+"""Watch a directory, and take a checkpoint shortly after each change has settled.
 
-Each costs as much as what changed. Where somebody may have missed something (and from time to time
-anyway, because no system tells everything) it looks at the whole tree instead.
+Each costs as much as what changed. Where a change may have been missed (and from time to
+time anyway, because no system reports everything) it scans the whole tree instead.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from holdfast.ports import CheckpointTaker, Clock
 from holdfast.value import dataclass, replace
 
 _NAMED = 3
-#: How often to see whether somebody wants it to stop.
+#: How often to check whether it should stop.
 _TICK = 0.5
 
 
 class Follower(Protocol):
-    """Tells which paths may have changed. `blind` is why it cannot, if so."""
+    """Reports which paths may have changed. `blind` says why it cannot, if so."""
 
     @property
     def blind(self) -> str: ...
@@ -71,7 +71,7 @@ def watch(
     told: Told,
     pace: Pace = USUAL_PACE,
 ) -> Watched:
-    """Follow a directory until told to stop. What it saw by then is taken before it ends."""
+    """Watch a directory until told to stop. What changed by then is captured before it ends."""
     watching = _Watch(store, workdir, clock, pace)
     # The watches are there already: what changes from here on is told.
     told(watching.take(ChangedPaths(lost="the first look")))
@@ -85,7 +85,7 @@ def watch(
 
 
 def _settled(follower: Follower, pace: Pace, stopped: Stopped) -> ChangedPaths:
-    """What changed, once nothing more does; nothing, if nothing did for a moment."""
+    """What changed, once changes have settled; nothing, if nothing changed for a moment."""
     seen = follower.wait(_TICK)
     until = time.monotonic() + pace.longest
     while seen and not stopped() and time.monotonic() < until:
@@ -109,7 +109,7 @@ class _Watch:
         self._failed = False
 
     def overdue(self, follower: Follower) -> ChangedPaths:
-        """Whether it is time to look at the whole tree, whatever was told."""
+        """Whether it is time to scan the whole tree, whatever was reported."""
         since = time.monotonic() - self._looked
         if self._failed:
             return ChangedPaths(lost="the last try failed" if since >= self._pace.retry else "")
@@ -118,7 +118,8 @@ class _Watch:
         return ChangedPaths(lost="a regular look" if since >= self._pace.look_every else "")
 
     def take(self, seen: ChangedPaths) -> Step:
-        """One checkpoint of what was seen. An error ends nothing: the next try looks at all."""
+        """One checkpoint of what was seen. An error does not end the watch: the next attempt scans
+        everything."""
         look = seen.lost
         if len(seen.paths) > self._pace.most_paths:
             look = look or f"{len(seen.paths):,} paths changed"

@@ -1,1 +1,1 @@
-"""How everything leaves a home and comes back."""
+"""How everything is removed from a home and restored."""

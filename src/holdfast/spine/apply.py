@@ -1,4 +1,4 @@
-"""Carry out a plan. This is the only way anything leaves a home.
+"""Carry out a plan. This is the only way anything is removed from a home.
 
 It knows no policy: what changed since the plan was made is skipped, never judged again.
 """
@@ -55,8 +55,8 @@ def apply(plan: Plan, home: Home, *, clock: Clock, progress: Progress | None = N
 
 
 def _coming(home: Home, steps: Sequence[PlanItem]) -> Sequence[tuple[Doer, Sequence[PlanItem]]]:
-    """What each doer is to be told. A home that lets nobody in says so before there is an
-    operation that it would leave unfinished."""
+    """What each doer is to be told. A home that cannot be changed raises before there is an
+    operation that would stay unfinished."""
     coming: dict[tuple[str, Action], list[PlanItem]] = defaultdict(list)
     for item in steps:
         coming[item.kind, item.action].append(item)
@@ -65,7 +65,7 @@ def _coming(home: Home, steps: Sequence[PlanItem]) -> Sequence[tuple[Doer, Seque
 
 @dataclass(slots=True)
 class _Removing:
-    """Removes, and remembers who stayed: a file whose session stays must stay with it."""
+    """Removes, and remembers what stayed: a file whose session stays must stay with it."""
 
     stayed: set[str] = field(default_factory=set)
 

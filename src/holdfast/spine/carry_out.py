@@ -1,4 +1,4 @@
-"""The one loop that touches a home: announce a batch, act on it, record what became of it."""
+"""The one loop that touches a home: announce a batch, act on it, record the results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def carry_out(
     clock: Clock,
     progress: Progress,
 ) -> Report:
-    """Act on everything, batch by batch, and close the journal. A stop is heeded in between."""
+    """Act on everything, batch by batch, and close the journal. It can be stopped in between."""
     outcomes: list[Outcome] = []
     stopped = None
     for batch in batches(removals):

@@ -1,4 +1,4 @@
-"""The one keeper: removes items and brings them back, whatever they are.
+"""The one keeper: removes and restores items of every kind.
 
 A mover looks, the table of outcomes decides, the mover acts. Write-order rule: the copy is durable
 before the item is dropped, and goes after the item is back in its place.
@@ -73,7 +73,7 @@ class Keeper:
         try:
             seen = self._mover.look(batch)
         except BusyError:
-            raise  # each batch to come would wait as long; the next run settles this one
+            raise  # every further batch would wait as long; the next run settles this one
         except (HoldfastError, OSError) as error:
             return [each.end(unseen, in_a_word(error)) for each in batch]
         run = _Run(self._mover, batch, seen, [*map(judge, batch, seen)])
@@ -97,7 +97,7 @@ class _Run:
         self._mover = mover
         self._batch = batch
         self._verdicts = verdicts
-        #: What became of each: until something is done, what was seen.
+        #: The result of each: until something is done, what was seen.
         self._moved = [Moved(copied=each.copied, bytes=each.bytes) for each in seen]
 
     def leave(self) -> None:
@@ -173,7 +173,7 @@ def one_by_one(
     step: Callable[[Removal], _Answer],
     refuse: Callable[[str], _Answer],
 ) -> Sequence[_Answer]:
-    """Run a step for each item; one that fails does not cost the others."""
+    """Run a step for each item; one that fails does not affect the others."""
     answers = []
     for each in batch:
         try:
@@ -186,11 +186,11 @@ def one_by_one(
 
 
 def told(act: _Act, batch: Sequence[Removal]) -> Sequence[Moved]:
-    """What a mover says of each; when it could not go on, that is said of all of them."""
+    """What a mover says about each; when it could not continue, that is said about all of them."""
     try:
         return act(batch)
     except BusyError:
-        raise  # each batch to come would wait as long; the next run settles this one
+        raise  # every further batch would wait as long; the next run settles this one
     except (HoldfastError, OSError) as error:
         return [failed(in_a_word(error))] * len(batch)
 

@@ -1,7 +1,7 @@
 """The table of outcomes: what was seen of an item, what is asked, and what follows from the two.
 
 Everything that leaves a home and comes back is judged here: files, sessions, checkpoints, bundles
-of the archive, units of several parts. Each sentence that a person reads about that stands here
+of the archive, units of several parts. Each sentence that a person reads about it is here,
 once. The functions are pure: a mover looks, this table decides, the mover acts.
 """
 
@@ -16,12 +16,12 @@ ALREADY_GONE = "already gone"
 CHANGED = "changed since the plan was made"
 TRASH_TAKEN = "its place in the trash is taken"
 NOT_REACHED = "the run ended before its turn"
-GONE_OTHERWISE = "gone, and not through Holdfast"
+GONE_OTHERWISE = "gone, but not removed by Holdfast"
 COPY_WAS_GONE = "its trash copy was gone already"
 COPY_MISSING = "its copy is no longer in the trash"
 PLACE_TAKEN = "its place is taken; the copy stays in the trash"
 REPLACED = "another one has taken its place; both stay"
-UNSEEN = "nobody can look at it now"
+UNSEEN = "it cannot be inspected now"
 BUNDLE_MISSING = "its bundle is no longer in the archive"
 CHANGED_MEANWHILE = "changed while it was archived"
 NO_SESSION_STORE = "there is no session store in this home"
@@ -56,7 +56,7 @@ class Verdict:
 
 
 def judge_removal(seen: Presence) -> Verdict:
-    """What becomes of an item that a plan removes."""
+    """The verdict on an item that a plan removes."""
     match seen:
         case Presence(here=None):
             verdict = _unseen(seen)
@@ -74,10 +74,10 @@ def judge_removal(seen: Presence) -> Verdict:
 
 
 def judge_interrupted(seen: Presence, *, undoable: bool) -> Verdict:
-    """What becomes of an item that a killed run was about to remove."""
+    """The verdict on an item that a killed run was about to remove."""
     match seen:
         case Presence(here=None, ours=True):
-            # Half of it may be gone. Whoever can look at it again decides.
+            # Half of it may be gone. The next run that can inspect it decides.
             verdict = _verdict(Result.PENDING, seen.obstacle or UNSEEN)
         case Presence(here=None):
             verdict = _unseen(seen)
@@ -101,7 +101,7 @@ def judge_interrupted(seen: Presence, *, undoable: bool) -> Verdict:
 
 
 def judge_return(seen: Presence) -> Verdict:
-    """What becomes of an item that an undo brings back."""
+    """The verdict on an item that an undo brings back."""
     match seen:
         case Presence(here=None):
             verdict = _unseen(seen)

@@ -1,4 +1,4 @@
-"""Giving back the space that a store does not use."""
+"""Freeing the space that a store does not use."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NOTHING_TO_RETURN = "there is nothing to bring back"
 
 
 class Reclaim:
-    """Gives back the space that the stores of a home do not use. `spaces` are by the id of their
-    item, which stands last in a plan: after everything that frees space inside its store."""
+    """Frees the space that the stores of a home do not use. `spaces` are by the id of their
+    item, which is last in a plan: after everything that frees space inside its store."""
 
     def __init__(self, spaces: Mapping[str, Space]) -> None:
         self._spaces = spaces
@@ -29,7 +29,7 @@ class Reclaim:
         return [self._give_back(each) for each in batch]
 
     def settle(self, batch: Sequence[Removal]) -> Sequence[Outcome]:
-        """Nothing is half gone: what a killed run did not give back, the next run does."""
+        """Nothing is half gone: the next run frees what a killed run did not."""
         return [each.end(Result.SKIPPED, NOT_REACHED) for each in batch]
 
     def undo(self, batch: Sequence[Removal]) -> Sequence[Outcome]:

@@ -15,7 +15,7 @@ INTERRUPTED = "interrupted; settled by a later run"
 
 
 def settle_if_needed(home: Home, *, clock: Clock) -> None:
-    """Settle what a killed run left; nothing is written, and nobody waited for, without need."""
+    """Settle what a killed run left; without need, nothing is written and nothing waits."""
     if all(operation.finished_at is not None for operation in home.log.read().operations):
         return
     with contextlib.suppress(BusyError), home.log.writing("settle") as log:
@@ -26,8 +26,8 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
     """Bring each announced item of each unfinished operation to one side, and close it.
 
     What a removal had not announced is left alone: the next plan judges it on fresh knowledge.
-    What an undo or a restore had announced is brought back. An operation stays open while one of
-    its items cannot be looked at: that keeps nobody from changing the home. Returns the operations
+    What an undo or a restore had announced is brought back. An operation stays open while one
+    of its items cannot be inspected: the home can still be changed. Returns the operations
     that were settled.
     """
     settled = []
@@ -46,8 +46,8 @@ def settle(log: LogWriter, home: Home, *, clock: Clock) -> Sequence[str]:
 
 
 def record_settled(journal: Journal, batch: Sequence[Removal], outcomes: Sequence[Outcome]) -> bool:
-    """Record what became of items. False when nobody could look at one of them: then the operation
-    stays open, and the next run tries again."""
+    """Record the results of items. False when one of them could not be inspected: then the
+    operation stays open, and the next run tries again."""
     ended = zip(batch, outcomes, strict=True)
     known = [each for each in ended if each[1].result is not Result.PENDING]
     if known:
@@ -58,8 +58,8 @@ def record_settled(journal: Journal, batch: Sequence[Removal], outcomes: Sequenc
 def _settled(
     act: Callable[[Sequence[Removal]], Sequence[Outcome]], batch: Sequence[Removal]
 ) -> Sequence[Outcome]:
-    """What becomes of each item. One that cannot be read costs itself: it must not keep this home
-    from being changed ever again."""
+    """The result of each item. One that cannot be read is reported alone: it must not block
+    changes to this home forever."""
     try:
         return act(batch)
     except UNREADABLE as error:

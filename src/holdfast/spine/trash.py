@@ -56,13 +56,13 @@ def _space(now: float) -> PlanItem:
         last_active_at=now,
         version=CHECKPOINT_SPACE,
         action=Action.RECLAIM,
-        reason="objects that no checkpoint holds",
+        reason="objects that no checkpoint needs",
     )
 
 
 EMPTIED = "emptied from the trash for good"
 NOT_IN_TRASH = "no longer in the trash"
-UNKNOWN_KIND = "this version does not know what it is; it stays in the trash"
+UNKNOWN_KIND = "unknown to this version; it stays in the trash"
 
 
 class EmptyTrash:

@@ -40,7 +40,7 @@ def undo(
 ) -> tuple[Operation, Report]:
     """Bring back everything of one operation that is still in the trash.
 
-    What cannot come back (its place is taken, its copy damaged) stays where it is, is named in
+    What cannot be restored (its place is taken, its copy damaged) stays where it is, is named in
     the report, and can be tried again.
     """
     return _undo(home, operation_id, clock, progress)
@@ -51,7 +51,7 @@ def undo_latest(
 ) -> tuple[Operation, Report]:
     """The same for the latest operation of the home, unless an agent or its host did it on its own.
 
-    For a person who sees what that is. A program undoes what it did itself, by its number.
+    For a person, who sees what that is. A program undoes its own operations, by number.
     """
     return _undo(home, None, clock, progress)
 
@@ -59,12 +59,12 @@ def undo_latest(
 def _undo(
     home: Home, operation_id: str | None, clock: Clock, progress: Progress | None
 ) -> tuple[Operation, Report]:
-    choose(home.log.read(), operation_id)  # say no before anything is locked or written
+    choose(home.log.read(), operation_id)  # refuse before anything is locked or written
     with home.log.writing("undo") as writer:
         settle(writer, home, clock=clock)
         target, removals = preview(home, operation_id)
         for batch in batches(removals):
-            doer_of(home, batch)  # a home that lets nobody in says so before anything is written
+            doer_of(home, batch)  # a home that cannot be changed raises before anything is written
         with writer.begin(
             action=OperationAction.UNDO, command=f"undo {target.id}", at=clock(), undoes=target.id
         ) as journal:
@@ -83,7 +83,7 @@ def _undo(
 
 def preview(home: Home, operation_id: str | None) -> tuple[Operation, Sequence[Removal]]:
     """The operation that `undo` would take, and what it would bring back: the last first, so
-    that everything finds its surroundings as they were when it went."""
+    that each item returns to the same state that it was removed from."""
     view = home.log.read()
     target = choose(view, operation_id)
     entries = [*view.trash, *view.archived, *view.rolled_back, *view.ended]
@@ -113,8 +113,8 @@ def foresee(home: Home, removals: Sequence[Removal]) -> Mapping[str, Foreseen]:
 def choose(log: LogView, operation_id: str | None) -> Operation:
     """The operation asked for, or the latest that removed something and is not yet undone.
 
-    The latest is not passed over when it cannot be undone: silently bringing back the one before
-    is not what anybody asked for. What agents and hosts do on their own is passed over: an agent
+    The latest is not skipped when it cannot be undone: silently undoing the one before
+    is not what was asked for. What agents and hosts do on their own is skipped: an agent
     that resets a chat right after your prune must not have its reset undone in place of your prune.
     """
     chosen = _latest(log) if operation_id is None else _by_id(log, operation_id)
@@ -160,7 +160,8 @@ def _by_id(log: LogView, operation_id: str) -> Operation:
 def _removed_something(operation: Operation) -> bool:
     return (
         operation.removed_to_trash > operation.undone
-        # What went for good with something that came back since keeps nobody from the one before.
+        # What was removed for good with something that came back since does not block the one
+        # before.
         or (operation.removed_for_good > 0 and not operation.undone_by)
         or (
             operation.action is OperationAction.REMOVE
@@ -179,17 +180,17 @@ def _check(operation: Operation) -> None:
     if operation.action is OperationAction.RESTORE:
         raise CannotUndoError(
             f"Operation {operation.id} put sessions back; it removed nothing.",
-            hint="To have them in the archive again: holdfast sessions archive ID…",
+            hint="To archive them again: holdfast sessions archive ID…",
         )
     if operation.in_trash or operation.state is OperationState.UNFINISHED:
         return
     if operation.undone_by:
         by = " and ".join(operation.undone_by)
-        raise CannotUndoError(f"Operation {operation.id} was undone already, by operation {by}.")
+        raise CannotUndoError(f"Operation {operation.id} was already undone, by operation {by}.")
     if operation.removed_to_trash:
         raise CannotUndoError(
-            f"Operation {operation.id} cannot be undone: what it put into the trash or the archive "
-            "was removed from there since.",
+            f"Operation {operation.id} cannot be undone: what it put into the trash or the "
+            "archive has been removed since.",
             hint="`holdfast log` lists what was done; a later removal may have to be undone first.",
         )
     if operation.removed:
@@ -204,6 +205,7 @@ def _why_for_good(command: str) -> str:
     if "--now" in command.split():
         return "It ran with --now. Without that, what rules remove stays in the trash for a while."
     return (
-        "These are gone at once: what a size cap removes, because the trash counts too, what a "
-        "program removes without the trash, and what leaves the trash. Other rules use the trash."
+        "Some things are removed at once: what a size cap removes, because the trash counts too, "
+        "what a program removes without the trash, and what is emptied from the trash. "
+        "Other rules use the trash."
     )

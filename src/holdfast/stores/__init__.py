@@ -1,1 +1,1 @@
-"""Where things lie on disk: the operation log, the trash, saved plans, locks."""
+"""Where things are on disk: the operation log, the trash, saved plans, locks."""

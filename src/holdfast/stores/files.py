@@ -97,7 +97,8 @@ def open_dir(path: Path) -> Iterator[int]:
 
 
 def lstat_at(name: str, folder: int) -> os.stat_result | None:
-    """What has a name in an open folder, itself and not what it leads to; None when nothing has."""
+    """The status of a name in an open folder, without following a link; None when it does not
+    exist."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -156,7 +157,8 @@ def check_regular(path: Path) -> None:
         return
     if not stat.S_ISREG(mode):
         raise StorageError(
-            f"{path} {_NOT_REGULAR}; nothing was read.", hint="Move it away, and look what made it."
+            f"{path} {_NOT_REGULAR}; nothing was read.",
+            hint="Move it away, and find out what made it.",
         )
 
 

@@ -38,7 +38,7 @@ class Hook:
             problem = str(getattr(error, "strerror", None) or error)
         if problem:
             _log.warning(
-                "the notify command %r did not hear of %r: %s",
+                "the notify command %r could not be told of %r: %s",
                 self._program[0],
                 event.key,
                 problem,

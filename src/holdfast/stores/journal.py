@@ -213,7 +213,7 @@ def _removal(record: Record, read: Reader, earlier: Mapping[str, Record]) -> Rem
 
 def _outcome(read: Reader, intended: Mapping[int, Removal], number: int) -> Outcome:
     if number not in intended:
-        raise DamageError(f"an outcome for item {number}, which was never announced")
+        raise DamageError(f"an outcome for item {number}, which was never planned")
     return Outcome(
         kind=intended[number].item.kind,
         id=intended[number].item.id,

@@ -150,7 +150,7 @@ class _Waiting:
                 if time.monotonic() >= self._deadline:
                     raise BusyError(
                         f"Another process is {self._doing}: {_holder(self._fd)}.",
-                        hint="Wait until it is done, then try again.",
+                        hint="Wait until it has finished, then try again.",
                     ) from None
                 time.sleep(_PAUSE)
             else:

@@ -11,7 +11,7 @@ from holdfast.model.plan import Action, PlanItem
 from holdfast.model.report import Report, Result
 from holdfast.stores import journal
 
-#: What undo can take back.
+#: What undo can reverse.
 _DONE = (Result.REMOVED, Result.ROLLED_BACK, Result.ENDED)
 
 

@@ -106,5 +106,5 @@ def _told(document: Mapping[str, Any]) -> dict[str, Told]:
 
 def _moment(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no time")
+        raise ValueError(f"{value!r} is not a time")
     return float(value)

@@ -1,4 +1,4 @@
-"""The operation log of a home: a folder of journals, one a file, numbered from 1."""
+"""The operation log of a home: a folder of journals, one per file, numbered from 1."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FileOperationLog:
         if self._trash.is_symlink() or (self._trash.exists() and not self._trash.is_dir()):
             raise StorageError(
                 f"{self._trash} is not a folder of this home; nothing was done.",
-                hint="Move it away: removed things must stay in the home until the trash goes.",
+                hint="Move it away: removed things stay in the home until the trash is emptied.",
             )
         with exclusive(self._folder / "lock", holder=command, wait=self._lock_wait):
             self._finish_if_possible()
@@ -109,7 +109,7 @@ class FileLogWriter:
 
     def forget(self, *, before: float) -> int:
         view = self.read()
-        # Undo can take back only the latest rollback of a project.
+        # Undo can reverse only the latest rollback of a project.
         latest = {entry.removal.item.id: entry for entry in view.rolled_back}
         entries = (*view.trash, *view.archived, *latest.values())
         needed = {entry.removal.operation for entry in entries}

@@ -54,13 +54,13 @@ def load(path: Path) -> Plan:
     if seal != _seal(body):
         raise PlanFileError(
             f"{path} was edited or damaged after it was saved; nothing was done.",
-            hint="Make the plan anew, with other flags if it should remove something else.",
+            hint="Make a new plan, with other flags if it should remove something else.",
         )
     return Plan.from_json(body)
 
 
 def _is_plan(path: Path) -> bool:
-    """A link does not count, even when it leads to a plan."""
+    """A link does not count, even when it points to a plan."""
     if path.is_symlink():
         return False
     try:

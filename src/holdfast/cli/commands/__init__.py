@@ -1,1 +1,1 @@
-"""One command, or one group of commands, a file."""
+"""One command, or one group of commands, per file."""

@@ -68,8 +68,8 @@ def restore(
 
     The command shows which files it will write, change and delete, and asks. It does exactly that:
     it leaves and names a file that changed after it was shown, and the exit code is 1. Before the
-    first change it takes a checkpoint of the present state, so that `holdfast undo` can take the
-    restore back. Files that the checkpoint did not cover, such as ignored files, stay as they are.
+    first change it takes a checkpoint of the present state, so that `holdfast undo` can undo
+    the restore. Files that the checkpoint did not cover, such as ignored files, stay as they are.
     """
     checkpoints = invocation.checkpoints()
     planned = checkpoints.plan_restore(chosen(checkpoints, checkpoint), paths, hash_all=hash_all)
@@ -102,8 +102,8 @@ def _ask(target: Checkpoint, foreseen: Rollback) -> DeclinedError | None:
 def _show_restore(target: Checkpoint, foreseen: Rollback, *, all_items: bool) -> None:
     known = f"checkpoint {short(target.known_id)} of {when(target.time)}"
     if not (foreseen.written or foreseen.deleted):
-        alike = "so far as that can be " if foreseen.kept else ""
-        say(name(f"{target.workdir} is {alike}as in {known}. There is nothing to restore."))
+        but = ", apart from paths that are left alone" if foreseen.kept else ""
+        say(name(f"{target.workdir} is as in {known}{but}. There is nothing to restore."))
     else:
         say(name(f"Restoring {target.workdir} to {known}: {target.reason}", "bold"))
     show_foreseen(target.workdir, foreseen, all_items=all_items)
@@ -116,8 +116,8 @@ def _tell_restore(
     *,
     all_items: bool,
 ) -> None:
-    """What was done, what was left although the preview named it or knew nothing of it, and how to
-    take the restore back."""
+    """What was done, what was left alone, in the preview or not, and how to
+    undo the restore."""
     say()
     say(f"{len(done.written):,} written, {len(done.deleted):,} deleted.")
     show_not_captured(left, all_items=all_items, title="Left alone")
@@ -257,7 +257,7 @@ def _show_import(
     counts = _counts(done)
     verb = "would be imported" if dry_run else "imported"
     parts = [f"{format_count(counts['imported'], 'checkpoint')} {verb} from {home}"]
-    parts += [f"{counts['known']:,} known already"] if counts["known"] else []
+    parts += [f"{counts['known']:,} already known"] if counts["known"] else []
     parts += [f"{counts['skipped']:,} skipped"] if counts["skipped"] else []
     shown = bool(counts["imported"]) and not dry_run
     say(name("; ".join(parts) + (". To see them:" if shown else ".")))

@@ -104,7 +104,7 @@ def _document(found: Difference) -> dict[str, Any]:
 
 
 def show_diff(lines: Iterable[bytes], changes: Sequence[Change]) -> None:
-    """The text that git wrote, and below it what git has no words for."""
+    """The text that git wrote, and below it what git cannot express."""
     try:
         _show(lines, changes)
     finally:
@@ -180,7 +180,8 @@ def beyond_git(changes: Iterable[Change]) -> Iterator[str]:
 
 
 def _only_permissions(old: int, new: int) -> bool:
-    """Whether git has no words for it: it knows of a file only whether its owner may execute it."""
+    """Whether git cannot express it: of a mode it only stores whether the owner may execute the
+    file."""
     if old == new or stat.S_IFMT(old) != stat.S_IFMT(new):
         return False
     return stat.S_ISDIR(old) or bool(old & stat.S_IXUSR) == bool(new & stat.S_IXUSR)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _FOLDER = "checkpoints"
-#: How many projects are shown unless somebody asks for more.
+#: How many projects are shown by default.
 _USUAL_LIMIT = 20
 #: Of other projects, when a directory has no checkpoints.
 _FEW = 20
@@ -127,7 +127,7 @@ def _show_status(
         say("To see what the policy would remove:")
         suggest(f"{holdfast} prune --dry-run")
     elif found.legacy:
-        say("There are no checkpoints of the present layout yet. To see those of the older one:")
+        say("There are no checkpoints of the current layout yet. To see those of the older one:")
         suggest(f"{holdfast} list --all-projects")
     else:
         say("There are no checkpoints yet. Take the first of a directory with:")
@@ -206,7 +206,7 @@ def _say_none(
     elsewhere: Sequence[Project],
     directory: str | None,
 ) -> None:
-    """Whoever asks about a directory without checkpoints may mean another project."""
+    """A user who asks about a directory without checkpoints may mean another project."""
     if workdir is None or not elsewhere:
         say("There are no checkpoints yet. Take the first of a directory with:")
     else:

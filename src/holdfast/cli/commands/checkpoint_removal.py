@@ -81,18 +81,19 @@ def prune(
     how: RemovalFlags,
     **flags: Any,
 ) -> int:
-    """Remove checkpoints that the policy does not keep, and give their space back.
+    """Remove checkpoints that the policy does not keep, and free their space.
 
-    Without rules of its own the command uses [checkpoints] in config.toml: by default, projects
-    that nobody touched for 7 days go, projects whose directory is gone, the oldest checkpoints
-    beyond 20 of a project, and as few of the oldest as bring the store below 500 MB. Flags replace
-    these rules one by one; any --keep-… flag replaces all keep rules.
+    Without rules of its own the command uses [checkpoints] in config.toml: by default, this removes
+    projects untouched for 7 days, projects whose directory is gone, the oldest checkpoints beyond
+    20 of a project, and as few of the oldest as needed to bring the store below 500 MB. Flags
+    replace these rules one by one; any --keep-… flag replaces all keep rules.
 
     The newest checkpoint of a project that stays is always kept, and so are pinned and named ones.
-    A directory on a disk that is not mounted does not count as gone. Checkpoints that go by age or
+    A directory on a disk that is not mounted does not count as gone. Checkpoints removed by age or
     by a rule stay in the trash for a week (trash_days), and `holdfast undo` brings them back.
 
-    Archives of an older layout go only with --legacy or `clear-legacy`, never by age or size.
+    Archives of an older layout are removed only with --legacy or `clear-legacy`, never by age or
+    size.
     """
     checkpoints = invocation.checkpoints()
     days = flags.pop("retention_days")
@@ -159,7 +160,7 @@ def clear(
 def _warn(
     invocation: Invocation, plan: Plan, left: Sequence[Item], projects: int, *, skip_trash: bool
 ) -> None:
-    """What is lost, before the plan says it item by item."""
+    """What is lost, before the plan lists it item by item."""
     going = [each for each in plan.removals if each.kind == CHECKPOINT]
     older = [each for each in plan.removals if each.kind == LEGACY]
     if going or older:
@@ -182,7 +183,7 @@ def _warn(
 
 
 def _has_no_home(invocation: Invocation) -> bool:
-    """Without a home there is nothing to clear, which is no mistake. Says so."""
+    """Without a home there is nothing to clear, which is not an error. Says so."""
     if invocation.home_path.exists():
         return False
     if invocation.json:

@@ -26,7 +26,7 @@ def command(invocation: Invocation, /, directory: str | None, **flags: Any) -> i
     """Take a checkpoint of a directory: by default, of the current one.
 
     Nothing is taken when nothing changed since the last one. What the ignore rules leave out and
-    what is larger than max_file_size_mb is not captured; what could not be is named. Too broad
-    places, such as / or your home directory, are refused.
+    what is larger than max_file_size_mb is not captured; what could not be captured is listed.
+    Places that are too broad, such as / or your home directory, are refused.
     """
     return take(invocation, directory, **flags)

@@ -1,4 +1,4 @@
-"""`holdfast checkpoints watch`: follow a directory and take checkpoints by itself."""
+"""`holdfast checkpoints watch`: watch a directory and take checkpoints automatically."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def command(invocation: Invocation, /, directory: str, *, settle: str | None) ->
 
 
 class _Lines:
-    """What somebody who looks on sees, on stderr: one line a checkpoint."""
+    """What the user sees on stderr: one line per checkpoint."""
 
     def __init__(self, workdir: Path) -> None:
         self._workdir = workdir
         self._begun = False
 
     def begin(self, step: WatchStep) -> None:
-        """The first look is done: from here on everything is seen."""
+        """The first scan is done: from here on every change is seen."""
         self._begun = True
         known = step.taking.id if step.taking else None
         since = f" since checkpoint {short(known)}" if known else ""

@@ -1,4 +1,4 @@
-"""`holdfast checkpoints`: take the tree of a project, look at it, go back to it, bound it all."""
+"""`holdfast checkpoints`: take, inspect, restore and limit checkpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMANDS = {
     "restore": Lazy(_HERE + "change", "Restore a project to a checkpoint.", "restore"),
     "watch": Lazy(_HERE + "watch", "Watch a directory and take checkpoints of changes.", "command"),
     "import": Lazy(_HERE + "change", "Import the checkpoints that Hermes took.", "import_"),
-    "pin": Lazy(_HERE + "change", "Keep one whatever the policy.", "pin"),
+    "pin": Lazy(_HERE + "change", "Pin one so that no policy removes it.", "pin"),
     "name": Lazy(_HERE + "change", "Give a checkpoint a name, which protects it.", "rename"),
     "prune": Lazy(_HERE + "removal", "Remove what the policy does not keep.", "prune"),
     "clear": Lazy(_HERE + "removal", "Remove all checkpoints.", "clear"),
@@ -37,7 +37,7 @@ COMMANDS = {
 )
 @click.pass_context
 def checkpoints(ctx: click.Context) -> int | None:
-    """Take the tree of a project at one moment, and go back to it exactly.
+    """Capture a project at one moment, and restore it exactly.
 
     Without a command, this is `holdfast checkpoints status`.
     """

@@ -55,7 +55,7 @@ def check(invocation: Invocation) -> int:
     if invocation.json:
         print_json({"path": str(path), "exists": exists, "ok": True})
     else:
-        say(name(f"{path} is fine." if exists else f"There is no {path}; the defaults hold."))
+        say(name(f"{path} is fine." if exists else f"There is no {path}; the defaults apply."))
     return 0
 
 

@@ -25,7 +25,7 @@ _MOST_LINES = 6
 _LEFT_OUT = "…"
 _PROGRAM = "shop.py"
 _NOTES = "notes.md"
-#: Stands in a command for the checkpoint that was taken last.
+#: Placeholder in a command for the checkpoint that was taken last.
 _LATEST = "{checkpoint}"
 
 
@@ -80,7 +80,7 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
             shows="holdfast home|what|source|The policy",
         ),
         _Step(
-            about="Two thirds said hardly anything. Preview: what would go, and why.",
+            about="Two thirds hardly contain anything. Preview what would be removed, and why.",
             words=("sessions", "gc", "--dry-run"),
             shows="The plan|items",
         ),
@@ -94,24 +94,24 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
             words=("undo",),
         ),
         _Step(
-            about="Some agents died at work. Maintenance ends their sessions; undo reopens them.",
+            about="Some agents crashed. Maintenance ends their sessions; undo reopens them.",
             words=("maintain", "--dry-run"),
             shows="Abandoned",
         ),
         _Step(
-            about="Or pack old ones away: each bundle is read back before its session goes.",
+            about="Or archive old ones: each bundle is read back before its session is removed.",
             words=("sessions", "archive", "--source", "telegram", "--older-than", "60d", "--yes"),
             shows="The plan|[0-9,]+ removed",
         ),
         _Step(
-            about="What is archived is still found.",
+            about="Archived sessions can still be searched.",
             words=("sessions", "search", MEMORABLE_WORD, "--archived"),
         ),
-        _Step(about="And comes back whole.", words=("sessions", "restore", memorable)),
+        _Step(about="And restored in full.", words=("sessions", "restore", memorable)),
         _Step(
-            about="Others have left the store, and what they used stays counted.",
+            about="Others were removed, but what they used stays counted.",
             words=("sessions", "stats"),
-            shows="In the store|Ever used|source +tokens",
+            shows="In the store|All-time|source +tokens",
         ),
         _Step(
             about="Another job: before an agent changes files, take a checkpoint of the project.",
@@ -125,13 +125,13 @@ def _steps(memorable: str) -> tuple[_Step, ...]:
         _Step(
             about="Go back, exactly. Even that can be undone.",
             words=("checkpoints", "restore", _LATEST, "--yes"),
-            shows="Come back|Change|[0-9,]+ written",
+            shows="Restore|Modify|[0-9,]+ written",
         ),
     )
 
 
 def _build_project(root: Path) -> Path:
-    """A small project beside the home: no checkpoint is ever taken of the home itself."""
+    """A small project next to the home: no checkpoint is ever taken of the home itself."""
     project = root.with_name(f"{root.name}-project")
     project.mkdir(mode=0o700)
     (project / _PROGRAM).write_text("def total(prices):\n    return sum(prices)\n")
@@ -187,8 +187,8 @@ def _run(
 
 
 def _environment() -> dict[str, str]:
-    """The sample is shown by the defaults, whatever the settings of this shell are; and as on
-    this terminal, though we read it first."""
+    """The sample is shown by the defaults, whatever the settings of this shell are; and formatted
+    for this terminal, although we read it first."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")}
     if sys.stdout.isatty():
         environment["COLUMNS"] = str(shutil.get_terminal_size().columns)
@@ -212,7 +212,7 @@ def shortened(output: str, shows: str) -> str:
 def _farewell(root: Path, project: Path) -> None:
     quoted = shlex.quote(str(root))
     _say()
-    _say("That was all of it.", bold=True)
+    _say("That was all.", bold=True)
     _say(f"The sample home and project stay for you to play with: {root}")
     _say(f"  holdfast --home {quoted} sessions prune --source cron --keep-last 10")
     _say("Remove it when you are done:")

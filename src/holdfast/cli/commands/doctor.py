@@ -9,6 +9,7 @@ import click
 
 from holdfast.cli.errors import print_error
 from holdfast.cli.frame import Command
+from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, print_json, say, styled, table
 from holdfast.cli.progress import progress
@@ -28,6 +29,7 @@ _STYLES = {"ok": "green", "warning": "yellow", "damage": "bold red"}
 @click.option("--repair", is_flag=True, help="Repair what can be repaired, after a backup.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.pass_obj
+@all_homes_option()
 def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
     """Check a home and say what to do: configuration, permissions, sessions, log, trash.
 
@@ -41,6 +43,7 @@ def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
     rebuilds a store with damaged pages from every row that can be read; close programs that use
     the store for that. It reports what could not be saved.
     """
+    invocation.choose_one()
     home, found = _examine(invocation)
     mended = None
     declined = None
@@ -60,7 +63,7 @@ def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
 
 
 def _examine(invocation: Invocation) -> tuple[Home, Diagnosis]:
-    """The home, though its settings may be wrong or nothing be in it yet; and what was found."""
+    """The home, even if its settings are wrong or it is still empty; and what was found."""
     from holdfast.api.home import Home
 
     home = Home(invocation.place(invocation.home_path).checked())

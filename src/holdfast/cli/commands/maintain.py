@@ -1,4 +1,4 @@
-"""`holdfast maintain`: look after a home, once or until stopped, or have the system do it."""
+"""`holdfast maintain`: run maintenance, once or until stopped, or have the system do it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 
 from holdfast.api.values import StepPlan
 from holdfast.cli.frame import Choice, Command
+from holdfast.cli.homes import all_homes_option
 from holdfast.cli.install import install
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import FAILED, INTERRUPTED
@@ -36,9 +37,9 @@ _TITLES = {
     Step.CHECKPOINTS: "checkpoints",
     Step.END: "abandoned sessions",
     Step.LOG: "old entries of the log",
-    Step.LOOK: "a look at the result",
-    Step.RECORD: "writing down that it is done",
-    Step.PROGRESS: "telling how far it is",
+    Step.LOOK: "checking the result",
+    Step.RECORD: "recording that it is done",
+    Step.PROGRESS: "reporting progress",
 }
 
 
@@ -49,7 +50,7 @@ _TITLES = {
     "holdfast maintain --watch\n"
     "holdfast maintain --install systemd",
 )
-@click.option("--force", is_flag=True, help="Run although it is not due.")
+@click.option("--force", is_flag=True, help="Run even if it is not due.")
 @click.option("--early", metavar="DURATION", help="Run if it is due within this time: 2h.")
 @click.option(
     "--watch", "watched", is_flag=True, help="Keep running, and run maintenance whenever it is due."
@@ -63,6 +64,7 @@ _TITLES = {
 @click.option("--dry-run", "-n", is_flag=True, help="Only show what would be done.")
 @click.option("--yes", "-y", is_flag=True, help="With --install, do not ask.")
 @click.pass_obj
+@all_homes_option(watched="--watch")
 def maintain(
     invocation: Invocation,
     *,
@@ -75,18 +77,19 @@ def maintain(
 ) -> int:
     """Run maintenance, if it is due.
 
-    It runs at most once in 24 hours (min_interval_hours), whoever asks for it. It finishes what a
-    killed run left, ends sessions whose process is gone, empties trash that has expired, and gives
-    free space back. With `auto_prune = true` in [sessions] it prunes by the rules of the
+    It runs at most once in 24 hours (min_interval_hours), no matter who asks for it. It finishes
+    what a killed run left, ends sessions whose process is gone, empties trash that has expired, and
+    frees unused space. With `auto_prune = true` in [sessions] it prunes by the rules of the
     configuration too, with `auto_gc = true` it removes empty and trivial sessions, with
-    `auto_archive = true` it archives old sessions before it prunes, and with
-    `files_retention_days` it removes the files of older sessions and keeps the sessions.
+    `auto_archive = true` it archives old sessions before it prunes, and with `files_retention_days`
+    it removes the files of older sessions and keeps the sessions.
 
     It does not ask: the configuration says what it may remove. The log lists what it removed, and
     `holdfast undo` brings that back until the trash is emptied.
     """
     if (watched and (scheduler or dry_run)) or (scheduler and (force or early)):
         raise UsageError("These flags cannot be combined.", hint="See `holdfast maintain --help`.")
+    invocation.choose_one()
     if scheduler is not None:
         return install(invocation, scheduler, dry_run=dry_run, yes=yes)
     if watched:
@@ -124,7 +127,7 @@ def _run(invocation: Invocation, *, force: bool, early: str | None) -> int:
 
 
 def exit_code(result: MaintenanceResult) -> int:
-    """Not being due is no failure."""
+    """Not being due is not a failure."""
     if result.busy:
         return BusyError.exit_code
     if result.stopped:
@@ -194,14 +197,14 @@ def summary(result: MaintenanceResult) -> str:
 
 
 def show_auto_prune(invocation: Invocation, *, auto_prune: bool) -> None:
-    """Whether it prunes by itself is the one thing that nobody should have to guess."""
+    """Nobody should have to guess whether it prunes by itself."""
     if auto_prune:
         return
     say()
     say("auto_prune is off: maintenance prunes no sessions by itself. To let it, put this into")
     say(name(f"{invocation.config_file()}:"))
     say(styled("  [sessions]\n  auto_prune = true", style="bold green"))
-    say("See what would go then:")
+    say("See what would be removed then:")
     suggest(f"holdfast {invocation.home_flag}sessions prune --dry-run")
 
 

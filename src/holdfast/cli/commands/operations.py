@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.frame import Command, Group, run_default
+from holdfast.cli.homes import all_homes_option, each_home
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, note, print_json, say, styled, suggest, table, when
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import RemovalFlags, exit_code, removal_options, remove
 from holdfast.cli.show_checkpoints import not_captured_json, show_foreseen, show_paths
-from holdfast.cli.show_plan import amount, archived_words, show_items, show_report
+from holdfast.cli.show_plan import amount, show_items, show_report
 from holdfast.errors import DamageError, HoldfastError, UsageError
 from holdfast.model.item import PROJECT
 from holdfast.model.plan import Action
-from holdfast.model.report import Result
+from holdfast.model.report import Result, archived_words
 from holdfast.model.text import format_bytes, format_count
 
 if TYPE_CHECKING:
     from holdfast.api.archive import Trash
-    from holdfast.api.home import UndoPlan
+    from holdfast.api.home import Home, UndoPlan
     from holdfast.api.plan import HomeReport
     from holdfast.api.values import Foreseen
     from holdfast.model.operation import LogView, Operation, TrashEntry
@@ -50,8 +51,22 @@ def apply(
     since the plan was made is skipped and reported. A plan works only for its own home, and only
     as it was saved.
     """
-    planned = invocation.open_home().load_plan(plan_file)
+    planned = _home_of_plan(invocation, plan_file).load_plan(plan_file)
     return remove(invocation, planned, RemovalFlags(dry_run=dry_run, yes=yes, all_items=all_items))
+
+
+def _home_of_plan(invocation: Invocation, plan_file: Path) -> Home:
+    """The home that was named, or the only one, or that for which the plan was made."""
+    machine = invocation.several()
+    if machine is None:
+        return invocation.open_home()
+    from holdfast.api.plan import planned_home
+
+    root = planned_home(plan_file)
+    for each in machine.homes:
+        if each.path.resolve() == root:
+            invocation.choose(each)
+    return invocation.open_home(root)
 
 
 @click.command(cls=Command, example="holdfast log\nholdfast log --limit 5 --json")
@@ -66,6 +81,17 @@ def apply(
 @click.pass_obj
 def log(invocation: Invocation, *, limit: int) -> int:
     """List operations, the latest first: what they removed, and what undo can bring back."""
+    if (machine := invocation.several()) is not None:
+        return each_home(
+            invocation,
+            machine.homes,
+            lambda child, _: _log(child, limit=limit),
+            unread=machine.unread,
+        )
+    return _log(invocation, limit=limit)
+
+
+def _log(invocation: Invocation, *, limit: int) -> int:
     view = invocation.open_home().log.read()
     if invocation.json:
         print_json(
@@ -122,6 +148,7 @@ def _did(operation: Operation) -> str:
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
 @click.option("--all", "all_items", is_flag=True, help="List every item and path.")
 @click.pass_obj
+@all_homes_option(operation="The number of an operation")
 def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_items: bool) -> int:
     """Bring back what an operation removed, or reopen the sessions that it ended. The default is
     the latest operation.
@@ -133,7 +160,7 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_it
     what agents did on their own: resets, limits, delivered cron sessions, sessions that ended as
     abandoned, checkpoints beyond their limits.
     """
-    home = invocation.open_home()
+    home = invocation.one_home()
     if dry_run:
         _show_preview(invocation, home.plan_undo(operation), all_items=all_items)
         return 0
@@ -159,7 +186,7 @@ def _tell(invocation: Invocation, done: HomeReport, *, all_items: bool) -> int:
 
 
 def _in_part(report: Report) -> int:
-    """1 when a restore could be taken back only in part: some of its files changed since."""
+    """1 when a restore could be undone only in part: some of its files changed since."""
     left = (
         each.kind == PROJECT and each.result is Result.BROUGHT_BACK and each.reason
         for each in report.outcomes
@@ -252,6 +279,14 @@ def trash(ctx: click.Context) -> int | None:
 @click.pass_obj
 def list_trash(invocation: Invocation) -> int:
     """List what is in the trash, by the operation that put it there."""
+    if (machine := invocation.several()) is not None:
+        return each_home(
+            invocation, machine.homes, lambda child, _: _list_trash(child), unread=machine.unread
+        )
+    return _list_trash(invocation)
+
+
+def _list_trash(invocation: Invocation) -> int:
     trash = invocation.open_home().trash
     entries = trash.list()
     if invocation.json:
@@ -315,6 +350,7 @@ def _show_trash(invocation: Invocation, trash: Trash, entries: Sequence[TrashEnt
 @click.option("--older-than", metavar="WHEN", help="Only what was removed before: 2d, 2026-03-25.")
 @removal_options
 @click.pass_obj
+@all_homes_option(operations="The number of an operation")
 def empty(
     invocation: Invocation,
     operations: tuple[str, ...],
@@ -323,5 +359,5 @@ def empty(
     how: RemovalFlags,
 ) -> int:
     """Empty the trash: of the given operations, or all of it. This cannot be undone."""
-    planned = invocation.open_home().trash.plan_empty(operations, older_than=older_than)
+    planned = invocation.one_home().trash.plan_empty(operations, older_than=older_than)
     return remove(invocation, planned, how)

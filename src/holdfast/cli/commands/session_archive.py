@@ -1,4 +1,4 @@
-"""`holdfast sessions archive` and `restore`: packed away, and brought back."""
+"""`holdfast sessions archive` and `restore`: archive sessions, and restore them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.frame import Choice, Command
+from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, note, print_json, say, suggest
 from holdfast.cli.progress import progress
@@ -40,6 +41,7 @@ _EXAMPLES = 5
 @click.option("--codec", type=Choice(list(_CODECS)), help="How to compress, for this run.")
 @removal_options
 @click.pass_obj
+@all_homes_option(ids="An id")
 def archive(
     invocation: Invocation,
     /,
@@ -63,14 +65,21 @@ def archive(
             "A saved plan does not store --codec, so --codec cannot be combined with --plan-out.",
             hint="Set `codec` of [archive] in config.toml.",
         )
-    home = invocation.open_home()
-    with progress() as shown:
-        planned = home.plan_archive(ids or None, wanted=wanted, codec=codec, progress=shown)
-    before = {each.file for each in home.archive.find()}
-    code = remove(invocation, planned, how)
-    if not invocation.json:
-        _tell(invocation, [each for each in home.archive.find() if each.file not in before])
-    return max(code, _stayed(planned.plan, ids))
+
+    def archive_here(here: Invocation, ids: Sequence[str]) -> int:
+        home = here.open_home()
+        with progress() as shown:
+            planned = home.plan_archive(ids or None, wanted=wanted, codec=codec, progress=shown)
+        before = {each.file for each in home.archive.find()}
+        code = remove(here, planned, how)
+        if not here.json:
+            _tell(here, [each for each in home.archive.find() if each.file not in before])
+        return max(code, _stayed(planned.plan, ids))
+
+    if ids:
+        return where_they_are(invocation, ids, archive_here, how=how)
+    invocation.choose_one()
+    return archive_here(invocation, ())
 
 
 def _wanted(
@@ -86,7 +95,7 @@ def _wanted(
     return None if ids else session_filter(invocation, flags)
 
 
-def _stayed(plan: Plan, ids: tuple[str, ...]) -> int:
+def _stayed(plan: Plan, ids: Sequence[str]) -> int:
     """A session that was named and stays is no success; why it does is said."""
     stayed = [item for item in plan.kept if item.kind == SESSION] if ids else []
     for item in stayed:
@@ -116,6 +125,7 @@ def _tell(invocation: Invocation, archived: list[ArchivedSession]) -> None:
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
 @click.option("--yes", "-y", is_flag=True, help="Accepted for scripts; nothing is asked here.")
 @click.pass_obj
+@all_homes_option(ids="An id")
 def restore(
     invocation: Invocation,
     /,
@@ -139,15 +149,22 @@ def restore(
         )
     if ids and everything:
         raise UsageError("--all is every archived session; it cannot be combined with ids.")
-    planned = invocation.open_home().plan_restore_sessions(ids or None)
-    for problem in planned.problems:
-        note(f"warning: {problem.path}: {problem.reason}")
-    report = None
-    if not dry_run:
-        with progress(stoppable=True) as shown:
-            report = planned.apply(progress=shown).report
-    _show(invocation, planned.sessions, report)
-    return 0 if report is None else exit_code(report)
+
+    def restore_here(here: Invocation, ids: Sequence[str]) -> int:
+        planned = here.open_home().plan_restore_sessions(ids or None)
+        for problem in planned.problems:
+            note(f"warning: {problem.path}: {problem.reason}")
+        report = None
+        if not dry_run:
+            with progress(stoppable=True) as shown:
+                report = planned.apply(progress=shown).report
+        _show(here, planned.sessions, report)
+        return 0 if report is None else exit_code(report)
+
+    if ids:
+        return where_they_are(invocation, ids, restore_here, store=False, archive=True)
+    invocation.choose_one()
+    return restore_here(invocation, ())
 
 
 def _show(

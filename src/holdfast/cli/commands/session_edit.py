@@ -1,4 +1,4 @@
-"""`holdfast sessions rename`, `pin` and `end`: what a person says of a session."""
+"""`holdfast sessions rename`, `pin` and `end`: what a person can change about a session."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.frame import Command
+from holdfast.cli.homes import home_json
 from holdfast.cli.invocation import Invocation, stored_text
 from holdfast.cli.output import print_json, say
 
 if TYPE_CHECKING:
+    from holdfast.api.home import Home
     from holdfast.model.session import Session
 
 
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
 def rename(invocation: Invocation, session: str, title: str) -> int:
     """Give a session a title; an empty title ("") removes it."""
     wanted = stored_text(title, "The title").strip() or None
-    home = invocation.open_home()
+    home = invocation.home_of(session, surely=True)
     changed = home.need_store().rename(home.resolve(session), wanted)
     named = f"is now called {changed.title!r}" if changed.title else "has no title now"
-    return _tell(invocation, changed, named)
+    return _tell(invocation, home, changed, named)
 
 
 @click.command("pin", cls=Command, example="holdfast sessions pin 20260325_112518")
@@ -35,9 +37,9 @@ def rename(invocation: Invocation, session: str, title: str) -> int:
 @click.pass_obj
 def pin(invocation: Invocation, session: str, *, off: bool) -> int:
     """Pin a session: no rule and no cap ever removes it."""
-    home = invocation.open_home()
+    home = invocation.home_of(session, surely=True)
     changed = home.need_store().pin(home.resolve(session), not off)
-    return _tell(invocation, changed, "is no longer pinned" if off else "is pinned")
+    return _tell(invocation, home, changed, "is no longer pinned" if off else "is pinned")
 
 
 @click.command("end", cls=Command, example="holdfast sessions end 20260325_112518")
@@ -50,13 +52,14 @@ def end(invocation: Invocation, session: str, *, reason: str) -> int:
     A session that a process holds stays open.
     """
     wanted = stored_text(reason, "The reason").strip()
-    changed = invocation.open_home().end_session(session, wanted)
-    return _tell(invocation, changed, f"has ended ({changed.end_reason})")
+    home = invocation.home_of(session, surely=True)
+    changed = home.end_session(session, wanted)
+    return _tell(invocation, home, changed, f"has ended ({changed.end_reason})")
 
 
-def _tell(invocation: Invocation, session: Session, what: str) -> int:
+def _tell(invocation: Invocation, home: Home, session: Session, what: str) -> int:
     if invocation.json:
-        print_json({"session": session.to_json()})
+        print_json({**home_json(invocation, home), "session": session.to_json()})
     else:
         say(f"Session {session.id} {what}.")
     return 0

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.api.values import ExportReport
 from holdfast.cli.frame import Choice, Command
+from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import name, print_json, say, styled, suggest
@@ -20,7 +22,10 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.text import format_count
 
 if TYPE_CHECKING:
-    from holdfast.api.values import ExportReport, ImportReport
+    from collections.abc import Sequence
+
+    from holdfast.api.machine import UnreadHome
+    from holdfast.api.values import ImportReport
     from holdfast.model.session import SessionFilter
 
 
@@ -68,6 +73,7 @@ def export(
     **flags: Any,
 ) -> int:
     """Write sessions to a file: those with these ids, those that the filters select, or all.
+    Without --home this covers all homes of the machine.
 
     Export, import and export again give the same bytes. Secrets are left in unless --redact is
     given; the rules look for keys and passwords, not for everything that is private.
@@ -75,12 +81,13 @@ def export(
     wanted = _wanted(invocation, ids, everything, flags)
     if invocation.json and output is None:
         raise UsageError("--json needs --output FILE: standard output cannot hold both.")
-    report = _export(invocation, wanted, ids, form, redact, output)
+    report, unread = _export(invocation, wanted, ids, form, redact, output)
     if invocation.json:
-        print_json({**report.to_json(), "output": str(output)})
+        failed = {"failed": failed_json(unread)} if invocation.several_homes else {}
+        print_json({**report.to_json(), "output": str(output), **failed})
     elif output is not None:
         _tell_export(report, output)
-    return INTERRUPTED if report.stopped else 0
+    return INTERRUPTED if report.stopped else tell_unread(unread)
 
 
 def _wanted(
@@ -101,10 +108,11 @@ def _export(
     form: str,
     redact: bool,
     output: Path | None,
-) -> ExportReport:
-    home = invocation.open_home()
+) -> tuple[ExportReport, Sequence[UnreadHome]]:
+    machine = invocation.several()
+    source = invocation.open_home() if machine is None else machine
     with progress(stoppable=True) as shown, output_errors() if output is None else nullcontext():
-        report = home.export(
+        done = source.export(
             sys.stdout.buffer if output is None else output,
             ids or None,
             wanted=wanted,
@@ -114,9 +122,10 @@ def _export(
         )
         if output is None:
             sys.stdout.buffer.flush()
+    report, unread = (done, ()) if isinstance(done, ExportReport) else (done.report, done.unread)
     if report.stopped and output is not None:
         raise KeyboardInterrupt  # nothing was written
-    return report
+    return report, unread
 
 
 def _tell_export(report: ExportReport, output: Path) -> None:
@@ -132,44 +141,58 @@ def _tell_export(report: ExportReport, output: Path) -> None:
     "import",
     cls=Command,
     example="holdfast sessions import sessions.jsonl\n"
+    "holdfast sessions import ~/.codex --session 01a1e1fd\n"
     "zcat old.jsonl.gz | holdfast sessions import -",
 )
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("source", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--session",
+    "sessions",
+    multiple=True,
+    metavar="ID",
+    help="Only this session and its subagents, out of the file or home of an agent; repeatable.",
+)
 @click.option("--replace", is_flag=True, help="Replace sessions that have the same id.")
 @click.pass_obj
-def import_(invocation: Invocation, file: Path, *, replace: bool) -> int:
-    """Store the sessions of a JSONL file, one a line, as `sessions export` writes them.
+def import_(
+    invocation: Invocation, source: Path, *, sessions: tuple[str, ...], replace: bool
+) -> int:
+    """Store sessions from elsewhere in a Holdfast home.
+
+    FILE is what `sessions export` wrote; a transcript of Claude Code, Codex or Gemini CLI, or a
+    database of OpenCode, which are known by their content; or the folder of any home. `-` reads an
+    export from standard input.
 
     Each session is stored completely or not at all. A line that cannot be read is reported by its
     number, and the others are stored. A session whose id exists is skipped. With --replace the old
     session goes into the archive instead: `sessions list --archived` shows it, and `sessions
-    restore` brings it back after you remove the new one. The home is created if there is none. `-`
-    reads standard input.
+    restore` brings it back after you remove the new one. The home is created if there is none. What
+    is read is never changed.
     """
-    with _stream(file) as stream:
+    from holdfast.api.exchange import import_source
+
+    named = sys.stdin.buffer if str(source) == "-" else source
+    with import_source(named, sessions, clock=invocation.clock) as opened:
         home = invocation.create_home()
         with progress(stoppable=True) as shown:
-            done = home.import_(stream, replace=replace, progress=shown)
+            done = home.import_(opened, replace=replace, progress=shown)
     report = done.report
     kept = {"replaced_kept_in": done.kept_in, "operation": done.operation}
     if invocation.json:
-        print_json({**report.to_json(), **kept})
+        print_json({**report.to_json(), "agent": done.agent, **kept})
     else:
-        _tell_import(report, kept["operation"], invocation.home_flag)
+        _tell_import(report, done.agent, kept["operation"], invocation.home_flag)
     if report.stopped:
         return INTERRUPTED
     return HoldfastError.exit_code if report.refused else 0
 
 
-def _stream(file: Path) -> AbstractContextManager[BinaryIO]:
-    from holdfast.api.exchange import import_source
-
-    return nullcontext(sys.stdin.buffer) if str(file) == "-" else import_source(file)
-
-
-def _tell_import(report: ImportReport, operation: str | None, home_flag: str) -> None:
+def _tell_import(
+    report: ImportReport, agent: str | None, operation: str | None, home_flag: str
+) -> None:
     stored = format_count(report.imported + report.replaced, "session")
-    say(f"Stored {stored} with {format_count(report.messages, 'message')}.")
+    of = f" of {agent}" if agent else ""
+    say(name(f"Stored {stored}{of} with {format_count(report.messages, 'message')}."))
     if report.replaced:
         say(
             f"{report.replaced:,} of them replaced one that was there; those are in the archive "
@@ -179,14 +202,22 @@ def _tell_import(report: ImportReport, operation: str | None, home_flag: str) ->
     if report.skipped:
         there = "was" if len(report.skipped) == 1 else "were"
         count = format_count(len(report.skipped), "session")
-        say(f"{count} {there} there already; --replace takes the new ones.")
+        say(f"{count} {there} already stored; --replace takes the new ones.")
     for note in report.notes[:_SHOWN]:
         say(name(f"Note: {note}"))
     if len(report.notes) > _SHOWN:
         say(styled(f"… and {len(report.notes) - _SHOWN:,} more notes.", style="dim"))
     if report.refused:
-        say(styled(f"Refused {format_count(len(report.refused), 'line')}:", style="bold red"))
+        what = "session" if agent else "line"
+        say(styled(f"Refused {format_count(len(report.refused), what)}:", style="bold red"))
         for refused in report.refused[:_SHOWN]:
-            say(name(f"  line {refused.line}: {refused.text}"))
+            place = refused.session or f"line {refused.line}"
+            say(name(f"  {place}: {refused.text}"))
         if len(report.refused) > _SHOWN:
             say(styled(f"  … and {len(report.refused) - _SHOWN:,} more.", style="dim"))
+        if not (agent or report.imported or report.replaced or report.skipped):
+            say(
+                "No line of it is a session that Holdfast wrote, and it is not a file of an agent "
+                "that Holdfast knows. A transcript of an agent is read from its file, not from a "
+                "pipe."
+            )

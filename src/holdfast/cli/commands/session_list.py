@@ -15,9 +15,10 @@ from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.model.archive import Holds
 from holdfast.model.session import SessionFilter, SessionOrder
 from holdfast.model.text import format_bytes, format_duration
-from holdfast.value import replace
+from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
+    from holdfast.api.machine import MachinePage
     from holdfast.api.place import Place
     from holdfast.api.session_view import SessionPage
     from holdfast.model.archive import ArchivedSession
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Which figures are shown next to the messages, by the order.
 _COLUMNS = {SessionOrder.COST: ("tokens", "cost"), SessionOrder.TOKENS: ("tokens",)}
+#: How much of an id is shown where there is little room, and where there is enough.
+_START = 18
+_WIDE = 100
 
 
 @click.command(
@@ -57,20 +61,73 @@ _COLUMNS = {SessionOrder.COST: ("tokens", "cost"), SessionOrder.TOKENS: ("tokens
 def command(
     ctx: click.Context, /, *, archived: bool, sort: str, limit: int, offset: int, **flags: Any
 ) -> int:
-    """List sessions, with filters that combine."""
+    """List sessions, with filters that combine.
+
+    Without --home this covers all homes of the machine, and a column names the agent.
+    """
     invocation: Invocation = ctx.obj
     wanted, order = session_filter(invocation, flags), SessionOrder(sort)
     given = ctx.get_parameter_source("limit") is not click.core.ParameterSource.DEFAULT
     most = limit if given or not invocation.json else None
+    machine = invocation.several()
+    if machine is not None:
+        page = machine.list_sessions(
+            wanted, order_by=order, limit=most, offset=offset, archived=archived
+        )
+        return _list_all(invocation, page, order, offset)
     place = invocation.open_place()
     if archived:
         return _list_archived(invocation, place, wanted, order, most, offset)
-    page = SessionView(place).list_sessions(wanted, order_by=order, limit=most, offset=offset)
+    found = SessionView(place).list_sessions(wanted, order_by=order, limit=most, offset=offset)
     if invocation.json:
-        _print_json(page, [session.to_json() for session in page.sessions])
+        _print_json(found, [session.to_json() for session in found.sessions])
     else:
-        _show(page, page.sessions, order, offset, invocation.now)
+        rows = [_Row(session=session, page=found) for session in found.sessions]
+        _show(rows, found.total, order, offset, invocation.now)
     return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A session in a list. `agent` is shown where there are several."""
+
+    session: Session
+    page: SessionPage
+    agent: str | None = None
+
+
+def _list_all(invocation: Invocation, page: MachinePage, order: SessionOrder, offset: int) -> int:
+    """The sessions of all homes in one list."""
+    from holdfast.cli.homes import failed_json, tell_unread
+
+    for _, part in page.looked.seen:
+        for problem in getattr(part, "problems", ()):
+            note(f"warning: {problem.path}: {problem.reason}")
+    if invocation.json:
+        documents = [
+            {
+                "agent": each.home.agent,
+                "home": str(each.home.path),
+                **(each.archived or each.session).to_json(),
+                "full_cost": each.page.full_cost(each.session),
+            }
+            for each in page.found
+        ]
+        failed = failed_json(page.looked.unread)
+        print_json({"sessions": documents, "total": page.total, "failed": failed})
+    else:
+        rows = [
+            _Row(
+                session=each.session
+                if each.archived is None
+                else _as_listed(each.archived, getattr(each.page, "places", {})),
+                page=each.page,
+                agent=each.home.label,
+            )
+            for each in page.found
+        ]
+        _show(rows, page.total, order, offset, invocation.now)
+    return tell_unread(page.looked.unread)
 
 
 def _list_archived(
@@ -92,13 +149,13 @@ def _list_archived(
     elif page.total == 0 and not archive.count():
         say("The archive is empty.")
     else:
-        listed = [_as_listed(each, page.places) for each in page.archived]
-        _show(page, listed, order, offset, invocation.now)
+        rows = [_Row(session=_as_listed(each, page.places), page=page) for each in page.archived]
+        _show(rows, page.total, order, offset, invocation.now)
     return 0
 
 
 def _as_listed(archived: ArchivedSession, places: Mapping[str, str]) -> Session:
-    """Of archived files the size that they take, and a title that says what they are."""
+    """For archived files: their size, and a title that says what they are."""
     if archived.holds is Holds.SESSION:
         return archived.session
     place = places.get(archived.session.id, "that is gone")
@@ -112,36 +169,47 @@ def _print_json(page: SessionPage, documents: list[dict[str, Any]]) -> None:
     print_json({"sessions": documents, "total": page.total})
 
 
-def _show(
-    page: SessionPage, found: Sequence[Session], order: SessionOrder, offset: int, now: float
-) -> None:
+def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, now: float) -> None:
     if not found:
-        say("No sessions match." if page.total == 0 else "There are no sessions that far down.")
+        say("No sessions match." if total == 0 else "There are no sessions that far down.")
         return
     numbers = ("active", "msgs", *_COLUMNS.get(order, ("size",)))
-    rows = table("id", "source", *numbers, "title", right=numbers)
+    agents = ("agent",) if found[0].agent is not None else ()
+    rows = table("id", *agents, "source", *numbers, "title", right=numbers)
+    ids = _ids(found)
     # A title may be folded; an id is there to be copied.
-    longest = max(len(session.id) for session in found)
-    rows.columns[0].min_width = min(longest, width() // 2)
-    for session in found:
+    rows.columns[0].min_width = min(max(map(len, ids)), width() // 2)
+    rows.columns[1].no_wrap = bool(agents)
+    for shown_id, each in zip(ids, found, strict=True):
+        session = each.session
         marks = ("● " if not session.ended else "") + ("📌 " if session.pinned else "")
         rows.add_row(
-            name(session.id),
+            name(shown_id),
+            *(name(each.agent or "") for _ in agents),
             name(session.source),
             format_duration(now - session.last_active_at),
             f"{session.message_count:,}",
-            *(_number(page, session, column) for column in numbers[2:]),
+            *(_number(each.page, session, column) for column in numbers[2:]),
             joined(marks, name(session.title or "")),
         )
     say(rows)
-    shown = f"{offset + 1:,} to {offset + len(found):,} of {page.total:,}"
+    shown = f"{offset + 1:,} to {offset + len(found):,} of {total:,}"
     say(styled(f"{shown}; ● is open. --limit and --offset show others.", "dim"))
-    unknown = sum(page.full_cost(session) is None for session in found)
+    unknown = sum(each.page.full_cost(each.session) is None for each in found)
     if order is SessionOrder.COST and unknown:
         say(
             f"What {unknown:,} of these cost is not known in full: set [prices] in the "
             "configuration, or use --sort tokens."
         )
+
+
+def _ids(found: Sequence[_Row]) -> list[str]:
+    """The ids as they are. Beside the names of agents there is little room: there the start of a
+    long id is shown, as long as it tells the sessions of the list apart."""
+    ids = [each.session.id for each in found]
+    starts = [each[:_START] for each in ids]
+    is_narrow = found[0].agent is not None and width() < _WIDE
+    return starts if is_narrow and len({*starts}) == len(starts) else ids
 
 
 def _number(page: SessionPage, session: Session, column: str) -> str:

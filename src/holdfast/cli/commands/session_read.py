@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.api.session_view import SearchResult
 from holdfast.cli.frame import Command
+from holdfast.cli.homes import failed_json, home_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import console, joined, name, note, print_json, say, styled, suggest, when
 from holdfast.cli.session_options import filter_options, session_filter
@@ -21,7 +23,7 @@ from holdfast.model.session import Search, Tokens
 from holdfast.model.text import format_bytes, format_count, one_line, printable
 
 if TYPE_CHECKING:
-    from holdfast.api.session_view import SearchResult
+    from holdfast.api.machine import MachineSearch
     from holdfast.cli.plain import Line
     from holdfast.model.checkpoint import Checkpoint
     from holdfast.model.session import Hit, Json, Message, Session
@@ -47,12 +49,14 @@ def show(
 ) -> int:
     """Read a session like a conversation. The start of an id is enough while it is unique.
 
+    It is found in whichever home of the machine it is, or in the one that --home names.
+
     Where a checkpoint of this session was taken, a line says how to go back to that moment. On a
     terminal a long session opens in your pager.
 
     Messages that the user took back in the agent are counted, and shown only with --taken-back.
     """
-    home = invocation.open_home()
+    home = invocation.home_of(session)
     store = home.need_store()
     found = store.get(home.resolve(session))
     said = _Said(store.messages(found.id), taken_back=taken_back)
@@ -61,6 +65,7 @@ def show(
     if invocation.json:
         print_json(
             {
+                **home_json(invocation, home),
                 "session": found.to_json(),
                 "messages": [_document_show(m) for m in messages],
                 "taken_back": said.taken_back,
@@ -73,7 +78,7 @@ def show(
         return 0
     begun = last is not None and last < found.message_count
     with _paged(last if begun and last else found.message_count):
-        _show_facts(found)
+        _show_facts(found, home.kind if invocation.several_homes else None)
         _show_messages(_Marks(marks, invocation.home_flag, begun=begun), messages, whole=whole)
         if said.taken_back and not taken_back:
             _tell_taken_back(said.taken_back)
@@ -129,9 +134,10 @@ def _paged(messages: int) -> Iterator[None]:
         yield
 
 
-def _show_facts(session: Session) -> None:
+def _show_facts(session: Session, agent: str | None) -> None:
     say(name(session.title or session.id, "bold"))
-    facts = [session.id if session.title else None, session.source, session.model, session.cwd]
+    known = session.id if session.title else None
+    facts = [known, agent, session.source, session.model, session.cwd]
     say(name("  ".join(fact for fact in facts if fact), "dim"))
     end = f"ended {when(session.ended_at)} ({session.end_reason})" if session.ended_at else "open"
     say(name(f"started {when(session.started_at)}, {end}", "dim"))
@@ -258,6 +264,8 @@ def search(
 
     All words must occur. Quotes find an exact phrase, word* finds words that begin like this, and
     OR, NOT and parentheses combine. Any part of Chinese, Japanese and Korean text is found.
+
+    Without --home this searches all homes of the machine.
     """
     asked = Search(
         text=" ".join(words),
@@ -267,6 +275,10 @@ def search(
         offset=offset,
         substring=part,
     )
+    machine = invocation.several()
+    if machine is not None:
+        everywhere = machine.search_sessions(asked, archived=archived)
+        return _tell_all(invocation, everywhere, words, archived=archived, part=part)
     home = invocation.open_home()
     found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
     for problem in found.problems:
@@ -274,11 +286,42 @@ def search(
     if invocation.json:
         print_json({"hits": [_document_search(hit) for hit in found.hits]})
     elif found.hits:
-        _show_hits(found.hits)
+        _show_hits([(None, hit) for hit in found.hits])
     else:
         where = "--archived " if archived else ""
         _show_nothing(words, found, f"holdfast {invocation.home_flag}sessions search {where}", part)
     return 0
+
+
+def _tell_all(
+    invocation: Invocation,
+    found: MachineSearch,
+    words: tuple[str, ...],
+    *,
+    archived: bool,
+    part: bool,
+) -> int:
+    """What a search in all homes found."""
+    results = [result for _, result in found.looked.seen]
+    for problem in (each for result in results for each in result.problems):
+        note(f"warning: {problem.path}: {problem.reason}")
+    if invocation.json:
+        hits = [
+            {"agent": home.agent, "home": str(home.path), **_document_search(hit)}
+            for home, hit in found.hits
+        ]
+        print_json({"hits": hits, "failed": failed_json(found.looked.unread)})
+    elif found.hits:
+        _show_hits([(home.label, hit) for home, hit in found.hits])
+    else:
+        together = SearchResult(
+            hits=(),
+            close_words=tuple(dict.fromkeys(w for each in results for w in each.close_words)),
+            archive_unread=any(each.archive_unread for each in results),
+        )
+        where = "--archived " if archived else ""
+        _show_nothing(words, together, f"holdfast sessions search {where}", part)
+    return tell_unread(found.looked.unread)
 
 
 def _document_search(hit: Hit) -> dict[str, Any]:
@@ -309,10 +352,11 @@ def _show_nothing(words: tuple[str, ...], found: SearchResult, command: str, par
         suggest(f"{command}--archived {parts}{dashes}{shlex.join(words)}")
 
 
-def _show_hits(found: Sequence[Hit]) -> None:
-    for hit in found:
+def _show_hits(found: Sequence[tuple[str | None, Hit]]) -> None:
+    """Messages under their sessions; the agent is named where there are several."""
+    for agent, hit in found:
         moment = when(hit.message.timestamp) if hit.message.timestamp is not None else ""
-        said = f"  {hit.message.role}  {moment}"
+        said = f"{f'  {agent}' if agent else ''}  {hit.message.role}  {moment}"
         head = joined(name(hit.session.id, "bold"), name(said, "dim"))
         say(head.append_text(name(f"  {hit.session.title or ''}")))
         say(_marked(hit.snippet))

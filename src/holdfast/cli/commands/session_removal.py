@@ -9,6 +9,7 @@ import click
 
 from holdfast.api.arguments import size
 from holdfast.cli.frame import Choice, Command
+from holdfast.cli.homes import all_homes_option, where_they_are
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import note
 from holdfast.cli.progress import progress
@@ -71,6 +72,7 @@ _TIME = click.FloatRange(min=0, max=1_000_000)
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
 @click.pass_obj
+@all_homes_option()
 def prune(
     invocation: Invocation,
     /,
@@ -86,14 +88,14 @@ def prune(
 ) -> int:
     """Remove the sessions that the policy does not keep, with their files.
 
-    Without rules of its own the command uses the policy in config.toml: by default, what was
-    last active more than 90 days ago goes. Any --older-than or --keep-… flag replaces those
+    Without rules of its own the command uses the policy in config.toml: by default, it removes
+    what was last active more than 90 days ago. An --older-than or --keep-… flag replaces those
     rules for this run, any --max-total-size or --max-count the caps. The other flags select the
     sessions to look at; they combine. A group is all items of one kind and source.
 
     Sessions that have not ended, or that a process holds, always stay, and so do pinned ones. A
-    session that was archived in its agent stays too, unless --agent-archived asks for those.
-    Files without a session go too when they are old enough, unless they are open or were touched
+    session that was archived in its agent stays too, unless --agent-archived asks for those. Files
+    without a session are removed too when they are old enough, unless they are open or were touched
     within the last day. Removed items stay in the trash for a week (trash_days), and `holdfast
     undo` brings them back. What only a size cap removes is gone at once: trash counts towards it.
 
@@ -107,7 +109,7 @@ def prune(
     if archived and (kinds or files_only or no_files):
         raise UsageError("--archived cannot be combined with --kind, --files-only or --no-files.")
     wanted = session_filter(invocation, {**flags, "older_than": None})
-    home = invocation.open_home()
+    home = invocation.one_home()
     base = home.settings.archive_policy() if archived else home.settings.policy()
     _check_window(invocation, base.everywhere.rules.max_age, flags)
     cap = flags["max_total_size"]
@@ -131,7 +133,7 @@ def prune(
 
 
 def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str, Any]) -> None:
-    """A window in which nothing can lie is an error, also when the retention is one side of it."""
+    """An empty time window is an error, also when retention is one side of it."""
     newer, older = flags["newer_than"], flags["older_than"]
     ruled = any(flags[name] for name in _KNOBS if name.startswith("keep_"))
     if older is not None:
@@ -144,7 +146,7 @@ def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str
         raise UsageError(
             f"--newer-than {newer} and --older-than {older or format_duration(max_age)} leave no "
             "time in between.",
-            hint=None if older else "The retention holds unless you say --older-than.",
+            hint=None if older else "Without --older-than, retention_days applies.",
         )
 
 
@@ -173,6 +175,7 @@ def _check_window(invocation: Invocation, max_age: float | None, flags: dict[str
 @click.option("--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone.")
 @removal_options
 @click.pass_obj
+@all_homes_option()
 def gc(
     invocation: Invocation,
     /,
@@ -187,12 +190,12 @@ def gc(
 ) -> int:
     """Remove sessions without messages, or with only a few.
 
-    Empty sessions go after a day without activity, sessions of up to five messages after a week; 0
-    turns a rule off. Pinned and open sessions stay. A title does not protect a session, because
-    agents give titles by themselves, unless you pass --keep-titled. A longer session that came
-    from one of these stays and loses its parent. config.toml has the defaults.
+    Empty sessions are removed after a day without activity, sessions of up to five messages after a
+    week; 0 turns a rule off. Pinned and open sessions stay. A title does not protect a session,
+    because agents give titles by themselves, unless you pass --keep-titled. A longer session that
+    came from one of these stays and loses its parent. config.toml has the defaults.
     """
-    home = invocation.open_home()
+    home = invocation.one_home()
     with progress() as shown:
         plan = home.plan_gc(
             empty_hours=empty_hours,
@@ -224,23 +227,28 @@ def delete(
     skip_trash: bool,
     how: RemovalFlags,
 ) -> int:
-    """Remove sessions with their files, by id or by a unique start of an id.
+    """Remove sessions with their files, by id or by a unique start of an id. They are found in
+    whichever home of the machine they are, or in the one that --home names.
 
-    Delegates that worked for a session go with it, unless they are substantial (trivial_max); in a
-    Hermes home all of them go, as in Hermes itself. Other sessions that came from it stay. Its
-    files that a reset put into the archive go as well. You can also name a session that is only in
-    the archive.
+    Delegates that worked for a session are removed with it, unless they are substantial
+    (trivial_max); in a Hermes home all of them are, as in Hermes itself. Other sessions that came
+    from it stay. Its files that a reset put into the archive are removed as well. You can also name
+    a session that is only in the archive.
 
     A pin does not protect a session that you name. An open session stays unless its process is
     provably gone: end it first, with `holdfast sessions end`. `holdfast undo` brings removed
     sessions back. With --now it cannot: the store, the archive and the trash keep nothing of them.
     """
-    planned = invocation.open_home().plan_delete(sessions, use_trash=not skip_trash)
-    refused = _refused(planned.plan)
-    _tell(refused, invocation.home_flag)
-    code = remove(invocation, planned, how)
-    # A session that was named and stays is no success.
-    return max(code, HoldfastError.exit_code) if refused else code
+
+    def delete_here(here: Invocation, ids: Sequence[str]) -> int:
+        planned = here.open_home().plan_delete(ids, use_trash=not skip_trash)
+        refused = _refused(planned.plan)
+        _tell(refused, here.home_flag)
+        code = remove(here, planned, how)
+        # A session that was named and stays is no success.
+        return max(code, HoldfastError.exit_code) if refused else code
+
+    return where_they_are(invocation, sessions, delete_here, how=how, archive=True)
 
 
 def _refused(plan: Plan) -> Sequence[PlanItem]:
@@ -248,7 +256,8 @@ def _refused(plan: Plan) -> Sequence[PlanItem]:
 
 
 def _tell(refused: Sequence[PlanItem], home_flag: str) -> None:
-    """The plan counts what stays; of what somebody named, they want to know which and why."""
+    """The plan only counts what stays; users want to know which of the named sessions stay, and
+    why."""
     for item in refused:
         why = item.reason.removeprefix("in use: ")
         hint = f" End it: holdfast {home_flag}sessions end {item.id}" if why == NOT_ENDED else ""

@@ -1,22 +1,27 @@
-"""`holdfast sessions stats`: what the sessions of a home add up to, and what they cost."""
+"""`holdfast sessions stats`: totals of the sessions of a home, and what they cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.api.values import HomeStats
 from holdfast.cli.commands.status import show_files, show_shares
 from holdfast.cli.frame import Command
-from holdfast.cli.invocation import Invocation
+from holdfast.cli.homes import failed_json, tell_unread
+from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import joined, name, print_json, say, styled, suggest, table
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import kind_name
 from holdfast.model.session import Session, Tokens
 from holdfast.model.text import format_bytes, format_cost, format_count
 from holdfast.model.usage import Cost, CostShare, CostTotals, Share, StoreStats
+
+if TYPE_CHECKING:
+    from holdfast.api.machine import AgentHome, Machine
 
 _DAYS = 14
 _FEW_DAYS = 7
@@ -39,7 +44,11 @@ def stats(invocation: Invocation, cost: bool) -> int:
 
     Usage by day, source and model includes sessions that were removed. Where an agent recorded no
     cost, [prices] in the configuration gives it; otherwise it is unknown.
+
+    Without --home this covers all homes of the machine, one line each.
     """
+    if (machine := invocation.several()) is not None:
+        return _show_all_costs(invocation, machine) if cost else _show_all(invocation, machine)
     if cost:
         return _show_cost(invocation)
     home = invocation.open_home()
@@ -52,6 +61,58 @@ def stats(invocation: Invocation, cost: bool) -> int:
     return 0
 
 
+def _show_all(invocation: Invocation, machine: Machine) -> int:
+    """A line for each home, and their sum."""
+    with progress() as shown:
+        looked = machine.stats(progress=shown)
+    if invocation.json:
+        homes = [{"agent": home.agent, **seen.to_json()} for home, seen in looked.seen]
+        print_json({"homes": homes, "failed": failed_json(looked.unread)})
+        return tell_unread(looked.unread)
+    numbers = ("sessions", "open", "messages", "tokens", "cost")
+    rows = table("agent", *numbers, right=numbers)
+    sums = [0, 0, 0, 0]
+    for home, seen in looked.seen:
+        store = seen.store
+        counts = (
+            [store.sessions, store.open_sessions, store.messages, store.tokens]
+            if store
+            else [0, 0, 0, 0]
+        )
+        sums = [before + more for before, more in zip(sums, counts, strict=True)]
+        rows.add_row(name(home.label), *(f"{n:,}" for n in counts), cost_text(seen.costs.ever))
+    costs = [seen.costs.ever for _, seen in looked.seen]
+    if costs:
+        rows.add_row("together", *(f"{n:,}" for n in sums), cost_text(reduce(Cost.plus, costs)))
+    say(rows)
+    _suggest_one(looked.seen, "sessions stats")
+    return tell_unread(looked.unread)
+
+
+def _show_all_costs(invocation: Invocation, machine: Machine) -> int:
+    looked = machine.costs()
+    if invocation.json:
+        homes = [
+            {"agent": home.agent, "home": str(home.path), "kind": home.agent} | seen.to_json()
+            for home, seen in looked.seen
+        ]
+        print_json({"homes": homes, "failed": failed_json(looked.unread)})
+        return tell_unread(looked.unread)
+    shares = [CostShare(name=home.label, cost=seen.ever) for home, seen in looked.seen]
+    if shares:
+        together = reduce(Cost.plus, (share.cost for share in shares))
+        _show("agent", [*shares, CostShare(name="together", cost=together)], "")
+    _suggest_one(looked.seen, "sessions stats --cost")
+    return tell_unread(looked.unread)
+
+
+def _suggest_one(seen: Sequence[tuple[AgentHome, object]], command: str) -> None:
+    if seen:
+        say()
+        say("One of them in full:")
+        suggest(f"holdfast --home {quoted(seen[0][0].name)} {command}")
+
+
 def _show_cost(invocation: Invocation) -> int:
     home = invocation.open_home()
     totals = home.costs()
@@ -61,7 +122,7 @@ def _show_cost(invocation: Invocation) -> int:
     if totals.by_source:
         show_usage(totals, invocation.home_flag, days=_DAYS)
     else:
-        say("Nothing was used yet: no message told of tokens or cost.")
+        say("Nothing was used yet: no message reported tokens or cost.")
     return 0
 
 
@@ -96,7 +157,7 @@ def _on_the_disk(seen: HomeStats) -> Iterator[Share]:
     checkpoints = seen.checkpoints
     yield Share(name="checkpoints", count=checkpoints.count, bytes=checkpoints.bytes)
     store = seen.store
-    if store is not None:
+    if store is not None and store.database_bytes:  # an agent may keep its sessions in files
         yield Share(name="database", count=1, bytes=store.database_bytes - store.free_bytes)
         yield Share(name="free pages in it", count=0, bytes=store.free_bytes)
         yield Share(name="write-ahead log", count=1, bytes=store.wal_bytes)
@@ -120,16 +181,15 @@ def _show_tip(seen: HomeStats, home_flag: str) -> None:
     tip = seen.tip
     if tip is not None:
         sessions = format_count(tip.sessions, "session is", "sessions are")
-        say(
-            f"{sessions} {tip.why}: up to {format_bytes(tip.bytes)} of the database, and files "
-            "beside it. Have a look first:"
-        )
+        in_rows = seen.store is not None and seen.store.database_bytes
+        where = " of the database, and files beside it" if in_rows else ""
+        say(f"{sessions} {tip.why}: up to {format_bytes(tip.bytes)}{where}. Have a look first:")
         suggest(f"holdfast {home_flag}{tip.command} --dry-run")
     elif seen.inventory.trash:
-        say("No session is old or small enough to go. What was removed is still in the trash:")
+        say("No session is old or small enough to be removed. The trash still holds some:")
         suggest(f"holdfast {home_flag}trash list")
     else:
-        say("No session is old or small enough to go. To see what goes when:")
+        say("No session is old or small enough to be removed. To see the rules:")
         suggest(f"holdfast {home_flag}config show")
 
 
@@ -139,10 +199,10 @@ def show_usage(totals: CostTotals, home_flag: str, *, days: int = _FEW_DAYS) -> 
         return
     tokens = totals.ever.usage.tokens
     used = f"{tokens.total:,} tokens, cost {cost_text(totals.ever)}"
-    say(styled(f"Ever used, also by sessions that are gone: {used}", style="bold"))
+    say(styled(f"All-time usage, including removed sessions: {used}", style="bold"))
     if totals.ever.priced:
         priced = format_cost(totals.ever.priced)
-        say(styled(f"{priced} of it by the prices of the configuration", style="dim"))
+        say(styled(f"{priced} of it by the prices in the configuration", style="dim"))
     say()
     _show("day (UTC)", totals.by_day[:days], "outside all days")
     _show("source", _main(totals.by_source), "")
@@ -176,7 +236,7 @@ def _show(title: str, shares: Sequence[CostShare], nameless: str) -> None:
 
 
 def _show_unknown(by_model: Sequence[CostShare], home_flag: str) -> None:
-    """Of which models nobody knows the cost, and what to do about it."""
+    """Which models have no known cost, and what to do about it."""
     unknown = [share for share in by_model if share.cost.unknown != Tokens()]
     if not unknown:
         return
@@ -195,7 +255,7 @@ def _show_unknown(by_model: Sequence[CostShare], home_flag: str) -> None:
 
 
 def _count(tokens: Tokens) -> int:
-    """All that would cost something; a price may hold for the cached ones alone."""
+    """All tokens that would cost something; a price may apply to cached ones alone."""
     return tokens.total + tokens.cached
 
 

@@ -1,4 +1,4 @@
-"""`holdfast sessions`: see, find, carry and bound sessions."""
+"""`holdfast sessions`: list, search, export, import and limit sessions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ COMMANDS = {
     "search": Lazy(_HERE + "read", "Find messages by words.", "search"),
     "stats": Lazy(_HERE + "stats", "Count sessions, bytes, tokens and cost.", "stats"),
     "export": Lazy(_HERE + "exchange", "Write sessions to a file, as JSONL or Markdown.", "export"),
-    "import": Lazy(_HERE + "exchange", "Store sessions from a JSONL file.", "import_"),
+    "import": Lazy(_HERE + "exchange", "Store sessions from an export or an agent.", "import_"),
     "rename": Lazy(_HERE + "edit", "Give a session a title.", "rename"),
-    "pin": Lazy(_HERE + "edit", "Keep one whatever the policy.", "pin"),
+    "pin": Lazy(_HERE + "edit", "Pin one so that no policy removes it.", "pin"),
     "end": Lazy(_HERE + "edit", "End a session that its agent left open.", "end"),
     "prune": Lazy(_HERE + "removal", "Remove what the policy does not keep.", "prune"),
     "gc": Lazy(_HERE + "removal", "Remove empty and trivial sessions.", "gc"),
@@ -33,4 +33,4 @@ COMMANDS = {
     "holdfast sessions prune --older-than 30d --dry-run",
 )
 def sessions() -> None:
-    """See, find and bound sessions and their files."""
+    """List, search and limit sessions and their files."""

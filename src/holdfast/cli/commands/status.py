@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.api.values import HomeStatus
-from holdfast.cli.errors import error_document, print_error
 from holdfast.cli.frame import Command
+from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation, quoted
 from holdfast.cli.output import (
     bar,
@@ -27,20 +26,21 @@ from holdfast.cli.output import (
 )
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import kind_name
-from holdfast.errors import HoldfastError, NotAHomeError
 from holdfast.model.guard import Near, Nearness
-from holdfast.model.item import SessionFile
+from holdfast.model.item import SESSION, Inventory, SessionFile
 from holdfast.model.text import format_bytes, format_cost, format_count, format_duration
 from holdfast.model.usage import Share
 from holdfast.policy.budgets import Budget
 
 if TYPE_CHECKING:
+    from holdfast.api.machine import AgentHome, UnreadHome
     from holdfast.cli.plain import Line
 
 _MOST_SOURCES = 8
 _WIDE = 100
 _MOST = 10
 _WIDTH = 10
+_NARROW = 6
 _UNITS: dict[str, str] = {
     Budget.TOKENS: "tokens",
     Budget.TOKENS_IN: "tokens in",
@@ -56,95 +56,127 @@ _UNITS: dict[str, str] = {
 @click.command(cls=Command, example="holdfast status\nholdfast --home ~/agents/one status --json")
 @click.pass_obj
 def status(invocation: Invocation) -> int:
-    """What is on this machine, what it costs, what the policy would free.
+    """Show what is on this machine, what it costs and what the policy would free.
 
-    Looks at the home named by --home or $HOLDFAST_HOME, else at every home in its usual place,
-    $HERMES_HOME and profiles of Hermes included. It only reads.
+    Looks at the home named by --home or $HOLDFAST_HOME, else at the homes of all agents: in their
+    usual places, where variables such as $CODEX_HOME say, and profiles of Hermes. Several homes get
+    a line each; with --home you see one in full. It only reads.
     """
-    found, failed, places = _look(invocation)
+    seen, unread, places = _look(invocation)
     if invocation.json:
         print_json(
             {
-                "homes": [each.to_json() for each in found],
-                "failed": [
-                    {"home": str(place), **error_document(error)} for place, error in failed
-                ],
+                "homes": [each.to_json() for _, each in seen],
+                "failed": failed_json(unread),
                 "looked_at": [str(place) for place in places],
             }
         )
-    else:
-        if len(found) > 1:
-            show_overview(found)
-        for each in found:
-            show_status(each, home_flag=_flag_for(invocation, each.inventory.home))
-            if each is not found[-1]:
-                say()
-        if not found and not failed:
-            show_nothing_found(places)
-    for _, error in failed:
-        print_error(error, as_json=False)
-    return failed[0][1].exit_code if failed else 0
-
-
-def _flag_for(invocation: Invocation, home: str) -> str:
-    """What a suggested command needs to work on this of several homes."""
-    if invocation.chosen_home is not None or Path(home) == invocation.home_path.resolve():
-        return invocation.home_flag
-    return f"--home {quoted(Path(home))} "
+    elif len(seen) > 1:
+        show_machine([(home, each) for home, each in seen if home is not None])
+    elif seen:
+        show_status(seen[0][1], home_flag=invocation.home_flag)
+    elif not unread:
+        show_nothing_found(places)
+    return tell_unread(unread)
 
 
 def _look(
     invocation: Invocation,
-) -> tuple[list[HomeStatus], list[tuple[Path, HoldfastError]], list[Path]]:
+) -> tuple[Sequence[tuple[AgentHome | None, HomeStatus]], Sequence[UnreadHome], Sequence[Path]]:
     """The homes to show, those that cannot be, and the places that were looked at."""
-    from holdfast.api.place import usual_homes
-
     if invocation.chosen_home is not None:
-        return [_status(invocation, invocation.chosen_home)], [], [invocation.chosen_home]
-    places = usual_homes(invocation.user_home, os.environ)
-    found, failed = [], []
-    for place in places:
-        try:
-            found.append(_status(invocation, place))
-        except NotAHomeError:
-            continue
-        except HoldfastError as error:  # one that is damaged does not hide the others
-            failed.append((place, error))
-    return found, failed, places
-
-
-def _status(invocation: Invocation, place: Path) -> HomeStatus:
-    home = invocation.open_home(place)
+        home = invocation.open_home(invocation.chosen_home)
+        with progress() as shown:
+            return [(None, home.status(progress=shown))], (), (invocation.chosen_home,)
+    invocation.warn()
+    machine = invocation.machine
     with progress() as shown:
-        return home.status(progress=shown)
+        looked = machine.status(progress=shown)
+    if len(looked.seen) == 1 and looked.seen[0][0].path != invocation.home_path.resolve():
+        invocation.choose(looked.seen[0][0])  # the one that suggested commands name
+    return looked.seen, looked.unread, machine.looked_at
 
 
-def show_overview(found: Sequence[HomeStatus]) -> None:
-    """The homes of a machine side by side, one line each."""
-    rows = table("home", "agent", "sessions", "size", "policy frees", right=("sessions", "size"))
-    for status in found:
-        counted = f"{status.store.sessions:,}" if status.store else ""
-        freed = format_bytes(status.outlook.bytes) if status.outlook else ""
+def show_machine(seen: Sequence[tuple[AgentHome, HomeStatus]]) -> None:
+    """The homes of a machine, one line each, the largest first; and what helps most."""
+    seen = sorted(seen, key=lambda each: -each[1].inventory.total_bytes)
+    numbers = ("sessions", "in use", "size", "in trash", "policy frees")
+    rows = table("agent", *numbers, "", right=numbers)
+    lines = [(_agent(home.label, status), _figures(status)) for home, status in seen]
+    sums = tuple(map(sum, zip(*(figures for _, figures in lines), strict=True)))
+    for label, (sessions, in_use, size, trash, frees) in [*lines, ("together", sums)]:
         rows.add_row(
-            name(status.inventory.home, "cyan"),
-            _agent(status),
-            counted,
-            format_bytes(status.inventory.total_bytes),
-            freed,
+            name(label, "bold" if label == "together" else "cyan"),
+            f"{sessions:,}",
+            f"{in_use:,}" if in_use else "",
+            format_bytes(size),
+            format_bytes(trash) if trash else "",
+            format_bytes(frees) if frees else "",
+            bar(size / sums[2] if sums[2] else 0.0, _NARROW) if label != "together" else "",
         )
     say(rows)
     say()
+    for home, status in seen:
+        if troubles := len(status.problems) + len(status.unfinished):
+            count = format_count(troubles, "problem")
+            say(name(f"{home.label}: {count}; see holdfast --home {home.name} status", "yellow"))
+    _show_what_helps(seen)
 
 
-def _agent(status: HomeStatus) -> str:
-    return status.kind + (f" {status.version}" if status.version else "")
+def _figures(status: HomeStatus) -> tuple[int, int, int, int, int]:
+    """Sessions, those in use now, bytes, bytes in the trash, bytes that the policy frees."""
+    inventory = status.inventory
+    sessions = [item for item in inventory.items if item.kind == SESSION]
+    return (
+        status.store.sessions if status.store else len(sessions),
+        sum(item.alive is not None and item.abandoned is None for item in sessions),
+        inventory.total_bytes,
+        _trash_bytes(inventory),
+        status.outlook.bytes if status.outlook else 0,
+    )
+
+
+def _trash_bytes(inventory: Inventory) -> int:
+    return sum(item.bytes for item in inventory.trash) + inventory.loose_trash_bytes
+
+
+def _show_what_helps(seen: Sequence[tuple[AgentHome, HomeStatus]]) -> None:
+    """The one command that gives back most, by bytes."""
+    frees = {home: status.outlook.bytes for home, status in seen if status.outlook}
+    trash = {home: _trash_bytes(status.inventory) for home, status in seen}
+    if sum(frees.values()) >= sum(trash.values()) and any(frees.values()):
+        removals = sum(status.outlook.removals for _, status in seen if status.outlook)
+        say(
+            f"The policy would remove {format_count(removals, 'item')} and free "
+            f"{format_bytes(sum(frees.values()))}. Have a look first:"
+        )
+        suggest(f"holdfast sessions prune {_where(frees)} --dry-run")
+        say("It stays in the trash for a while; to free the space at once, add --now.")
+    elif any(trash.values()):
+        size = format_bytes(sum(trash.values()))
+        say(f"{size} are in the trash. To free the space now, for good:")
+        suggest(f"holdfast trash empty {_where(trash)}")
+    elif seen:
+        home = seen[0][0]
+        say(f"Nothing here exceeds the policy. Most of it is in {home.label}; see what is largest:")
+        suggest(f"holdfast sessions list --home {quoted(home.name)} --sort bytes")
+
+
+def _where(sizes: Mapping[AgentHome, int]) -> str:
+    """The flag for the homes in which there is something to free."""
+    homes = [home for home, size in sizes.items() if size]
+    return f"--home {quoted(homes[0].name)}" if len(homes) == 1 else "--all-homes"
+
+
+def _agent(label: str, status: HomeStatus) -> str:
+    return label + (f" {status.version}" if status.version else "")
 
 
 def show_status(status: HomeStatus, *, home_flag: str) -> None:
     inventory = status.inventory
     say(
         joined(
-            (f"{_agent(status)} home ", "bold"),
+            (f"{_agent(status.kind, status)} home ", "bold"),
             name(inventory.home, "bold cyan"),
             (f"  {format_bytes(inventory.total_bytes)}", "bold"),
         )
@@ -163,14 +195,13 @@ def show_status(status: HomeStatus, *, home_flag: str) -> None:
 def _what(status: HomeStatus) -> list[Share]:
     """The bytes of a home on the disk, by what they are."""
     inventory = status.inventory
-    trash_bytes = sum(item.bytes for item in inventory.trash)
     unused = sum(item.bytes for item in inventory.space)
     return [
         *(Share(name=kind_name(s.name), count=s.count, bytes=s.bytes) for s in status.by_kind),
         Share(
             name="trash",
             count=len(inventory.trash),
-            bytes=trash_bytes + inventory.loose_trash_bytes,
+            bytes=_trash_bytes(inventory),
         ),
         Share(name="unused space", count=0, bytes=unused),
         Share(name="checkpoints", count=status.checkpoints.count, bytes=inventory.checkpoint_bytes),
@@ -181,7 +212,7 @@ def _what(status: HomeStatus) -> list[Share]:
 
 
 def show_shares(title: str, shares: Sequence[Share], counted: str = "files") -> None:
-    """One row a share, with a bar for its bytes; rows of nothing at all are left out."""
+    """One row per share, with a bar for its bytes; empty rows are left out."""
     total = sum(share.bytes for share in shares)
     bar_width = 30 if width() >= _WIDE else 20
     rows = table(title, counted, "size", "", right=(counted, "size"))
@@ -258,7 +289,7 @@ def show_next(status: HomeStatus, home_flag: str) -> None:
         )
         suggest(f"holdfast {home_flag}sessions prune --dry-run")
     elif status.inventory.trash:
-        say("Nothing more to remove by the policy. What was removed is still in the trash:")
+        say("The policy has nothing more to remove. What was removed is still in the trash:")
         suggest(f"holdfast {home_flag}trash list")
     elif status.inventory.items:
         say("Nothing here exceeds the policy. To see the policy:")
@@ -278,7 +309,7 @@ def show_nothing_found(places: Sequence[Path]) -> None:
         say(joined("  ", name(str(place))))
     say()
     say("Name another folder with --home, create a home, or try Holdfast on a sample:")
-    suggest("holdfast --home PATH status")
+    suggest("holdfast --home FOLDER status")
     suggest("holdfast config init")
     suggest("holdfast demo")
 
@@ -303,10 +334,10 @@ def show_near(nearness: Nearness, home_flag: str) -> None:
             say(styled(f"and {len(more):,} more", style="dim"))
         say()
     if nearness.unknown_cost:
-        budgets = format_count(nearness.unknown_cost, "budget of cost", "budgets of cost")
+        budgets = format_count(nearness.unknown_cost, "cost budget", "cost budgets")
         say(
             styled(
-                f"{budgets} cannot be kept: what was used so far has no known cost. See",
+                f"{budgets} cannot be enforced: some of the usage has no known cost. See",
                 style="yellow",
             )
         )

@@ -1,7 +1,7 @@
 """The checkpoints of a Hermes home: who moves them, what they weigh, how they are kept in bounds.
 
 Two folders are bounded together: that of Hermes, and that of Holdfast in the same home, which holds
-safety checkpoints and the checkpoints of Hermes that somebody compared or restored.
+safety checkpoints and the checkpoints of Hermes that were compared or restored.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class HermesCheckpoints:
         return who_runs(self._layout)
 
     def _protects(self, item: PlanItem) -> str | None:
-        """An older Hermes writes into older repositories that nobody moved aside. They stay while a
-        Hermes runs that may be so old."""
+        """An older Hermes writes into older repositories that were not moved aside. They stay while
+        a Hermes runs that may be so old."""
         if item.id.startswith(LEGACY_PREFIX) or self._layout.exists():
             return None  # no Hermes writes there any more
         why = self._running()
@@ -221,7 +221,7 @@ class HermesCheckpointFolder:
     def _problems(self, chains: Chains, measured: Measured) -> Iterator[Problem]:
         why = doubt(self._layout)
         if why is not None:
-            reason = f"{why}; it is read, and never changed"
+            reason = f"{why}; it can be read, but is never changed"
             yield Problem(path=str(self._layout.store), reason=reason)
         for project in unreadable(self._layout):
             yield Problem(path=f"{REFS}{project}", reason="this reference cannot be read")

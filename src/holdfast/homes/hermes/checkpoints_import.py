@@ -87,7 +87,7 @@ def _project(
     dry_run: bool,
 ) -> Iterator[Imported]:
     if not Path(place).is_absolute():
-        why = "nothing says which directory it is about"
+        why = "it does not record its directory"
         yield from (_told(each, ImportState.SKIPPED, why=why) for each in sources)
         return
     known = _known(store, Path(place), sources)

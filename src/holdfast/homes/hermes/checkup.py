@@ -101,7 +101,7 @@ def _schema(schema: Schema) -> Finding:
     return Finding(
         check=STORE,
         severity=Severity.WARNING,
-        message=f"{schema.unknown}; it is read, and never changed",
+        message=f"{schema.unknown}; it can be read, but is never changed",
         advice="Upgrade Holdfast to change this home.",
     )
 

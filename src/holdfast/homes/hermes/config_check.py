@@ -35,7 +35,7 @@ _MOST_TOLD = 20
 _PLAIN = re.compile(r"[a-z][a-z_]{0,40}")
 _EDIT = "Edit {path} and run `holdfast doctor` again. Holdfast never changes this file."
 
-# The keys that may stand at the root of Hermes's `config.yaml`, collected from the releases 0.13.0
+# The keys that may be at the root of Hermes's `config.yaml`, collected from the releases 0.13.0
 # to 0.19.0: their default configurations, and every other key that they read or write. A key that
 # one release knows is accepted: the file does not say which release reads it.
 _SETTINGS = """
@@ -117,7 +117,7 @@ def _keys(path: Path, root: yaml.Node) -> Iterator[Finding]:
         if not is_known(entry.key):
             yield _problem(path, _unknown(entry), line=entry.line)
         elif entry.key in lines:
-            reason = f"`{entry.key}` is there twice, first in line {lines[entry.key]}. Hermes uses "
+            reason = f"`{entry.key}` appears twice, first in line {lines[entry.key]}. Hermes uses "
             yield _problem(path, f"{reason}the last one only", line=entry.line)
         lines[entry.key] = entry.line
 
@@ -191,7 +191,7 @@ def _api_server(
         check=CHECK,
         severity=Severity.WARNING,
         message=_at(environment if on is None else config, None if on is None else line_of(on))
-        + ": the API server is on, and there is no API_SERVER_KEY. Whoever reaches its port can "
+        + ": the API server is on, and there is no API_SERVER_KEY. Anyone who reaches its port can "
         "use this agent",
         advice=f"Set API_SERVER_KEY in {environment}, unless the gateway gets it from its own "
         "environment.",

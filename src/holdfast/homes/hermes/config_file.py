@@ -100,7 +100,7 @@ def compose(text: str) -> yaml.Node | None:
 
 
 def entries(node: yaml.Node | None) -> Iterator[Entry]:
-    """The keys of a mapping as they stand in the file, without those merged into it."""
+    """The keys of a mapping as they are in the file, without those merged into it."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:

@@ -96,7 +96,7 @@ class HermesContents(StoredContents):
         store = self.store()
         if store is None or store.database.schema.unknown is None:
             return ()
-        reason = f"{store.database.schema.unknown}; it is read, and never changed"
+        reason = f"{store.database.schema.unknown}; it can be read, but is never changed"
         return (Problem(path=str(store.database.path), reason=reason),)
 
     def check_writable(self, kind: str) -> None:

@@ -56,7 +56,7 @@ class Signs:
         going_on = self._going_on(session_id, idle)
         if going_on is not None:
             return SessionLife(alive=going_on)
-        gone = f"Hermes does not run, idle for {format_duration(idle)}"
+        gone = f"Hermes is not running, idle for {format_duration(idle)}"
         return SessionLife(alive=NOT_ENDED, abandoned=gone)
 
     def _in_use(self, session_id: str) -> str | None:
@@ -72,7 +72,7 @@ class Signs:
     def _going_on(self, session_id: str, idle: float) -> str | None:
         """Why a session that has not ended is alive."""
         if session_id in self.routed:
-            return "a chat goes on with it"
+            return "a chat is using it"
         if idle < self.abandoned_after:
             return f"it has not ended, idle for {format_duration(max(0.0, idle))}"
         if self.open_elsewhere:
@@ -152,7 +152,7 @@ def _busy(
         )
         for *sessions, process, started in rows:
             if not is_gone(process, started):
-                yield from ((name, "a delegate of it is at work") for name in sessions if name)
+                yield from ((name, "one of its delegates is at work") for name in sessions if name)
     if schema.has("sessions", "handoff_state"):
         rows = db.execute("SELECT id FROM sessions WHERE handoff_state IN ('pending', 'running')")
         yield from ((name, "it is being handed over") for (name,) in rows)

@@ -59,7 +59,7 @@ class LineText:
             return
         while True:
             if self.next() != '"':
-                self._bad("a key in quotes is expected")
+                self._bad("expected a key in quotes")
             key = cast("str", self.value())
             self._take(":")
             yield key
@@ -111,11 +111,11 @@ class LineText:
 
     def finish(self) -> None:
         if self.next():
-            self._bad("something follows the session")
+            self._bad("there is more text after the session")
 
     def _take(self, wanted: str) -> None:
         if not self._took(wanted):
-            self._bad(f"`{wanted}` is expected" if self.next() else "the line ends too early")
+            self._bad(f"expected `{wanted}`" if self.next() else "the line ends too early")
 
     def _took(self, wanted: str) -> bool:
         if self.next() != wanted:
@@ -164,7 +164,7 @@ def _finite(text: str) -> float:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise LineError(f"not JSON: {name} is no number")
+    raise LineError(f"not JSON: {name} is not a number")
 
 
 _scan = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant).raw_decode
@@ -215,12 +215,19 @@ class ByteLines(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawLine:
-    """One line. A long line is valid until the next one is read."""
+    """One line. A long line is valid until the next one is read.
+
+    A line that was made from a file of an agent has the id of its session, and `notes` about what
+    that file does not tell. `problem` says why there is no text.
+    """
 
     number: int
     size: int
     beginning: bytes
     rest: IO[bytes] | None = None
+    session: str = ""
+    notes: tuple[str, ...] = ()
+    problem: str = ""
 
     @property
     def is_blank(self) -> bool:
@@ -232,6 +239,8 @@ class RawLine:
 
     def text(self) -> LineText:
         """Its text, from the start each time."""
+        if self.problem:
+            raise LineError(self.problem)
         if self.size > LONGEST:
             raise LineError(f"longer than {format_bytes(LONGEST)}")
         if self.rest is None:

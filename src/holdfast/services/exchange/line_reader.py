@@ -47,7 +47,7 @@ def read_session(text: LineText, *, keep: bool, foreign: bool = False) -> ReadSe
     latest: float | None = None
     for name in text.keys():  # noqa: SIM118 - a walk through the text, no mapping
         if name in fields:
-            raise LineError(f"`{name}` stands twice in the session")
+            raise LineError(f"`{name}` appears twice in the session")
         if name != MESSAGES:
             fields[name] = text.value()
             continue
@@ -134,7 +134,7 @@ def _session(
     end_reason = _storable_text(reader, fields, "end_reason", notes)
     if ended_at is None and end_reason is not None:
         ended_at = started_at if latest is None else max(latest, started_at)
-        notes.append("it had a reason to end and no time; it ends with its last message")
+        notes.append("it had an end reason but no end time; the time of its last message was taken")
     elif ended_at is not None and end_reason is None:
         end_reason = EndReason.ENDED.value
     session = Session(
@@ -191,7 +191,7 @@ def _storable(text: str, name: str, notes: list[str]) -> str:
     """A title that was cut in the middle of an emoji is no reason to refuse a conversation."""
     if _is_storable(text):
         return text
-    notes.append(f"half a character in `{name}` was replaced")
+    notes.append(f"an unpaired surrogate in `{name}` was replaced")
     return _SURROGATE.sub("\ufffd", text)
 
 
@@ -203,7 +203,7 @@ def _cost(reader: Reader, fields: Mapping[str, Json]) -> float | None:
     if fields.get("cost") is None:
         return None
     if not 0 <= reader.number("cost") <= _LARGEST_COUNT:
-        raise LineError("`cost` of a message cannot be negative or beyond all measure")
+        raise LineError("`cost` of a message cannot be negative or too large")
     return cast("float", fields["cost"])  # as it was written: 2 stays 2
 
 

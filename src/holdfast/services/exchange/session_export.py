@@ -32,6 +32,19 @@ class ExportReport(JsonValue):
     redacted: Mapping[str, int] = field(default_factory=dict)
     stopped: bool = False
 
+    def plus(self, other: ExportReport) -> ExportReport:
+        """Both as one."""
+        rules = {*self.redacted, *other.redacted}
+        return ExportReport(
+            sessions=self.sessions + other.sessions,
+            messages=self.messages + other.messages,
+            redacted={
+                each: self.redacted.get(each, 0) + other.redacted.get(each, 0)
+                for each in sorted(rules)
+            },
+            stopped=self.stopped or other.stopped,
+        )
+
 
 def export_sessions(
     store: SessionStore,

@@ -68,13 +68,14 @@ _BATCH_BYTES = SHORT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineNote:
-    """A line, and a note about it."""
+    """A line, and a note about it. `session` is known where the line was made from another file."""
 
     line: int
     text: str
+    session: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return {"line": self.line, "reason": self.text}
+        return {"line": self.line, "session": self.session or None, "reason": self.text}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +101,21 @@ def import_sessions(
     progress: Progress | None = None,
 ) -> ImportReport:
     """Store every session of `stream`. Safe to run again: sessions that exist are skipped."""
+    return import_lines(store, raw_lines(stream), replace=replace, now=now, progress=progress)
+
+
+def import_lines(
+    store: ImportStore,
+    lines: Iterable[RawLine],
+    *,
+    replace: bool,
+    now: float,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """The same for lines that somebody reads, or makes."""
     with store:
         run = _Import(store=store, replace=replace, now=now, progress=progress)
-        for line in raw_lines(stream):
+        for line in lines:
             if not line.is_blank:
                 run.take(line)
             if run.stopped:
@@ -160,7 +173,9 @@ class _Import:
                     self.store.link(child, parent)
                 elif self.store.brought(child):
                     why = "descends from it" if is_there else "is not in the store"
-                    self.notes.append(f"{child}: its parent {parent} {why}; it has none for now")
+                    self.notes.append(
+                        f"{child}: its parent {parent} {why}; it has no parent for now"
+                    )
 
     def report(self) -> ImportReport:
         return ImportReport(
@@ -194,9 +209,9 @@ class _Import:
             self._refuse(line, error)
             return
         self.messages += read.message_count
-        self.notes += (f"{session_id}: {note}" for note in read.notes)
+        self.notes += (f"{session_id}: {note}" for note in (*read.notes, *line.notes))
         if current:
-            note = f"its routing key leads to {current} and stays there"
+            note = f"its routing key belongs to {current} and stays there"
             self.notes.append(f"{session_id}: {note}")
 
     def _check_place(self, session_id: str, taken: str | None) -> None:
@@ -205,7 +220,7 @@ class _Import:
         if taken != session_id:
             raise UsageError(f"the id {session_id} differs from {taken} in case only")
         if self.store.brought(session_id):
-            raise UsageError(f"the id {session_id} stands in an earlier line too")
+            raise UsageError(f"the id {session_id} is already used in an earlier line")
         if holder := self.store.holder(session_id):
             raise UsageError(f"the session {session_id} is held open by {holder}")
 
@@ -233,11 +248,12 @@ class _Import:
         return replace(session, parent_id=None, extra=extra)
 
     def _elsewhere(self, session: Session) -> str | None:
-        """The other session that its routing key leads to now. An import must not lead a key in use
-        back to an old session."""
+        """The other session that its routing key belongs to now. An import must not point a key in
+        use back to an old session."""
         current = None if session.routing_key is None else self.store.routed(session.routing_key)
         return None if current is None or current.id == session.id else current.id
 
     def _refuse(self, line: RawLine, error: UsageError) -> None:
         # Interned: a file in another format may repeat the same error a million times.
-        self.refused.append(LineNote(line=line.number, text=sys.intern(error.message)))
+        text = sys.intern(error.message)
+        self.refused.append(LineNote(line=line.number, text=text, session=line.session))

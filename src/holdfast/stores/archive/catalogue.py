@@ -73,8 +73,8 @@ class Catalogue:
             self._rewrite(content)
 
     def forget_gone(self) -> None:
-        """Drop every line about a bundle that is gone: a title goes with its session. If the disk
-        is full, the next call does it."""
+        """Drop every line about a bundle that is gone: a title must not outlive its session. If the
+        disk is full, the next call does it."""
         with contextlib.suppress(OSError):
             content = self._read()
             if content.lines > len(content.entries) and not content.problems:

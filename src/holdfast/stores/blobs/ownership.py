@@ -53,7 +53,7 @@ class Ownership:
         if owner is None:
             if self._is_remembered() and not self._has_archive(self._folder):
                 raise StorageError(
-                    f"The archive folder {self._folder} is empty, and this home archived there.",
+                    f"The archive folder {self._folder} is empty, but this home used it before.",
                     hint=_MISSING,
                 )
             return True

@@ -56,7 +56,7 @@ def prepare(layout: Layout, rules: Sequence[str] = ()) -> None:
 
 
 def _close_to_others(layout: Layout) -> None:
-    """Take the permissions of others away, if somebody gave them any. `objects` comes last: its
+    """Remove the permissions of other users, if there are any. `objects` comes last: its
     mode tells whether this is done."""
     with storage_errors(f"make {layout.folder} private"):
         if not layout.store.joinpath("objects").lstat().st_mode & OTHERS:
@@ -95,7 +95,7 @@ def found(layout: Layout) -> None:
 
 
 def is_half_made(layout: Layout) -> bool:
-    """Whether there is a store that git does not accept, because of a kill or because somebody
+    """Whether there is a store that git does not accept, because of a kill or because a user
     removed a file that a repository must have. Creates nothing."""
     left = os.path.lexists(layout.store) and not layout.exists()
     left = left or (layout.exists() and not _is_repository(layout.store))
@@ -106,7 +106,7 @@ def mend(layout: Layout) -> str:
     """Remove a half-made store, or finish it if there are objects in it; says what was done."""
     with alone(layout, holder="doctor"):
         if layout.exists() and not _is_repository(layout.store):
-            with storage_errors(f"mend the checkpoint store {layout.store}"):
+            with storage_errors(f"repair the checkpoint store {layout.store}"):
                 _clear(layout.store / "HEAD")
                 _fill(layout.store)
             return f"restored the missing git files of the checkpoint store {layout.store}"
@@ -149,11 +149,11 @@ def _is_to_be_finished(store: Path) -> bool:
 
 
 def _refuse_foreign(store: Path) -> None:
-    """A link must lead to an empty folder, or to a repository that git began to make."""
+    """A link must point to an empty folder, or to a repository that git began to make."""
     if store.is_symlink() and any(store.iterdir()) and not (store / "objects").is_dir():
         raise StorageError(
-            f"{store} leads to {store.resolve()}, which holds other files; nothing was written.",
-            hint="Let the link lead to an empty folder.",
+            f"{store} points to {store.resolve()}, which holds other files; nothing was written.",
+            hint="Point the link to an empty folder.",
         )
 
 

@@ -10,7 +10,7 @@ from holdfast.stores.git.trees import FILE, LINK, PROGRAM, is_program
 from holdfast.value import dataclass
 
 RACED = "changed while it was read"
-UNFIT_NAME = "git cannot hold a file of this name"
+UNFIT_NAME = "git cannot store a file with this name"
 
 #: The clock of the kernel for file times moves at least this often, in nanoseconds.
 TICK = 50_000_000

@@ -100,7 +100,7 @@ def find_all(seeing: Seeing) -> Looked:
             )
         if b"" not in walked.directories:
             raise StorageError(
-                f"Cannot look at {os.fsdecode(seeing.root)}: it went away, or cannot be read."
+                f"Cannot look at {os.fsdecode(seeing.root)}: it disappeared, or cannot be read."
             )
         dirty: set[bytes] = set()
         if process is not None and _has_pipe_for_attributes(seeing, walked):

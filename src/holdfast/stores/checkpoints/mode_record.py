@@ -1,4 +1,4 @@
-"""Modes and empty directories: what git does not store, recorded beside the tree."""
+"""Modes and empty directories: what git does not store, recorded next to the tree."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ _MILLISECONDS = 1000
 _KNOWN = (FILE, PROGRAM, LINK)
 #: How the list of checkpoints marks a checkpoint that is not in the store.
 OLDER = " (older layout)"
-_LEFT_OUT = "the rules of that time left it out"
+_LEFT_OUT = "the rules at that time left it out"
 WORKDIR = "HERMES_WORKDIR"
 _SIGNS = ("HEAD", "objects", WORKDIR)
 _SECOND = 1_000_000_000
@@ -204,7 +204,7 @@ def opened_at(repository: Path) -> Objects:
 
 
 def _checkpoints(legacy: LegacyRepository) -> Iterator[Checkpoint]:
-    """Every commit that its branch leads to, as far as they can be read."""
+    """Every commit that its branch reaches, as far as they can be read."""
     trees = Trees(opened_at(legacy.path))
     seen: set[str] = set()
     waiting = list(_head(legacy.path))

@@ -210,12 +210,12 @@ def _row(entry: Entry | None, node: tuple[int, bytes], written: int) -> tuple[in
 
 def _woken(data: bytes, trees: Trees) -> dict[bytes, tuple[bytes, bytes]]:
     if not data.startswith(_MAGIC):
-        raise DamageError("An index at rest is damaged.")
+        raise DamageError("A stored index is damaged.")
     start = len(_MAGIC) + _OID_BYTES
     tree, columns = data[len(_MAGIC) : start], zlib.decompress(data[start:])
     files = sorted(trees.files(tree))
     if len(columns) != len(files) * len(_KEPT) * struct.calcsize(">I"):
-        raise DamageError("An index at rest does not fit its checkpoint.")
+        raise DamageError("A stored index does not match its checkpoint.")
     return {
         path: (_status(row, kind), oid)
         for (path, (kind, oid)), row in zip(files, _rows(columns, len(files)), strict=True)

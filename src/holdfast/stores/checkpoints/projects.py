@@ -1,7 +1,7 @@
 """Projects: which directories may have checkpoints, and the record of each project.
 
 A record holds where the project is, when it was last used, and the names and pins of its
-checkpoints. Whoever writes a record holds the project's lock.
+checkpoints. A process that writes a record holds the project's lock.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def recorded(layout: Layout) -> dict[str, ProjectRecord]:
 
 def state_of(record: ProjectRecord) -> ProjectState:
     """A directory counts as unmounted, not as missing, if its disk is gone, or if the directory
-    around it is gone as well: then nobody can tell."""
+    around it is gone as well: then we cannot tell."""
     workdir = Path(record.workdir)
     if not _is_directory(workdir, in_doubt=True):
         if unmounted(record) or not _is_directory(workdir.parent, in_doubt=False):

@@ -1,4 +1,4 @@
-"""Give back the space of objects that no checkpoint holds.
+"""Free the space of objects that no checkpoint needs.
 
 Everybody who uses the store shares its lock. Removing objects needs the exclusive lock, or writers
 would lose what they just wrote. Packing takes long but removes nothing, so it runs under the shared
@@ -128,8 +128,8 @@ def _is_over(layout: Layout, limit: int | None) -> bool:
 
 def _without_greedy_indexes(layout: Layout, measured: Measured, holder: str) -> Measured:
     """A private index that is behind may keep objects that no checkpoint needs any more. Above the
-    cap, that costs checkpoints their place, so such an index is laid to rest. The next look wakes
-    it."""
+    cap, that costs checkpoints their place, so such an index is replaced by its compact form. The
+    next look restores it."""
     what_if = measured.weights.what_if()
     folders = [path.name for path in (layout.store / "worktrees").iterdir()]
     greedy = {name for name in folders if what_if.drop(index_root(name))}

@@ -84,8 +84,8 @@ class Restorer:
             found = read_commit(self._trees, checkpoint)
         except (DamageError, ValueError):
             raise UnknownCheckpointError(
-                f"There is no checkpoint {checkpoint} any more.",
-                hint="`holdfast checkpoints list` shows the checkpoints that there are.",
+                f"Checkpoint {checkpoint} no longer exists.",
+                hint="`holdfast checkpoints list` shows those that exist.",
             ) from None
         return parse(found.id, found.tree, found.message)
 
@@ -166,7 +166,7 @@ class Restorer:
         try:
             target, safety = self.load(cut.target), self.load(cut.safety)
         except (UnknownCheckpointError, DamageError):
-            restore_record.end(self._folder)  # a checkpoint is gone: nobody can finish it
+            restore_record.end(self._folder)  # a checkpoint is gone: it cannot be finished
             return None
         return self._carry_out(cut, target, safety, after_kill=True)
 

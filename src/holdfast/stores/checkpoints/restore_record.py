@@ -1,8 +1,8 @@
 """Records of a project's restores: the one under way, and the latest.
 
-The first is on disk from before the first change until after the last: whoever holds the project's
-lock and finds it knows that a restore was interrupted. The second says which checkpoints undo
-needs.
+The first is on disk from before the first change until after the last: a process that holds the
+project's lock and finds it knows that a restore was interrupted. The second says which checkpoints
+undo needs.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from holdfast.stores.git.trees import path_bytes
 CHANGED = "changed since the safety checkpoint"
 CHANGED_SINCE_PREVIEW = "changed since the preview"
 UNCAPTURED = "not captured: ignored, or made since the safety checkpoint"
-NOT_EMPTY = "a directory with something in it that was not captured"
-IN_THE_WAY = "something that was not captured stands in the way"
+NOT_EMPTY = "a directory that contains something that was not captured"
+IN_THE_WAY = "something that was not captured is in the way"
 #: Errors that concern one path alone. Any other error, such as a full disk, ends the run.
 _OF_ONE_PATH = {
     errno.EACCES,

@@ -1,4 +1,4 @@
-"""Give space back where there is no room for a second copy of the store.
+"""Free space where there is no room for a second copy of the store.
 
 Packing everything needs as much room again. A sweep copies a few packs at a time without
 unreferenced objects and then removes the old packs; a pack without referenced objects goes at once.

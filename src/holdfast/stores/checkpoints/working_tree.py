@@ -315,7 +315,7 @@ def _put_over(temporary: bytes, name: bytes, fd: int, over: PathState) -> None:
             os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
             return
     except FileNotFoundError:
-        raise ChangedError(errno.EAGAIN, "went away while it was restored") from None
+        raise ChangedError(errno.EAGAIN, "disappeared while it was restored") from None
     if not _state_at(temporary, fd).is_same_as(over):
         _rename(temporary, name, fd, _EXCHANGE)
         if os.stat(temporary, dir_fd=fd, follow_symlinks=False).st_ino != ours:

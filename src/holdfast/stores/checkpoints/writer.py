@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import StorageError, UsageError
+from holdfast.errors import StorageError, UsageError, in_voice
 from holdfast.model.arguments import StrPath, real
 from holdfast.model.checkpoint import Capturing, Sight, TakeOutcome, Taking
 from holdfast.model.text import format_bytes
@@ -42,9 +42,9 @@ USUAL = Capturing()
 #: How old the `last_touch` of a record may be before a take writes it again.
 _TOUCH_SECONDS = 3600.0
 _FULL = (
-    "{place}: it does not fit into the checkpoint store, whose cap is {limit}, although every"
-    " checkpoint that may go is gone. The newest checkpoint of each project stays, and so do pinned"
-    " and named ones: `holdfast checkpoints prune --dry-run` shows them. Raise"
+    "{place}: it does not fit into the checkpoint store, whose cap is {limit}, although"
+    " every checkpoint that may be removed is gone. The newest checkpoint of each project stays,"
+    " and so do pinned and named ones: `holdfast checkpoints prune --dry-run` shows them. Raise"
     " checkpoints.max_total_size_mb, or exclude large files"
 )
 
@@ -90,7 +90,7 @@ class CheckpointWriter:
         except StorageError:
             if before is not None and before == _identity(place):
                 raise
-            reason = f"{place}: it went away during the take"
+            reason = f"{place}: it disappeared while the checkpoint was taken"
             return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=reason)
 
     def _open(self, now: float) -> None:
@@ -109,7 +109,7 @@ class CheckpointWriter:
             try:
                 return self._take(order, paths, Room(self.layout, most_for_packs(limit)))
             except NoRoomError:
-                reason = _FULL.format(place=order.workdir, limit=format_bytes(limit))
+                reason = in_voice(_FULL).format(place=order.workdir, limit=format_bytes(limit))
                 return Taking(outcome=TakeOutcome.SKIPPED, id=None, reason=reason)
 
     def _take(self, order: Order, paths: Sequence[bytes] | None, room: Room | None) -> Taking:

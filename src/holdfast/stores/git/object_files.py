@@ -78,7 +78,7 @@ class ObjectFiles:
 
     @property
     def quick_bytes(self) -> int:
-        """The bytes of packs in which nobody looked for deltas."""
+        """The bytes of packs without a search for deltas."""
         return sum(_allocated(path) for path in self.packs if path.name not in self.well_packed)
 
 

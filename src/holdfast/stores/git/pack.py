@@ -253,7 +253,7 @@ def _head(raw: bytes) -> tuple[int, int, int]:
     size, shift, place = byte & ((1 << FIRST_SIZE_BITS) - 1), FIRST_SIZE_BITS, 1
     while byte & MORE:
         if place > _LONGEST_HEAD:
-            raise NotWholeError("a size without an end")
+            raise NotWholeError("an unterminated size")
         byte = raw[place]
         size |= (byte & ~MORE) << shift
         shift += SIZE_BITS
@@ -269,7 +269,7 @@ def _distance(raw: bytes, place: int) -> tuple[int, int]:
     while byte & MORE:
         place += 1
         if place > _LONGEST_HEAD:
-            raise NotWholeError("a distance without an end")
+            raise NotWholeError("an unterminated distance")
         byte = raw[place]
         distance = ((distance + 1) << SIZE_BITS) | (byte & ~MORE)
     return distance, place + 1

@@ -35,10 +35,10 @@ MESSAGES = "messages"
 TOTALS = "totals"
 INDEX = "search index"
 WAL = "write-ahead log"
-#: The checks of this module: what they find, `repair` in this package can mend.
+#: The checks of this module: `repair` in this package can repair what they find.
 CHECKS = (STORE, PAGES, REFERENCES, MESSAGES, TOTALS, INDEX, WAL)
 
-_REPAIR = "`holdfast doctor --repair` mends it, after a backup."
+_REPAIR = "`holdfast doctor --repair` repairs it, after a backup."
 _LARGE_WAL = 64 * 1024 * 1024
 _EMPTY = Finding(check=STORE, message="nothing was stored yet")
 _TICK = 1_000_000  # steps of SQLite's machine, some hundredths of a second
@@ -51,7 +51,7 @@ def check(path: Path, progress: Progress) -> Sequence[Finding]:
     before = at_rest(path)
     found = tuple(_check(path, progress, unchanging=before is not None))
     if before is not None and at_rest(path) != before:
-        # Somebody opened the store meanwhile: what was read without locks may be half a change.
+        # The store was opened meanwhile: what was read without locks may be half a change.
         found = tuple(_check(path, progress, unchanging=False))
     return found
 
@@ -168,7 +168,7 @@ def _messages(db: sqlite3.Connection, _path: Path, progress: Progress) -> Iterat
         yield _damage(
             MESSAGES,
             f"{amount} cannot be read back, first number {first}",
-            "`holdfast doctor --repair` takes them out and keeps them in its backup. If you have "
+            "`holdfast doctor --repair` removes them and keeps them in its backup. If you have "
             "an older backup of the home, look for them there first.",
         )
     else:
@@ -176,14 +176,14 @@ def _messages(db: sqlite3.Connection, _path: Path, progress: Progress) -> Iterat
     wrong, first_id = totals.wrong(db)
     if wrong:
         amount = format_count(wrong, "session")
-        yield _damage(TOTALS, f"the totals of {amount} are not those of their messages: {first_id}")
+        yield _damage(TOTALS, f"the totals of {amount} do not match their messages: {first_id}")
     else:
         yield Finding(check=TOTALS)
 
 
 def _index(db: sqlite3.Connection, _path: Path, _: Progress) -> Iterator[Finding]:
-    """FTS5 compares index and messages in a statement that needs the write lock for long. So it
-    gets a copy, which SQLite keeps in an unnamed temporary file."""
+    """FTS5 compares index and messages in a statement that holds the write lock for a long time. So
+    it gets a copy, which SQLite keeps in an unnamed temporary file."""
     try:
         with contextlib.closing(prepared(sqlite3.connect("", isolation_level=None))) as copy:
             db.backup(copy)
@@ -195,7 +195,7 @@ def _index(db: sqlite3.Connection, _path: Path, _: Progress) -> Iterator[Finding
             INDEX,
             "it could not be compared with the messages: no room for a copy in the temporary "
             "folder",
-            "Set SQLITE_TMPDIR to a folder with as much room as the store has bytes.",
+            "Set SQLITE_TMPDIR to a folder with room for a copy of the store.",
         )
         return
     if in_step:
@@ -225,12 +225,12 @@ def _log(path: Path) -> Finding:
     except FileNotFoundError:
         size = 0
     except OSError as error:
-        return _warning(WAL, f"cannot be looked at: {error.strerror}")
+        return _warning(WAL, f"cannot be read: {error.strerror}")
     if size < _LARGE_WAL:
         return Finding(check=WAL)
     return _warning(
         WAL,
-        f"it has grown to {format_bytes(size)}: a program may have been reading for long",
+        f"it has grown to {format_bytes(size)}: a program may have been reading for a long time",
         f"Close other programs that use the store; then {_REPAIR}",
         repairable=True,
     )

@@ -92,7 +92,8 @@ def dump_extra(extra: Mapping[str, Json]) -> str | None:
 
 
 def storable(text: str | None) -> str | None:
-    """A title or a folder as SQLite can hold it: half a surrogate pair becomes a mark."""
+    """A title or a folder as SQLite can hold it: a lone surrogate becomes a replacement
+    character."""
     return None if text is None else re.sub(_ODD, "\ufffd", text)
 
 
@@ -108,7 +109,7 @@ def _encode_body(content: Json) -> tuple[Stored, int, int]:
         text = content
     else:
         text, form = _dump(content, "the content"), BODY_IS_JSON
-    # Lone surrogates are no UTF-8 and NUL ends text for SQL functions: such text is kept as bytes.
+    # Lone surrogates are not UTF-8 and NUL ends text for SQL functions: such text is kept as bytes.
     raw = text.encode("utf-8", "surrogatepass")
     if len(raw) >= _WORTH_PACKING:
         return _pack(raw), form | BODY_IS_PACKED, len(raw)
@@ -123,7 +124,7 @@ def _load_tokens(value: Json) -> int | Tokens | None:
 
 
 def _dump(value: Any, what: str) -> str:
-    """ASCII JSON; what JSON cannot hold is the caller's mistake."""
+    """ASCII JSON; values that JSON cannot hold are the caller's error."""
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:

@@ -2,7 +2,7 @@
 
 Write-order rules of SQLite's own apply: what was committed is on the disk (`synchronous=FULL`).
 A transaction that writes takes the write lock at its start (`BEGIN IMMEDIATE`): one that reads
-first and upgrades later fails at once when another writer came between.
+first and upgrades later fails at once when another writer came in between.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from holdfast.stores.files import (
     storage_errors,
 )
 from holdfast.stores.sqlite import schema
-from holdfast.stores.sqlite.gate import Gate
 from holdfast.stores.sqlite.indexed_text import search_text
 from holdfast.stores.sqlite.schema import beside, error_code
+from holdfast.stores.sqlite.write_queue import Gate
 
 #: Long enough for any transaction of ours behind which another process may wait.
 BUSY_SECONDS = 60.0
@@ -75,8 +75,8 @@ class Database:
 
     def _accept_in_any_room(self) -> None:
         """On a disk without a free block SQLite cannot make the small file through which processes
-        share a store. A store that nobody else has open does without it: so it can still be read,
-        by the person who wants to see what fills the disk."""
+        share a store. A store that nobody else has open does without it: so it can still be read
+        by a person who wants to see what fills the disk."""
         try:
             self._accept()
         except (sqlite3.OperationalError, HoldfastError) as error:
@@ -87,7 +87,7 @@ class Database:
             self._accept()
 
     def _accept(self) -> None:
-        """Look whether the file is ours before it is touched, and bring it to our shape."""
+        """Check that the file is ours before it is touched, and migrate it."""
         schema.check(self.path, alone=self._alone)
         _patiently(lambda: schema.migrate(self.connection()), self._busy_seconds)
 
@@ -105,7 +105,7 @@ class Database:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """One moment of the store for several statements. Never waits for writers."""
+        """One snapshot of the store for several statements. Never waits for writers."""
         with self._transaction("BEGIN", self._busy_seconds) as connection:
             yield connection
 
@@ -116,7 +116,7 @@ class Database:
             yield connection
 
     def when_free(self, work: Callable[[sqlite3.Connection], object]) -> None:
-        """Do something that can wait for another time, unless somebody is writing right now.
+        """Do something that can wait, unless another process is writing right now.
 
         Only a store that this process has written to is worth it.
         """
@@ -137,20 +137,20 @@ class Database:
             )
 
     def is_awaited(self) -> bool:
-        """Whether another writer waits for this one to be done."""
+        """Whether another writer is waiting for this one."""
         return self._gate().is_awaited()
 
     def vacuum(self) -> None:
-        """Rewrite the whole file in one step: for one that holds little."""
+        """Rewrite the whole file in one step: for small files."""
         connection = self.connection()
         with sqlite_errors(self.path), self._gate().passed(self._busy_seconds):
             connection.execute("VACUUM")
 
     def truncate_log(self) -> None:
         """Write everything into the database file and start the write-ahead log over, at once if
-        nobody reads or writes; otherwise another time."""
+        nobody reads or writes; otherwise later."""
         with contextlib.suppress(sqlite3.OperationalError):
-            # First without keeping anybody waiting; what is left then is little.
+            # First without blocking anyone; what is left then is little.
             self.connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -277,7 +277,7 @@ class Database:
             )
 
     def _bound_wal(self) -> None:
-        """Readers can keep SQLite's own checkpoints from starting the log over; insist."""
+        """Readers can keep SQLite's own checkpoints from restarting the log; insist."""
         with contextlib.suppress(OSError, sqlite3.Error):
             if self.log_bytes() > _WAL_LIMIT:
                 self.truncate_log()
@@ -335,7 +335,7 @@ def _patiently(work: Callable[[], None], seconds: float) -> None:
 
 @contextlib.contextmanager
 def sqlite_errors(path: Path) -> Iterator[None]:
-    """What SQLite says, in our words, with a next step."""
+    """SQLite's error in our words, with a next step."""
     try:
         with _values_it_takes():
             yield
@@ -356,7 +356,7 @@ def sqlite_errors(path: Path) -> Iterator[None]:
                 hint="Check that it exists, who owns it, and whether the file system is read-only.",
             ) from error
         if code == sqlite3.SQLITE_IOERR:
-            raise StorageError(f"The disk refused {path}: {error}.") from error
+            raise StorageError(f"The disk reported an error for {path}: {error}.") from error
         raise
     except sqlite3.DatabaseError as error:
         code = error_code(error)
@@ -377,7 +377,9 @@ def _values_it_takes() -> Iterator[None]:
         if "SQLite INTEGER" in str(error):
             raise UsageError("A number is larger than a store can hold (64 bits).") from error
         if "surrogates not allowed" in str(error):
-            raise UsageError("A text holds half a character; no store can hold that.") from error
+            raise UsageError(
+                "A text contains an unpaired surrogate, which cannot be stored."
+            ) from error
         raise
 
 

@@ -13,6 +13,7 @@ from holdfast.errors import BusyError, StorageError
 
 #: How long a reader waits for a writer that has the file for itself.
 _PATIENCE = 2.0
+_MAGIC = b"SQLite format 3\0"
 _COLUMNS = """
 SELECT t.name, c.name FROM sqlite_schema AS t, pragma_table_info(t.name) AS c
 WHERE t.type = 'table'
@@ -54,6 +55,12 @@ def named_rows(path: Path, statement: str) -> list[dict[str, Any]]:
         found = db.execute(statement)
         names = [each[0] for each in found.description]
         return [dict(zip(names, row, strict=True)) for row in found]
+
+
+def is_sqlite(path: Path) -> bool:
+    """Whether a file is a database at all."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def columns(path: Path) -> set[tuple[str, str]]:

@@ -1,7 +1,7 @@
-"""The book of guards: what a decision rests on, and what it changes, in one transaction.
+"""The book of guards: what a decision is based on, and what it changes, in one
 
-Whoever decides holds the write lock from before the look to after the change, so of two calls that
-would pass a budget together the second one sees the first, from whatever thread or process.
+transaction. The write lock is held from before the read until after the change, so of two calls
+that would pass a budget together the second one sees the first, in any thread or process.
 """
 
 from __future__ import annotations

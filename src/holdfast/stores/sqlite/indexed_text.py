@@ -1,4 +1,4 @@
-"""What of a message is searched, in which form the index sees it, and how a match is shown.
+"""What is searched in a message, in which form it is indexed, and how a match is shown.
 
 Text of scripts without spaces (Chinese, Japanese, Thai, …) is cut into characters, each a word of
 its own; a search for a run of them is then a search for a phrase, exact to the character. Emoji

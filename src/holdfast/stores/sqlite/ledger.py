@@ -1,7 +1,7 @@
-"""The ledger: what was used by day, source and model, true whatever leaves the store.
+"""The ledger: what was used by day, source and model, whatever is removed from the store.
 
-A message is booked once, in the transaction that stores it, and so is what a guard books. What is
-removed stays booked, and what comes back from the trash or the archive is not booked again. Only a
+A message is booked once, in the transaction that stores it, and so is what a guard books. Removed
+sessions stay booked, and what comes back from the trash or the archive is not booked again. Only a
 session that another one replaces is taken off: then the other is what was used.
 """
 
@@ -37,7 +37,7 @@ def _added(count: str) -> str:
 
 
 def _added_unpriced(count: str) -> str:
-    """None of them or all tokens at the most: of what an older version stored they are nearly
+    """At least none and at most all tokens: for what an older version stored they are nearly
     right, so that taking a session off may take too many."""
     return f"max(0, min({_added(count.replace('unpriced', 'tokens'))}, {_added(count)}))"
 
@@ -58,7 +58,7 @@ _STORED = """
 
 
 def day(timestamp: float) -> str:
-    """The UTC day of a time; '' for one that no calendar has."""
+    """The UTC day of a time; '' for one outside the calendar."""
     number = _EPOCH + timestamp // DAY
     return date.fromordinal(int(number)).isoformat() if 1 <= number <= _LAST else ""
 
@@ -90,8 +90,8 @@ def take_off(db: sqlite3.Connection, session: int) -> None:
 
 
 def fill(db: sqlite3.Connection) -> None:
-    """Make rows that are missing from the messages that are there. Rows that are there stay: they
-    know of sessions that are gone."""
+    """Create missing rows from the stored messages. Existing rows stay:
+    they include removed sessions."""
     for key, usage in booked(stored(db)).items():
         there = "SELECT 1 FROM ledger WHERE day = ? AND source = ? AND model = ?"
         if not db.execute(there, key).fetchone():
@@ -119,7 +119,7 @@ def booked(used: Iterable[tuple[int, Key, Usage]]) -> Mapping[Key, Usage]:
 
 def stored(db: sqlite3.Connection, only: int | None = None) -> Iterator[tuple[int, Key, Usage]]:
     """What each stored message used, and what guards booked as well, with the session and the
-    place in the ledger. What cannot be read back has nothing there that anybody could tell."""
+    place in the ledger. What cannot be read back adds nothing there."""
     [to] = db.execute(
         "SELECT max(value) FROM facts WHERE name = ?", (DATED_BY_SESSION_TO,)
     ).fetchone()

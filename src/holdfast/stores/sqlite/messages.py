@@ -1,4 +1,5 @@
-"""The rows of messages: read page by page, added, moved, marked; totals of their session right."""
+"""The rows of messages: read page by page, add, move and mark them, and keep the totals of their
+session right."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ def paged(
     limit: int | None,
     newest_first: bool,
 ) -> Iterator[_Row]:
-    """Rows between two numbers, `read` page by page so that no reader blocks a checkpoint for
-    long. `read` takes the two bounds, which are exclusive, and how many rows it may return."""
+    """Rows between two numbers, `read` page by page so that no reader blocks a checkpoint for a
+    long time. `read` takes the two bounds, which are exclusive, and how many rows it may return."""
     remaining = limit
     for size in itertools.chain([_FIRST_PAGE], itertools.repeat(_PAGE)):
         most = size if remaining is None else min(size, remaining)
@@ -64,7 +65,7 @@ def page(
 
 
 def checked(message: Message) -> Message:
-    """What a host gets wrong is said here, before anything is written."""
+    """Errors of a host are reported here, before anything is written."""
     if not message.role or not isinstance(message.role, str):
         raise UsageError("A message needs a role.")
     usage = message.usage
@@ -161,7 +162,7 @@ def update_totals(db: sqlite3.Connection, number: int, after: Session) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """What becomes of the messages after a number when others take their place."""
+    """What happens to the messages after a number when others replace them."""
 
     #: How many of the given messages are stored at the right place already.
     kept: int
@@ -185,7 +186,7 @@ def replacement(
     stored: Mapping[int, Message],
     given: Sequence[tuple[Message, content.Row]],
 ) -> Replacement:
-    """Compare what is stored with what shall be there.
+    """Compare what is stored with what should be there.
 
     A given message that is stored, by its number and by all else, stays what it is: what it used is
     counted already. One that was changed, or that is history, is a new message; what it used stays

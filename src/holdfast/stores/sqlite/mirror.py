@@ -1,4 +1,4 @@
-"""A store that mirrors the sessions of another agent: we feed it, everybody else only reads it."""
+"""A store that mirrors the sessions of another agent: we write it, everyone else only reads it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ForeignSessions:
         raise UsageError(
             f"Cannot {what}: these are the sessions of {self._agent}, "
             f"and {self._agent} writes them itself.",
-            hint="Sessions of your own belong into a Holdfast home.",
+            hint="Write your own sessions to a Holdfast home.",
         )
 
 

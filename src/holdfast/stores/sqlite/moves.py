@@ -5,7 +5,7 @@ The caller knows order, copies and kills; an engine knows rows.
 
 Parents and children may leave and come back in any order. A child that stays keeps a note of the
 parent that left, in its extra fields. The note is a part of its row: it goes with the child into
-the trash or the archive and comes back with it. So whoever comes back second finds the other.
+the trash or the archive and comes back with it. So the one that comes back second finds the other.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class DatabaseEngine:
 
 @contextmanager
 def _storage_errors() -> Iterator[None]:
-    """An error of SQLite that nobody has words for, as an error of ours."""
+    """A SQLite error without a translation, as one of our errors."""
     try:
         yield
     except sqlite3.Error as error:
@@ -210,7 +210,7 @@ class SqliteEngine(DatabaseEngine):
         )
 
     def prepare(self, items: Sequence[PlanItem]) -> int:
-        """Start the search index over where nearly everything goes."""
+        """Start the search index over where nearly everything is removed."""
         most = MOST_MESSAGES
         messages, used = self._store.extent()
         share = sum(item.bytes for item in items) / max(1, used)
@@ -256,7 +256,7 @@ def put_back(
     counted, search.
 
     A parent that is not there is noted in the session's extra fields, until it comes back too.
-    Inside a write transaction. Returns what could not be as it was, by id.
+    Inside a write transaction. Returns what could not be restored exactly, by id.
     """
     rows = bundle.execute(
         f"""
@@ -288,12 +288,13 @@ def put_back(
 
 
 def key_stays(taken_by: str) -> str:
-    """What to say of a routing key that somebody else has by now."""
-    return f"its routing key leads to {taken_by} now and stays there"
+    """What to say about a routing key that another session has by now."""
+    return f"its routing key belongs to {taken_by} now and stays there"
 
 
 def _route(db: sqlite3.Connection, key: str, number: int) -> str | None:
-    """Lead a key to a session. The one that has taken it meanwhile keeps it, and is returned."""
+    """Point a key to a session. If another session has it by now, that one keeps it and is
+    returned."""
     db.execute("INSERT OR IGNORE INTO routes (key, session) VALUES (?, ?)", (key, number))
     row = db.execute(
         "SELECT s.id FROM routes r JOIN sessions s ON s.number = r.session "
@@ -405,7 +406,7 @@ def _adopt(db: sqlite3.Connection, parent: int, children: Collection[str]) -> No
 def _relate(db: sqlite3.Connection, pairs: Sequence[tuple[int, str, int, str]]) -> None:
     """Give children their parents: number and id of each child, and of its parent."""
     for number, child_id, parent, parent_id in pairs:
-        if not descends(db, parent_id, child_id):  # an import may have turned them round meanwhile
+        if not descends(db, parent_id, child_id):  # an import may have reversed them meanwhile
             db.execute("UPDATE sessions SET parent = ? WHERE number = ?", (parent, number))
             _note(db, number, None)
 

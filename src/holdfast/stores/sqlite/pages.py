@@ -1,9 +1,9 @@
-"""The pages of a damaged store: rows that no tree leads to, and a new first page.
+"""The pages of a damaged store: rows that no tree reaches, and a new first page.
 
 A walk over the tree of a table stops at the first damaged page. Where an interior page is lost,
 SQLite cannot reach any of the rows below it, although they are all there. A leaf page names its own
 cells, so its rows can still be read one by one. A page on the free list holds deleted rows; it must
-be passed over, or deleted sessions would come back.
+be skipped, or deleted sessions would come back.
 
 The first page says what everything else is. A store is made by the same statements in the same
 order everywhere, and SQLite keeps the first page of each table in front of all others. So a new
@@ -173,7 +173,7 @@ class Pages:
         return rowid, _values(payload, types)
 
     def _local(self, length: int) -> int:
-        """How much of a payload stands in the leaf page itself."""
+        """How much of a payload is in the leaf page itself."""
         if length > self._count * self._size:
             raise _DamagedError
         if length <= self._size - 35:
@@ -274,8 +274,8 @@ def put_first_page(copy: Path) -> None:
         if opens(copy) and _shows_rows(copy):
             return
     raise DamageError(
-        f"Nothing can be read of {copy.name.partition('.repair-')[0]}; it was left as it is.",
-        hint="Restore the home from a backup, or move the file away to begin a new store.",
+        f"Nothing can be read from {copy.name.partition('.repair-')[0]}; it was left as it is.",
+        hint="Restore the home from a backup, or move the file away to start a new store.",
     )
 
 

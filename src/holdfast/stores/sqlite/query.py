@@ -81,7 +81,7 @@ Query: TypeAlias = Term | Every | Either
 
 
 def parse(text: str) -> Query:
-    """The meaning of a query; what has none is said, with its place."""
+    """The meaning of a query; errors are reported with their place."""
     if not text.strip():
         raise QueryError("The query is empty.", hint=_EXAMPLE)
     check_length(text)
@@ -96,7 +96,7 @@ def quoted(text: str) -> str:
 def check_length(text: str) -> None:
     if len(text) > LONGEST_QUERY:
         raise QueryError(
-            f"The query is {len(text):,} characters long; {LONGEST_QUERY:,} are the most.",
+            f"The query is {len(text):,} characters long; at most {LONGEST_QUERY:,} are allowed.",
             hint="Search for a few words of it.",
         )
 
@@ -154,7 +154,7 @@ class _Parser:
             raise self._missing()
         if not parts:
             raise _refusal(
-                "This only excludes, it finds nothing", first.place, "Say what to find: a -b"
+                "The query only excludes words", first.place, "Say what to find as well: a -b"
             )
         if len(parts) == 1 and not without:
             return parts[0]
@@ -170,7 +170,7 @@ class _Parser:
     def _group(self, opened: int) -> Query:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise _refusal("Too many parentheses inside each other", opened, _EXAMPLE)
+            raise _refusal("The parentheses are nested too deeply", opened, _EXAMPLE)
         query = self._either()
         if not self._take(")"):
             raise _refusal(
@@ -180,13 +180,14 @@ class _Parser:
         return query
 
     def _missing(self) -> QueryError:
-        """Something to find should come next, and does not."""
+        """A term should come next, but does not."""
         before = self._symbols[self._next - 1] if self._next else None
         here = self._peek()
         for symbol in (before, here):
             if symbol is not None and symbol.sign in _OPERATORS:
+                where = "after it" if symbol.sign == "NOT" else "on both sides"
                 return _refusal(
-                    f"{symbol.sign} has nothing to work on",
+                    f"{symbol.sign} needs a term {where}",
                     symbol.place,
                     f"Like this: a {symbol.sign} b; the word itself: {symbol.sign.lower()}",
                 )

@@ -66,7 +66,7 @@ def repair(path: Path, *, stamp: str, progress: Progress) -> Repair:
 
 
 def fold_log(path: Path) -> Repair:
-    """Take what the write-ahead log holds into the store, so that the log can be short again."""
+    """Move the content of the write-ahead log into the store, so that the log can be truncated."""
     with contextlib.closing(Database(path, create=False)) as database:
         if _fold(database):
             return Repair(steps=("folded the write-ahead log into the store",))
@@ -95,7 +95,7 @@ def _in_place(path: Path, work: Path, backup: Path, progress: Progress) -> Repai
         except BaseException as error:
             backup.unlink(missing_ok=True)
             if isinstance(error, sqlite3.Error):  # a part of the index is gone, for example
-                raise DamageError(f"{path} cannot be mended in place: {error}") from error
+                raise DamageError(f"{path} cannot be repaired in place: {error}") from error
             raise
         _fold(database)
     return Repair(backup=str(backup), steps=tuple(steps), losses=tuple(losses))
@@ -126,12 +126,12 @@ def _mend(db: sqlite3.Connection, progress: Progress) -> tuple[list[str], list[L
     steps, losses = [], []
     dangling = drop_dangling(db)
     if dangling:
-        steps.append(f"took out {format_count(dangling, 'reference')} to sessions that are gone")
+        steps.append(f"removed {format_count(dangling, 'reference')} to sessions that are gone")
     totals.tally(db, lambda done: progress.step("reading every message", done, None))
     bad = db.execute("SELECT number FROM temp.unreadable ORDER BY number").fetchall()
     if bad:
         db.execute("DELETE FROM messages WHERE number IN (SELECT number FROM temp.unreadable)")
-        steps.append(f"took out {format_count(len(bad), 'message')} that cannot be read back")
+        steps.append(f"removed {format_count(len(bad), 'message')} that cannot be read back")
         ranges = joined((number, number) for (number,) in bad)
         losses.append(Loss(what="message", count=len(bad), ranges=ranges))
     wrong = totals.correct(db)
@@ -140,7 +140,7 @@ def _mend(db: sqlite3.Connection, progress: Progress) -> tuple[list[str], list[L
     _rebuild_index(db, progress)
     steps.append("rebuilt the search index")
     if db.execute("PRAGMA foreign_key_check").fetchone() or not index_in_step(db):
-        raise DamageError("The store is not whole after a repair in place.")
+        raise DamageError("The store is still damaged after a repair in place.")
     return steps, losses
 
 
@@ -166,9 +166,7 @@ def _rebuild(path: Path, work: Path, backup: Path, progress: Progress) -> Repair
         sync_dir(path.parent)
     steps += ["saved every readable row into a new store", "rebuilt the search index"]
     if ledger_filled:
-        steps.append(
-            "counted what is missing in the totals of usage from the sessions that are left"
-        )
+        steps.append("recounted missing usage totals from the sessions that are left")
     return Repair(backup=str(backup), steps=tuple(steps), losses=tuple(losses))
 
 
@@ -229,7 +227,7 @@ def _locked(db: sqlite3.Connection) -> bool:
         raise
     if db.execute("PRAGMA journal_mode").fetchone() == ("delete",):
         return True
-    db.execute("ROLLBACK")  # somebody came between the two statements
+    db.execute("ROLLBACK")  # another process came in between
     return False
 
 
@@ -255,7 +253,7 @@ def _build(
         if not new.execute("SELECT 1 FROM sessions LIMIT 1").fetchone():
             raise DamageError(
                 "Not a single session can be read; the store was left as it is.",
-                hint="Restore the home from a backup, or move the file away to begin a new one.",
+                hint="Restore the home from a backup, or move the file away to start a new one.",
             )
         new.execute("BEGIN")
         totals.tally(new, lambda done: progress.step("counting messages", done, None))
@@ -306,7 +304,7 @@ def _check_room(path: Path) -> None:
     free = shutil.disk_usage(path.parent).free
     if free < needed:
         raise StorageError(
-            f"A repair of {path} needs about {format_bytes(needed)} beside it, and "
+            f"A repair of {path} needs about {format_bytes(needed)} next to it, and "
             f"{format_bytes(free)} are free; nothing was changed.",
             hint="Free some space on this file system and try again.",
         )

@@ -1,4 +1,4 @@
-"""From a damaged store into a new one: every row that can be read, and what became of the rest.
+"""From a damaged store into a new one: every row that can be read, and a report on the rest.
 
 A damaged page stops every walk over a table. So a table is read in three ways: rising until the
 damage, from its leaf pages one by one, and falling from its end. Indexes, which lie on other pages,
@@ -74,7 +74,7 @@ class Rescue:
         free: set[int] | None,
         progress: Progress,
     ) -> None:
-        """`free` are the pages on the free list of the old store; None when nobody knows them."""
+        """`free` are the pages on the free list of the old store; None when they are unknown."""
         self._old, self._new, self._pages, self._free = old, new, pages, free
         self._progress = progress
         self._whole: dict[str, bool] = {}
@@ -176,7 +176,7 @@ class Rescue:
     def _leaf_rows(
         self, table: str, columns: Sequence[str], known: Callable[[Row], bool]
     ) -> Iterator[Row]:
-        """Rows from leaf pages that are not free; if nobody knows which are, rows that are known
+        """Rows from leaf pages that are not free; if that is unknown, rows that are known
         from elsewhere."""
         info = self._old.execute(f"PRAGMA table_info({table})").fetchall()
         info = info or self._new.execute(f"PRAGMA table_info({table})").fetchall()
@@ -324,8 +324,8 @@ class Rescue:
         self._new.execute("DELETE FROM facts WHERE name = 'indexed_to'")
 
     def _copy_ledger(self) -> Loss | None:
-        """What was used, ever. Rows that are lost are made from the messages that are left; those
-        of sessions that had been removed before cannot be."""
+        """All-time usage. Lost rows are rebuilt from the messages that are left; those of
+        sessions that had been removed before cannot be."""
         whole = self._copy_small(ledger.TABLE, ledger.KEYS, _is_usage)
         if not set(self._columns(ledger.TABLE)).issuperset(COUNTS):
             ledger.count_unpriced(self._new)

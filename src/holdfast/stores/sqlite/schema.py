@@ -1,4 +1,5 @@
-"""The shape of the database, by number, and opening a file so that nothing in its folder changes.
+"""The schema of the database, by number, and opening a file without changing anything in its
+folder.
 
 Migrations go forward only; newer and foreign files are refused.
 
@@ -39,8 +40,8 @@ def check(path: Path, *, alone: bool = False) -> None:
 
 
 def migrate(connection: sqlite3.Connection, *, to: int = LATEST) -> None:
-    """Bring the store to a shape, the latest one unless somebody wants to see how an older one
-    looked. Several processes may try at once; one does it."""
+    """Migrate the store to a schema version, by default the latest. Several processes
+    may try at once; one does it."""
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         if _identity(connection)[1] == 0:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only before the first table
@@ -144,7 +145,7 @@ def error_code(error: sqlite3.Error) -> int:
 
 
 def tells_nothing(error: sqlite3.DatabaseError) -> bool:
-    """Whether an error has to do with who may use the file, and not with what is in it."""
+    """Whether an error is about access to the file, and not about its content."""
     return error_code(error) in (
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_LOCKED,

@@ -26,7 +26,8 @@ _SMALL = 25_000
 
 
 def catch_up(db: sqlite3.Connection, newest: int, *, batch: int = BATCH) -> None:
-    """Index what is not yet, if that is at least `batch` messages. Inside a write transaction."""
+    """Index what is not indexed yet, if that is at least `batch` messages. Inside a write
+    transaction."""
     indexed_to = indexed(db)
     if newest - indexed_to < batch:
         return
@@ -49,7 +50,7 @@ def catch_up(db: sqlite3.Connection, newest: int, *, batch: int = BATCH) -> None
 
 
 def catch_up_some(db: sqlite3.Connection) -> bool:
-    """Index some of what is not yet, however little that is; says whether there is more. Inside a
+    """Index some of what is not indexed yet, however little; says whether there is more. Inside a
     write transaction."""
     [newest] = db.execute("SELECT coalesce(max(number), 0) FROM messages").fetchone()
     catch_up(db, newest, batch=1)
@@ -102,7 +103,7 @@ def forget_garbage(db: sqlite3.Connection) -> None:
 
 
 def start_over(db: sqlite3.Connection) -> None:
-    """An empty index in the place of the present one, which `drop_some_of_old` then takes away.
+    """Replace the index by an empty one; `drop_some_of_old` then removes the old one.
 
     Emptying it in its place would keep other writers waiting, for a large one many seconds.
     """
@@ -124,7 +125,7 @@ def has_old(db: sqlite3.Connection) -> bool:
 
 
 def drop_some_of_old(db: sqlite3.Connection) -> bool:
-    """Take some of an old index away; says whether there is more.
+    """Remove some of an old index; says whether there is more.
 
     In a small store it goes at once, which hardly writes anything: its pages become free as they
     are. Of a large one the pages alone take long to find.

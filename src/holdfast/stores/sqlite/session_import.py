@@ -1,4 +1,4 @@
-"""Whole sessions into the store, and one in the place of another."""
+"""Adding whole sessions to the store, and replacing them."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class SqliteImport:
         )
 
     def holder(self, session_id: str) -> str | None:
-        """Whether the process lives is not for the store to say, so every lease counts that was
-        not given back."""
+        """The store cannot tell whether the process lives, so every lease counts that was
+        not released."""
         found = self._one(
             "SELECT process, host FROM leases WHERE NOT released AND session = "
             "(SELECT number FROM sessions WHERE id = ? COLLATE NOCASE)",

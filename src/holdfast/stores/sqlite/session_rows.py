@@ -94,7 +94,7 @@ def session(row: Sequence[Any]) -> Session:
 
 def set_prices(db: sqlite3.Connection, prices: Prices) -> str:
     """An expression for the cost of a session by these prices, for this connection and until the
-    next call. What nobody knows counts as 0 in it: an order has no place for it."""
+    next call. An unknown cost counts as 0 in it: a sort order has no place for it."""
     of_model: dict[str | None, Price | None] = {}
 
     def priced(model: str | None, tokens_in: int, tokens_out: int, cached: int) -> float:
@@ -215,7 +215,7 @@ def _bounds(wanted: SessionFilter) -> Iterator[_Part]:
 def page(limit: int | None, offset: int) -> tuple[int, int]:
     """The values of LIMIT and OFFSET. Without a limit everything is shown."""
     if offset < 0 or (limit is not None and limit < 0):
-        raise UsageError("A list cannot show fewer than 0 sessions, or start before the first.")
+        raise UsageError("`limit` and `offset` must be 0 or more.")
     return -1 if limit is None else within_64_bits(limit), within_64_bits(offset)
 
 

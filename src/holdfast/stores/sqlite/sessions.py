@@ -58,7 +58,7 @@ from holdfast.value import replace
 _ONE = f"SELECT s.number, {COLUMNS} FROM {TABLES} WHERE s.id = ?"  # noqa: S608 - our own names
 
 
-#: Delegates of sessions, and theirs. UNION drops what was found before, so a ring ends.
+#: Delegates of sessions, and theirs. UNION drops what was found before, so a cycle ends.
 _DELEGATES = """
     WITH RECURSIVE masters (number) AS (
         SELECT number FROM sessions WHERE id IN (SELECT value FROM json_each(?1))
@@ -156,10 +156,10 @@ class SqliteSessionStore:
     def replace(
         self, session_id: str, messages: Sequence[Message], *, after: int, mark: str, now: float
     ) -> Addition:
-        """Let messages take the place of all that follow the one with this number.
+        """Replace all messages after the one with this number.
 
         Nothing is deleted: what is not among the new ones is marked under this name in its extra
-        fields and stays, with what it used. Ledger and budgets know of it as before.
+        fields and stays, with what it used. Ledger and budgets still count it.
         """
         rows = [(message_rows.checked(each), content.encode(each)) for each in messages]
         with self.database.write() as db:
@@ -230,7 +230,7 @@ class SqliteSessionStore:
             return self.get(session_id)
 
     def reopen(self, session_id: str, *, at: float) -> Session:
-        """Let an ended session go on; its reopening counts as activity."""
+        """Reopen an ended session; that counts as activity."""
         with self.database.write() as db:
             number, _, last_active_at = self._row(db, session_id)
             db.execute(
@@ -249,7 +249,7 @@ class SqliteSessionStore:
         return self._set(session_id, "pinned", int(pinned))
 
     def route(self, key: str, session_id: str) -> None:
-        """Let a routing key lead to a session, and to no other."""
+        """Point a routing key to a session, and to no other."""
         with self.database.write() as db:
             number, _, _ = self._row(db, session_id)
             db.execute("DELETE FROM routes WHERE session = ?", (number,))
@@ -262,7 +262,7 @@ class SqliteSessionStore:
             )
 
     def routed(self, key: str) -> Session | None:
-        """The session that a routing key leads to now."""
+        """The session that a routing key points to now."""
         found = self.find(SessionFilter(routing_key=key), limit=1)
         return found[0] if found else None
 
@@ -409,7 +409,7 @@ class SqliteSessionStore:
             return done.rowcount > 0
 
     def release(self, session_id: str, holder: Holder) -> None:
-        """Give a lease back. It stays on record: the process may come back as long as it lives, and
+        """Release a lease. It stays on record: the process may come back as long as it lives, and
         its death can be proved only if the process is known."""
         with self.database.write() as db:
             db.execute(
@@ -507,7 +507,7 @@ def _like_prefix(text: str) -> str:
 
 def _exists(wanted: str, taken: str) -> SessionExistsError:
     if wanted == taken:
-        return SessionExistsError(f"There is a session {wanted} already.")
+        return SessionExistsError(f"Session {wanted} already exists.")
     return SessionExistsError(
-        f"There is a session {taken} already, which differs from {wanted} only in case."
+        f"Session {taken} already exists; it differs from {wanted} only in case."
     )

@@ -1,4 +1,4 @@
-"""Giving space back to the file system, in steps so short that writers hardly notice.
+"""Freeing space for the file system, in steps so short that writers hardly notice.
 
 What was deleted leaves free pages; what left the search index leaves its words there until the
 parts of the index are merged; and all of it passes through the write-ahead log. A full VACUUM
@@ -24,7 +24,7 @@ from holdfast.stores.sqlite.schema import beside
 _PAGES = 500
 #: The index is merged when at least this share of the messages has left it.
 _GARBAGE_SHARE = 0.05
-#: Long enough for whoever waits to notice: the lock itself is not fair.
+#: Long enough for a waiting process to notice: the lock itself is not fair.
 _PAUSE = 0.003
 #: Rewriting so few pages takes less time than a step of giving back.
 _FEW_PAGES = 2_000
@@ -37,7 +37,7 @@ Told = Callable[[], None]
 
 
 def give_back(database: Database, tell: Told = lambda: None) -> None:
-    """Bring the file down to what it holds. Safe to stop anywhere, and to repeat."""
+    """Shrink the file to its content. Safe to stop anywhere, and to repeat."""
     # The old index goes first: the new one takes its pages, and a full disk has no others.
     for steps in (_drop_old_index, _index, _merge, _vacuum):
         for _ in steps(database):
@@ -56,12 +56,12 @@ def rest(database: Database, pause: float = _PAUSE) -> None:
 
 
 def footprint(database: Database) -> int:
-    """What the store takes on the disk, as the file system says."""
+    """What the store takes on the disk, according to the file system."""
     return sum(_allocated(beside(database.path, suffix)) for suffix in ("", "-wal"))
 
 
 def renew_index(database: Database) -> None:
-    """Start the search index over: cheaper than to take most messages out of it one by one.
+    """Start the search index over: cheaper than removing most messages one by one.
 
     What it does not have yet is searched without it, and `give_back` brings it up to date.
     """

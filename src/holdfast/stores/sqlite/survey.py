@@ -1,5 +1,5 @@
-"""What a plan and a report need to know of stored sessions: their life, their share of the file,
-and how many there are of which kind.
+"""What a plan and a report need to know about stored sessions: signs of life, share of the file,
+and how many there are of each kind.
 
 A store may hold hundreds of thousands; an item is a tenth of a `Session`. Statistics take two
 passes over the sessions and none over the messages. One pass is by source. The other counts every
@@ -32,13 +32,13 @@ _PARENTS = "sessions s LEFT JOIN sessions p ON p.number = s.parent"
 
 # --- Life -----------------------------------------------------------------------------------------
 
-#: Who holds or held a session, and whether the lease was given back.
+#: Who holds or held a session, and whether the lease was released.
 Held = tuple[Holder, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifeSigns:
-    """How to tell whether a session lives."""
+    """How to tell whether a session is alive."""
 
     is_dead: Callable[[Holder], bool]
     abandoned_after: float
@@ -54,8 +54,8 @@ class LifeSigns:
 
 
 def _leases(db: sqlite3.Connection) -> Mapping[int, list[Held]]:
-    """The leases of all sessions that somebody holds or that have no end. Those that were given
-    back tell nothing of a session that has ended, and there are many."""
+    """The leases of all sessions that are held or have no end. Those that were released
+    say nothing about a session that has ended, and there are many."""
     return leases_by_session(
         db,
         "NOT released OR session IN (SELECT number FROM sessions WHERE ended_at IS NULL)",
@@ -121,7 +121,7 @@ def weigh(database: Database, wanted: SessionFilter) -> Share:
 
 
 def space(database: Database, name: str) -> Item:
-    """What the file could give back: pages nobody uses, and its write-ahead log."""
+    """What the file could free: unused pages, and its write-ahead log."""
     with database.read() as db:
         free = pragma(db, "page_size") * pragma(db, "freelist_count")
     return Item(
@@ -184,8 +184,9 @@ def _item(
 
 
 def _with_fixed(items: list[Item], db: sqlite3.Connection) -> list[Item]:
-    """What stays whichever sessions go is the newest one's to hold, since that is the last to go:
-    so the size of every other is what its removal frees, and a cap is reached exactly."""
+    """Bytes that stay whichever sessions are removed are assigned to the newest one, since it is
+    removed last: so the size of every other is what its removal frees, and a cap is reached
+    exactly."""
     newest = _newest(db)
     place = next((n for n, item in enumerate(items) if item.last_active_at == newest), None)
     if place is not None:
@@ -200,7 +201,7 @@ def _newest(db: sqlite3.Connection) -> float | None:
 
 
 def fixed_bytes(db: sqlite3.Connection) -> int:
-    """The first page of every table and index: there, however little they hold."""
+    """The first page of every table and index: it exists, however little they hold."""
     [trees] = db.execute("SELECT count(*) FROM sqlite_schema WHERE rootpage > 0").fetchone()
     return int(trees + 1) * pragma(db, "page_size")
 
@@ -327,7 +328,7 @@ def _class_of(below: str, classes: Classes) -> str:
 def _by_class(
     groups: Sequence[_Group], classes: Classes, place: Callable[[_Group], int]
 ) -> tuple[Share, ...]:
-    """Every class, the empty ones too: a gap says something."""
+    """Every class, including empty ones: a gap is informative."""
     return tuple(
         Share(
             name=name,

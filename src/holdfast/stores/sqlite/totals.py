@@ -59,7 +59,7 @@ def unreadable(db: sqlite3.Connection) -> tuple[int, int | None]:
 
 
 def wrong(db: sqlite3.Connection) -> tuple[int, str | None]:
-    """How many sessions have totals that are not those of their messages, and the first's id."""
+    """How many sessions have totals that do not match their messages, and the first's id."""
     count, first = db.execute(f"SELECT count(*), min(s.id) {_wrong(db)}").fetchone()
     return count, first
 

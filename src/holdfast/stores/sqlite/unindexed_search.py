@@ -42,7 +42,7 @@ _SPARE = 2_000
 
 
 class Place(Protocol):
-    """Where a text stands. Of equal matches the greater place comes first."""
+    """The place of a text. Of equal matches the greater place comes first."""
 
     def __lt__(self, other: Any, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -64,7 +64,7 @@ class TextSearch(Protocol[P]):
 
 
 def searched_text(content: Json, tool_name: Json, tool_calls: Json, reasoning: Json) -> str:
-    """What of a message is searched."""
+    """What is searched in a message."""
     named = {"tool_name": tool_name, "tool_calls": tool_calls, "reasoning": reasoning}
     return plain_text(content, named)
 
@@ -139,7 +139,7 @@ class WordSearch(Generic[P]):
 
 @dataclass(slots=True)
 class PartSearch(Generic[P]):
-    """Finds a part of a text as it stands, whatever its case and diacritics."""
+    """Finds a part of a text literally, ignoring case and diacritics."""
 
     asked: Search
     needle: str = field(init=False)
@@ -169,12 +169,12 @@ def text_search(asked: Search) -> TextSearch[Any]:
 
 
 def parse_part(text: str) -> str:
-    """A part of a text to search for as it stands: no operators, no quotes."""
+    """A part of a text to search for literally: no operators, no quotes."""
     check_length(text)
     part = clean(text)
     if len(folded(part).strip()) < SHORTEST_PART:
         raise QueryError(
-            f"{text!r} is too short: a substring has {SHORTEST_PART} characters or more.",
+            f"{text!r} is too short: a substring needs at least {SHORTEST_PART} characters.",
             hint="Add a character, or search for it as a word.",
         )
     return part
@@ -200,7 +200,7 @@ def marked_words(query: Query, texts: Mapping[int, str]) -> Mapping[int, str]:
 
 def too_much(error: sqlite3.Error) -> QueryError:
     return QueryError(
-        f"The query is too much for the index: {error}.", hint="Use fewer words or parentheses."
+        f"The query is too complex for the index: {error}.", hint="Use fewer words or parentheses."
     )
 
 
@@ -223,7 +223,7 @@ def folded(text: str) -> str:
 
 
 def folded_places(text: str) -> Mapping[int, int] | range:
-    """Where in the text each character of its folded form stands."""
+    """Where in the text each character of its folded form is."""
     if len(folded(text)) == len(text):
         return range(len(text))
     kept = [place for place, character in enumerate(text) if folded(character)]

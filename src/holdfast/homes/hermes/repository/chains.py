@@ -118,7 +118,7 @@ def write_cuts(store: Path, cuts: Collection[str]) -> None:
                         path.unlink(missing_ok=True)
                     return
             time.sleep(_PAUSE)
-    raise BusyError(f"git has locked {path}.", hint="Wait until it is done, then try again.")
+    raise BusyError(f"git has locked {path}.", hint="Wait until it has finished, then try again.")
 
 
 def forget_graph(store: Path) -> None:

@@ -71,7 +71,7 @@ def check_known(layout: HermesLayout) -> None:
     if why is not None:
         raise SchemaError(
             f"{layout.store} is not changed: {why}.",
-            hint="Everything that only reads works, and so does `holdfast checkpoints import`."
+            hint="Commands that only read still work, and so does `holdfast checkpoints import`."
             " Upgrade Holdfast to change it.",
         )
 
@@ -81,13 +81,13 @@ def _doubts(layout: HermesLayout) -> Iterator[str]:
         if not (
             path.name in _NAMES or path.name.startswith(_OUR_PREFIX) or PASSING.fullmatch(path.name)
         ):
-            yield f"it holds {path.name!r}, which no Hermes that we know puts there"
+            yield f"it holds {path.name!r}, which no known version of Hermes creates"
     for path in sorted(layout.folder.glob("store?*")):
-        yield f"next to it is {path.name!r}, which no Hermes that we know puts there"
+        yield f"next to it is {path.name!r}, which no known version of Hermes creates"
     yield from _in_git(layout.store / "config")
     for name in named(layout.store):
         if not PROJECT.fullmatch(name):
-            yield f"its reference {REFS}{name} has a form that we do not know"
+            yield f"its reference {REFS}{name} has an unknown form"
     yield from _in_records(layout.records)
 
 
@@ -97,7 +97,7 @@ def _in_git(config: Path) -> Iterator[str]:
     except FileNotFoundError:
         return
     if any(version != "0" for version in _GIT_FORMAT.findall(text)) or _EXTENSIONS.search(text):
-        yield "git calls its format a newer one"
+        yield "git says that its format is newer"
 
 
 def _in_records(folder: Path) -> Iterator[str]:
@@ -107,16 +107,18 @@ def _in_records(folder: Path) -> Iterator[str]:
         except (OSError, ValueError, RecursionError):
             continue  # damage, which `verify` names
         if isinstance(data, dict) and not data.keys().isdisjoint(_VERSION_KEYS):
-            yield f"{path.name} says that it is of another format"
+            yield f"{path.name} names another format"
 
 
 def who_runs(layout: HermesLayout) -> str | None:
-    """Why Hermes may be running, in words; None if it is not. What cannot be known counts as
+    """Why Hermes may be running, in words; None if it is not. What is unknown counts as
     running."""
     if not (_PROCESSES / "self" / "fd").is_dir():
-        return "whether Hermes runs cannot be known on this system"
+        return "this system does not show whether Hermes is running"
     if processes.hides_some():
-        return "whether Hermes runs cannot be known: /proc hides the processes of others (hidepid)"
+        return (
+            "it is unknown whether Hermes is running: /proc hides the processes of others (hidepid)"
+        )
     home = layout.folder.parent
     for process in _others():
         why = _why(process, home, layout.store)

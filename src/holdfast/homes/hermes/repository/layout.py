@@ -183,8 +183,8 @@ def check_readable(layout: HermesLayout) -> None:
     lost = unreadable(layout)
     if lost:
         raise DamageError(
-            f"The reference {REFS}{lost[0]} in {layout.store} cannot be read; nothing is given back"
-            " while it is damaged, because what it led to is not known.",
+            f"The reference {REFS}{lost[0]} in {layout.store} cannot be read; no space is freed"
+            " while it is damaged, because what it pointed to is unknown.",
             hint="`holdfast checkpoints verify` names all damage.",
         )
 

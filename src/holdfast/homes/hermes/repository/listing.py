@@ -181,9 +181,9 @@ def _in_place(found: Sequence[Checkpoint], here: Path | None) -> Checkpoint:
     wanted = places if len(places) == 1 else around
     if not wanted:
         raise UnknownCheckpointError(
-            f"Checkpoint {found[0].id[:12]} is of {len(places)} directories:"
+            f"Checkpoint {found[0].id[:12]} belongs to {len(places)} directories:"
             f" {', '.join(places[:_SHOWN])}.",
-            hint="Change into the one that you mean, then try again.",
+            hint="Change to the one you mean, then try again.",
         )
     innermost = max(wanted, key=len)
     return next(each for each in found if each.workdir == innermost)

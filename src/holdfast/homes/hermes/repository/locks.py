@@ -112,7 +112,7 @@ def gc_lock(store: Path, *, wait: float) -> Iterator[None]:
             if time.monotonic() >= deadline:
                 raise BusyError(
                     f"`git gc` is running on {store}: {busy}.",
-                    hint="Wait until it is done, then try again.",
+                    hint="Wait until it has finished, then try again.",
                 )
             time.sleep(_PAUSE)
     try:

@@ -172,7 +172,7 @@ def _change(
         link = next((each for each in chain if each.id == checkpoint.id), None)
         if link is None:
             raise UnknownCheckpointError(
-                f"There is no checkpoint {checkpoint.id} any more.",
+                f"Checkpoint {checkpoint.id} no longer exists.",
                 hint="Hermes may have given it another id; see `holdfast checkpoints list`.",
             )
         notes = read_notes(layout, project)

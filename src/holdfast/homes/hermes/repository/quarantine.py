@@ -1,7 +1,7 @@
 """Object files on their way out: moved aside, checked once more, and only then removed.
 
-When somebody stores an object that is already there, git touches its file or its pack. So Hermes
-may start to rely on an object in the very moment in which it is moved. Either git touched the file
+When a process stores an object that is already there, git touches its file or its pack. So Hermes
+may start to rely on an object at the very moment it is moved. Either git touched the file
 before the move, which shows in its time, or git does not find it and writes it again. Every file
 that was touched comes back.
 """
@@ -41,7 +41,7 @@ class PackFile:
 
     @property
     def is_kept(self) -> bool:
-        """Whether somebody marked it to stay."""
+        """Whether it is marked to stay."""
         return self.stem.with_suffix(".keep").exists()
 
     def objects(self, git: Git) -> set[bytes]:

@@ -1,7 +1,7 @@
-"""Give back the space of objects that nothing needs, next to a Hermes that may be writing.
+"""Free the space of objects that nothing needs, next to a Hermes that may be writing.
 
 Hermes writes objects first and their reference last, and takes no lock. So an object that was
-written or touched in the last minutes counts as needed, with everything that it leads to, and so
+written or touched in the last minutes counts as needed, with everything that it refers to, and so
 does everything in an index. Hermes kills a git that is slow, so whatever it is about to refer to is
 younger than that. Folders are never removed: git does that, and makes writers next to it fail.
 """
@@ -50,13 +50,13 @@ _MANY_LOOSE = 256
 _MANY_PACKS = 8
 #: Left free on the disk after packs were rewritten.
 _MARGIN = 16 * 1024 * 1024
-_NO_ROOM = "too little room on the disk to pack again; only single objects were given back"
-_WAITING = "Hermes used the store in the last ten minutes; the rest comes back with a later run"
+_NO_ROOM = "too little room on the disk to pack again; only single objects were removed"
+_WAITING = "Hermes used the store in the last ten minutes; a later run frees the rest"
 _CAME_BETWEEN = "Hermes took a checkpoint at the same time; the next run gives the space back"
 
 
 def held(layout: HermesLayout) -> set[bytes]:
-    """Everything that references and indexes lead to. Raises `GitFailedError` if part of that is
+    """Everything that references and indexes reach. Raises `GitFailedError` if part of that is
     missing: nothing is removed from a damaged store."""
     arguments = ("rev-list", "--objects", "--no-object-names", "--all", "--reflog")
     said = layout.git().run(*arguments)
@@ -66,20 +66,20 @@ def held(layout: HermesLayout) -> set[bytes]:
 
 
 def closure(layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]) -> set[bytes]:
-    """Everything that these objects lead to, with themselves, without `known`. Missing objects are
-    left out: their writer has not got that far, or was killed."""
+    """Everything that these objects reach, including themselves, without `known`. Missing objects
+    are left out: their writer has not got that far, or was killed."""
     return {oid for oid, is_there in _walk(layout, starts, known) if is_there}
 
 
 def missing_below(layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]) -> bool:
-    """Whether an object that these lead to is missing."""
+    """Whether an object that these reach is missing."""
     return any(not is_there for _, is_there in _walk(layout, starts, known))
 
 
 def _walk(
     layout: HermesLayout, starts: Iterable[bytes], known: Collection[bytes]
 ) -> Iterator[tuple[bytes, bool]]:
-    """Each object that these lead to, and whether it can be read."""
+    """Each object that these reach, and whether it can be read."""
     objects = opened(layout)
     met: set[bytes] = set()
     waiting = list(starts)
@@ -144,7 +144,8 @@ class _Survey:
 
 
 def reclaim(layout: HermesLayout, *, now: float, holder: str, thorough: bool = False) -> Reclaimed:
-    """Remove what nothing needs and nobody touched lately; the freed bytes are the disk's.
+    """Remove what nothing needs and was not touched recently; the freed bytes are those on the
+    disk.
 
     With `thorough`, packs are rewritten whenever that can free anything.
     """
@@ -257,7 +258,7 @@ def _is_worth(layout: HermesLayout, seen: _Survey, *, thorough: bool) -> bool:
 
 
 def _make_packs(layout: HermesLayout, seen: _Survey, spared: set[bytes]) -> list[PackFile]:
-    """One pack of everything that references lead to, with good deltas; one of the rest that
+    """One pack of everything that references reach, with good deltas; one of the rest that
     stays."""
     folder = layout.store / "objects" / "pack"
     usual = ("--delta-base-offset", "--non-empty", "-q", str(folder / "pack"))
@@ -312,7 +313,7 @@ def _check(
 
 
 def _is_missed(layout: HermesLayout, seen: _Survey) -> bool:
-    """Whether an object that came since the survey leads to one that was moved aside."""
+    """Whether an object that came since the survey refers to one that was moved aside."""
     now = object_files(layout.store / "objects").loose
     came = [*(now.keys() - seen.loose.keys()), *indexed(layout)]
     return missing_below(layout, came, seen.needed)

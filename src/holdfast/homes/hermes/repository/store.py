@@ -80,7 +80,7 @@ class HermesCheckpointStore(ShadowGitStore):
         workdir = Path(checkpoint.workdir)
         if not workdir.is_absolute():
             raise UsageError(
-                f"Nothing says which directory checkpoint {checkpoint.id} is about.",
+                f"Checkpoint {checkpoint.id} does not record its directory.",
                 hint=f"git can read it: `git --git-dir {repository} show {checkpoint.id}`.",
             )
         limit = adoption.size_limit(self._hermes.folder.parent)
@@ -189,13 +189,13 @@ class HermesCheckpointStore(ShadowGitStore):
             is_its = each.workdir == checkpoint.workdir
             if is_its and bytes.fromhex(checkpoint.id) in opened_at(each.path):
                 return each.path
-        raise UnknownCheckpointError(f"There is no checkpoint {checkpoint.id} any more.")
+        raise UnknownCheckpointError(f"Checkpoint {checkpoint.id} no longer exists.")
 
     def _refuse_older(self, checkpoint: Checkpoint) -> None:
         if checkpoint.project.startswith(_OLDER_PREFIX):
             raise UsageError(
-                f"Checkpoint {checkpoint.id} is of an older layout, which knows no pins or names.",
-                hint="`holdfast checkpoints import` brings it into a store that does.",
+                f"Checkpoint {checkpoint.id} has an older layout, which has no pins or names.",
+                hint="`holdfast checkpoints import` copies it into a store that has them.",
             )
 
     def _holding(self, oid: str) -> Trees | None:

@@ -62,7 +62,7 @@ class HermesRows(RowsOut):
             parents = {} if wanted.parent_id is None else {wanted.id: wanted.parent_id}
             self._hermes.relate(parents, {wanted.id: list(beside.children)})
             if not _is_as_archived(self._store.get(wanted.id), wanted, read):
-                raise DamageError("its line does not hold what it should")
+                raise DamageError("its line does not match its record")
         return ""
 
     def _with_tables(self, db: sqlite3.Connection, number: int, session: Session) -> Session:

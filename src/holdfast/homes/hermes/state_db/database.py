@@ -20,7 +20,7 @@ from holdfast.homes.hermes.state_db.schema import Schema
 from holdfast.homes.hermes.state_db.values import relation_of
 from holdfast.stores import processes
 from holdfast.stores.sqlite.database import BUSY_SECONDS, Database
-from holdfast.stores.sqlite.gate import Gate
+from holdfast.stores.sqlite.write_queue import Gate
 
 
 class HermesDatabase(Database):
@@ -86,7 +86,7 @@ class HermesDatabase(Database):
         if self.schema.unknown is not None:
             raise SchemaError(
                 f"{self.path} is not changed: {self.schema.unknown}.",
-                hint="Everything that only reads works. Upgrade Holdfast to change this home.",
+                hint="Commands that only read still work. Upgrade Holdfast to change this home.",
             )
 
     def _look(self, db: sqlite3.Connection) -> None:
@@ -138,7 +138,7 @@ def others_have_open(database: Path) -> bool:
 
 def strangers_have_open(database: Path) -> bool:
     """Whether a process that has it open may be in another pid namespace, as in a container. On
-    Linux, True also if that cannot be known."""
+    Linux, True also if that is unknown."""
     owners = _owners(database)
     return sys.platform == "linux" if owners is None else not all(map(_is_neighbour, owners))
 
@@ -159,7 +159,7 @@ def _owners(database: Path) -> set[str] | None:
 
 
 def _owner(words: list[str], wanted: str) -> str | None:
-    if words[1:2] == ["->"]:  # somebody who waits for a lock
+    if words[1:2] == ["->"]:  # a process that waits for a lock
         words = [words[0], *words[2:]]
     return words[_OWNER] if len(words) >= _FIELDS and words[_FILE] == wanted else None
 

@@ -104,8 +104,8 @@ class HermesEngine(DatabaseEngine):
         ids = (json.dumps([each.id for each in going]),)
         with self.database.write() as db:
             if self._to_go:
-                # Only with the first removal: its intent is in the log by now, so whoever settles a
-                # killed run knows that there is something to finish here.
+                # Only with the first removal: its intent is in the log by now, so the run that
+                # settles a killed one knows that there is something to finish here.
                 to_go, self._to_go = self._to_go, ()
                 self.search.renew(db, to_go)
             self._store.ledger.note(db, schema, f"s.id {AMONG}", *ids)
@@ -288,7 +288,7 @@ AWAITED_PARENTS = "awaited-parents.json"
 
 class AwaitedParents:
     """Which children wait for parents that are not in the store: Hermes's rows have no place for
-    that. Whoever changes these notes of a home has its lock."""
+    that. A process that changes these notes holds the lock of the home."""
 
     def __init__(self, state: Path) -> None:
         self._path = state / AWAITED_PARENTS

@@ -176,13 +176,13 @@ def _version(db: sqlite3.Connection, columns: dict[str, tuple[str, ...]]) -> int
 
 def _unknown_version(db: sqlite3.Connection, version: int | None) -> str | None:
     if version is None:
-        return "it does not say the version of its schema"
+        return "it does not record its schema version"
     if version > NEWEST:
-        return f"its schema has the version {version}, and this Holdfast knows those up to {NEWEST}"
+        return f"its schema version is {version}, and this Holdfast knows versions up to {NEWEST}"
     if version < OLDEST:
-        return f"its schema has the version {version}, older than every release that is known"
+        return f"its schema version is {version}, older than every known release"
     [used] = db.execute("PRAGMA user_version").fetchone()
-    return f"somebody set its user_version to {used}" if used else None
+    return f"its user_version was set to {used}" if used else None
 
 
 def _unknown_tables(db: sqlite3.Connection, columns: dict[str, tuple[str, ...]]) -> str | None:
@@ -213,7 +213,7 @@ def _unknown_triggers(
     for table in _SEARCH_TABLES:
         there = [event for event in _EVENTS if f"{table}_{event}" in triggers]
         if there and (len(there) != len(_EVENTS) or table not in columns):
-            return f"the triggers of {table} are not all there; let Hermes start once to mend it"
+            return f"the triggers of {table} are incomplete; start Hermes once to repair it"
     return None
 
 

@@ -116,7 +116,8 @@ def _indexed(db: sqlite3.Connection, query: Query, scope: Scope, asked: Search) 
         ).fetchall()
     except sqlite3.OperationalError as error:
         raise QueryError(
-            f"The query is too much for the index: {error}.", hint="Use fewer words or parentheses."
+            f"The query is too complex for the index: {error}.",
+            hint="Use fewer words or parentheses.",
         ) from error
     return [tuple(row) for row in rows]
 
@@ -161,7 +162,7 @@ def read_through(db: sqlite3.Connection, schema: Schema, scope: Scope, asked: Se
 def run_together(
     db: sqlite3.Connection, schema: Schema, scope: Scope, asked: Search, match: str, query: Query
 ) -> list[Row]:
-    """The matches in which a word stands against a script without spaces, as in 用docker部署: to
+    """The matches in which a word is next to a script without spaces, as in 用docker部署: to
     Hermes's table of words that is one word. `match` is the query in the language of that table."""
     condition = f"m.id NOT IN (SELECT rowid FROM {_WORDS} WHERE {_WORDS} MATCH ?)"  # noqa: S608 - our own names
     parameters: list[Any] = [match]

@@ -214,7 +214,7 @@ class HermesSessionStore(ForeignSessions):
             ).fetchone()
             if taken:
                 raise UsageError(
-                    f"Session {taken[0]} has this title already; titles are unique in Hermes."
+                    f"Session {taken[0]} already has this title; titles are unique in Hermes."
                 )
             changed = db.execute(
                 "UPDATE sessions SET title = ? WHERE id = ?", (title, session_id)

@@ -1,4 +1,4 @@
-"""Giving the space of Hermes's database back, and rebuilding its search tables in large removals.
+"""Freeing the space of Hermes's database, and rebuilding its search tables in large removals.
 
 Hermes keeps the text of every message three times: in its row and in two search tables. Triggers
 take a removed message out of these word by word, which is most of the cost of a removal. If more
@@ -8,7 +8,7 @@ not remove after all are indexed again at its end, or by the next run.
 
 The file shrinks only with a VACUUM, because Hermes does not turn on `auto_vacuum`. A VACUUM keeps
 every writer waiting. So it runs only if it takes a moment, or if nobody else has the database open.
-Otherwise Hermes uses the free pages again.
+Otherwise Hermes reuses the free pages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sqlite3
 from collections.abc import Collection
 from pathlib import Path
 
-from holdfast.errors import BusyError, StorageError
+from holdfast.errors import BusyError, StorageError, in_voice
 from holdfast.homes.hermes.state_db.database import HermesDatabase, others_have_open
 from holdfast.stores.files import make_private_dir, replace, storage_errors
 from holdfast.stores.sqlite.database import pragma
@@ -131,11 +131,14 @@ def give_back(database: HermesDatabase) -> None:
 
 def _is_free(database: HermesDatabase, pages: int, free: int) -> bool:
     if free < pages * _LEAST_SHARE:
-        return False  # Hermes uses them again
+        return False  # Hermes reuses them
     if others_have_open(database.path):
         raise BusyError(
-            "Hermes has its database open, and a VACUUM would keep it waiting. Hermes uses free "
-            "pages again; to give them back, run `holdfast maintain --force` while it does not run."
+            in_voice(
+                "Hermes has its database open, and a VACUUM would keep it waiting. Hermes uses "
+                "free pages again; to give them back, run `holdfast maintain --force` while it "
+                "does not run."
+            )
         )
     return True
 

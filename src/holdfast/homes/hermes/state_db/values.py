@@ -210,7 +210,7 @@ def clean_title(title: str | None) -> str | None:
     left = " ".join(_DROPPED.sub("", _HALF.sub("\ufffd", title)).split())
     if len(left) > LONGEST_TITLE:
         raise UsageError(
-            f"The title has {len(left)} characters, and Hermes takes at most {LONGEST_TITLE}.",
+            f"The title has {len(left)} characters, and Hermes allows at most {LONGEST_TITLE}.",
             hint="Use a shorter title.",
         )
     return left or None

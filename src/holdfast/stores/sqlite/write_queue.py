@@ -1,15 +1,15 @@
-"""Where writers queue up before SQLite's write lock, at a lock that is cheap to ask for.
+"""Where writers queue before SQLite's write lock, at a lock that is cheap to try.
 
-SQLite's own waiting sleeps longer than our transactions last, and each of its tries costs more
-than a transaction leaves free. A pause of two milliseconds lets whoever is through go on for a few
-transactions: measured with four writers, that is half as many messages again as asking ten times
-as often.
+SQLite's own waiting sleeps longer than our transactions last, and each of its tries costs more than
+a transaction leaves free. A pause of two milliseconds lets the current writer do a few
+transactions: measured with four writers, that stores half as many messages again as trying ten
+times as often.
 
-Whoever waits holds a second lock, shared: so that somebody with many transactions to do can see
+A waiting process holds a second lock, shared, so that one with many transactions can see
 whether to let others go first.
 
-It is a courtesy between processes of ours: the lock that counts is SQLite's. Whoever does not get
-through in time, or has no gate to queue at, asks there all the same.
+It is a courtesy between our own processes: the lock that counts is SQLite's. A process that
+does not get through in time, or has no gate, tries that lock anyway.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Gate:
 
     @contextlib.contextmanager
     def passed(self, patience: float) -> Iterator[None]:
-        """Be the one in front of the write lock, or give up waiting for that after a while."""
+        """Be first in line for the write lock, or give up waiting for that after a while."""
         fd = self._fd
         if fd is None:
             yield
@@ -49,7 +49,7 @@ class Gate:
                 fcntl.flock(fd, fcntl.LOCK_UN)
 
     def is_awaited(self) -> bool:
-        """Whether somebody is waiting to be through."""
+        """Whether another process is waiting."""
         if self._queue is None or not _try_lock(self._queue):
             return self._queue is not None
         fcntl.flock(self._queue, fcntl.LOCK_UN)

@@ -1,0 +1,484 @@
+"""All homes of a machine as one: the sessions of every agent listed, found and searched together.
+
+Looking opens homes and changes nothing. A home that cannot be read is named, and costs itself only.
+What changes something is a method of one `Home`: `machine.open(home)` gives it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Generic, Self, TypeVar
+
+from holdfast.api.place import Place, usual_homes, usual_places_of
+from holdfast.api.session_view import SearchResult, SessionPage, SessionView
+from holdfast.errors import (
+    ConfigError,
+    HoldfastError,
+    NotAHomeError,
+    UnknownSessionError,
+    UsageError,
+)
+from holdfast.homes.registry import kind_of
+from holdfast.model.arguments import MOST_NAMED, check_foreign_id, named_place, text
+from holdfast.model.session import Search, Session, SessionFilter, SessionOrder
+from holdfast.stores.files import storage_errors
+from holdfast.value import dataclass, replace
+
+if TYPE_CHECKING:  # a list of sessions loads as little as it can
+    from types import TracebackType
+
+    from holdfast.api.arguments import Ids
+    from holdfast.api.home import Home
+    from holdfast.api.values import ExportReport, HomeStats, HomeStatus
+    from holdfast.model.archive import ArchivedSession
+    from holdfast.model.arguments import StrPath
+    from holdfast.model.session import Hit
+    from holdfast.model.usage import CostTotals
+    from holdfast.ports import Clock, Progress
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentHome:
+    """One home of the machine. `agent` is the short name of its agent ("codex"), `title` what
+    people call that agent. `name` is what `holdfast.open` and `--home` take for this home: the
+    short name, or the path where that name means another home. `label` tells the homes of a list
+    apart."""
+
+    path: Path
+    agent: str
+    title: str
+    name: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadHome:
+    """A home that could not be read, and why."""
+
+    path: Path
+    error: HoldfastError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked(Generic[_T]):
+    """What was seen of each home that can be read, and those that cannot."""
+
+    seen: Sequence[tuple[AgentHome, _T]]
+    unread: Sequence[UnreadHome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundSession:
+    """A session with its home. `page` knows what it cost. One from the archive is `archived`."""
+
+    home: AgentHome
+    session: Session
+    page: SessionPage
+    archived: ArchivedSession | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachinePage:
+    """Sessions of all homes in the order that was asked for; `total` counts all that match."""
+
+    found: Sequence[FoundSession]
+    total: int
+    looked: Looked[SessionPage]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineSearch:
+    """What a search in all homes found, the best matches first; and how it went in each home."""
+
+    hits: Sequence[tuple[AgentHome, Hit]]
+    looked: Looked[SearchResult]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """A session by its whole id, and the home that has it."""
+
+    home: AgentHome
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineExport:
+    """What an export wrote from all homes, and the homes that it could not read."""
+
+    report: ExportReport
+    unread: Sequence[UnreadHome]
+
+
+class Machine:
+    """The homes of one user. `holdfast.machine` finds them; use it with `with`, or `close` it."""
+
+    def __init__(
+        self,
+        user_home: Path,
+        *,
+        environ: Mapping[str, str],
+        overrides: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+        command: str | None = None,
+    ) -> None:
+        self._user_home = user_home
+        self._environ = environ
+        self._overrides = overrides
+        self._clock = clock
+        self._command = command
+        self._places: dict[Path, Place] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<the homes of {self._user_home}>"
+
+    def close(self) -> None:
+        """Close every home that was opened."""
+        while self._places:
+            self._places.popitem()[1].close()
+
+    # --- Its homes --------------------------------------------------------------------------------
+
+    @cached_property
+    def looked_at(self) -> Sequence[Path]:
+        """Where homes may be: the usual places, and those that environment variables name."""
+        return usual_homes(self._user_home, self._environ)
+
+    @property
+    def homes(self) -> Sequence[AgentHome]:
+        """The homes that are there, found once."""
+        return self._found[0]
+
+    @property
+    def unread(self) -> Sequence[UnreadHome]:
+        """The places of homes that nobody can look into."""
+        return self._found[1]
+
+    @cached_property
+    def _found(self) -> tuple[Sequence[AgentHome], Sequence[UnreadHome]]:
+        usual = usual_places_of(self._user_home, self._environ)
+        homes: list[AgentHome] = []
+        unread: list[UnreadHome] = []
+        for path in self.looked_at:
+            try:
+                with storage_errors(f"read {path}"):
+                    if not path.is_dir():
+                        continue
+                    next(path.iterdir(), None)  # one that cannot be read would have no signs
+                    kind = kind_of(path)
+            except HoldfastError as error:
+                unread.append(UnreadHome(path=path, error=error))
+                continue
+            if kind is None:
+                continue
+            real = os.path.realpath(path)
+            is_usual = os.path.realpath(usual[kind.name]) == real
+            homes.append(
+                AgentHome(
+                    path=Path(real),
+                    agent=kind.name,
+                    title=kind.agent,
+                    name=kind.name if is_usual else real,
+                    label=kind.name if is_usual else f"{kind.name}/{path.name}",
+                )
+            )
+        return homes, unread
+
+    def place(self, home: AgentHome) -> Place:
+        """Where a home is, opened; raises `ConfigError` when its configuration is wrong."""
+        if home.path not in self._places:
+            self._places[home.path] = Place(
+                home.path, clock=self._clock, command=self._command, environ=self._overrides
+            )
+        place = self._places[home.path].checked()
+        place.check_settings()
+        _ = place.home
+        return place
+
+    def open(self, home: AgentHome) -> Home:
+        """One of the homes, with everything that can be done to it. Closed with the machine."""
+        from holdfast.api.home import Home  # noqa: PLC0415 - a list needs only the places
+
+        return Home(self.place(home))
+
+    def look(self, what: Callable[[Place], _T]) -> Looked[_T]:
+        """Ask every home the same. What is wrong with the question itself is raised."""
+        seen: list[tuple[AgentHome, _T]] = []
+        unread = list(self.unread)
+        for home in self.homes:
+            try:
+                with storage_errors(f"read {home.path}"):
+                    seen.append((home, what(self.place(home))))
+            except HoldfastError as error:
+                if isinstance(error, UsageError) and not isinstance(error, _OF_THE_HOME):
+                    raise
+                unread.append(UnreadHome(path=home.path, error=error))
+        return Looked(seen=seen, unread=unread)
+
+    # --- Seeing -----------------------------------------------------------------------------------
+
+    def status(self, *, progress: Progress | None = None) -> Looked[HomeStatus]:
+        """What is in each home, what it costs, and what its policy would free."""
+        return self._ask(lambda home: home.status(progress=progress))
+
+    def stats(self, *, progress: Progress | None = None) -> Looked[HomeStats]:
+        """What the sessions and files of each home add up to."""
+        return self._ask(lambda home: home.stats(progress=progress))
+
+    def costs(self) -> Looked[CostTotals]:
+        """Tokens and cost in each home; sessions that were removed count too."""
+        return self._ask(lambda home: home.costs())
+
+    def _ask(self, what: Callable[[Home], _T]) -> Looked[_T]:
+        from holdfast.api.home import Home  # noqa: PLC0415 - as above
+
+        return self.look(lambda place: what(Home(place)))
+
+    # --- Sessions ---------------------------------------------------------------------------------
+
+    def list_sessions(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order_by: SessionOrder = SessionOrder.LAST_ACTIVE,
+        limit: int | None = None,
+        offset: int = 0,
+        archived: bool = False,
+    ) -> MachinePage:
+        """One page of the sessions of all homes, or of those in their archives."""
+        most = None if limit is None else offset + limit
+
+        def page(place: Place) -> SessionPage:
+            if not archived:
+                return SessionView(place).list_sessions(wanted, order_by=order_by, limit=most)
+            from holdfast.api.archive import ArchivedSessions  # noqa: PLC0415 - few lists need it
+
+            return ArchivedSessions(place).page(wanted, order_by=order_by, limit=most)
+
+        from holdfast.homes.archive_reader import rank  # noqa: PLC0415 - for several homes only
+
+        looked = self.look(page)
+        found = [
+            FoundSession(home=home, session=session, page=page, archived=bundle)
+            for home, page in looked.seen
+            for session, bundle in _with_bundles(page)
+        ]
+        found.sort(
+            key=lambda each: (rank(each.session, order_by, each.page.prices), each.session.id),
+            reverse=True,
+        )
+        return MachinePage(
+            found=found[offset:most],
+            total=sum(page.total for _, page in looked.seen),
+            looked=looked,
+        )
+
+    def search_sessions(self, asked: Search, *, archived: bool = False) -> MachineSearch:
+        """Find messages by their words in all homes, or in their archives."""
+        wider = replace(asked, limit=asked.offset + asked.limit, offset=0)
+
+        def search(place: Place) -> SearchResult:
+            if not archived:
+                return SessionView(place).search_sessions(wider)
+            from holdfast.api.archive import ArchivedSessions  # noqa: PLC0415 - reads every bundle
+
+            return ArchivedSessions(place).search_sessions(wider)
+
+        looked = self.look(search)
+        hits = [(home, hit) for home, result in looked.seen for hit in result.hits]
+        hits.sort(key=lambda each: each[1].score, reverse=True)
+        return MachineSearch(hits=hits[asked.offset : wider.limit], looked=looked)
+
+    def resolve(
+        self, prefix: str, *, surely: bool = False, store: bool = True, archive: bool = False
+    ) -> Located:
+        """The session that an id, or a unique start of one, means: in whichever home it is.
+
+        A whole id counts more than a start. Raises `UsageError` that lists agents and ids when
+        several sessions are meant, and `UnknownSessionError` when none is. `store` and `archive`
+        say where to look; what is only in an archive is found when no store has it.
+
+        With `surely` the start of an id is refused while a home cannot be read, because that home
+        may have another session of such an id. Whoever changes something asks like this.
+        """
+        wanted = check_foreign_id(text(prefix, "A session id"))
+        begin_so: list[Located] = []
+        unread: Sequence[UnreadHome] = ()
+        for has in (_in_store,) * store + (_in_archive,) * archive:
+            looked = self.look(partial(has, prefix=wanted))
+            unread = looked.unread
+            found = [Located(home=home, id=each) for home, ids in looked.seen for each in ids]
+            if exact := [each for each in found if each.id == wanted]:
+                return _only(wanted, exact)
+            begin_so = begin_so or found
+        if not begin_so:
+            raise self._unknown(wanted, unread)
+        if surely and unread:
+            raise UsageError(
+                f"{wanted!r} may mean a session in {unread[0].path}, which cannot be read.",
+                hint="Write the whole id, or pick the home with --home.",
+            )
+        return _only(wanted, begin_so)
+
+    def _unknown(self, prefix: str, unread: Sequence[UnreadHome]) -> UnknownSessionError:
+        """No store has it. It may be in an archive or in the trash, or where nobody can look."""
+        looked = self.look(lambda place: SessionView(place).whereabouts(prefix))
+        gone = [(home, where) for home, where in looked.seen if where is not None]
+        if len(gone) == 1:
+            [(home, where)] = gone
+            return UnknownSessionError(
+                f"Session {where.session} of {home.label} is {where.place}.",
+                hint=f"Bring it back: holdfast --home {home.name} {where.command}",
+            )
+        if unread:
+            places = ", ".join(str(each.path) for each in unread)
+            return UnknownSessionError(
+                f"There is no session {prefix!r} in the homes that can be read.",
+                hint=f"Not read: {places}.",
+            )
+        near = [hint for _, hint in self.look(lambda place: _near(place, prefix)).seen if hint]
+        return UnknownSessionError(
+            f"There is no session {prefix!r} in any home here.",
+            hint=near[0] if near else "`holdfast sessions list` shows them.",
+        )
+
+    def located(
+        self, ids: Ids, *, surely: bool = False, store: bool = True, archive: bool = False
+    ) -> Sequence[tuple[AgentHome, Sequence[str]]]:
+        """Whole ids by the home that has them; raises like `resolve`."""
+        from holdfast.api.arguments import names  # noqa: PLC0415 - a list needs no ids
+
+        by_home: dict[AgentHome, list[str]] = {}
+        for each in names(ids, "ids"):
+            found = self.resolve(each, surely=surely, store=store, archive=archive)
+            by_home.setdefault(found.home, []).append(found.id)
+        return list(by_home.items())
+
+    def export(
+        self,
+        output: StrPath | BinaryIO,
+        ids: Ids | None = None,
+        *,
+        wanted: SessionFilter | None = None,
+        form: str = "jsonl",
+        redact: bool = False,
+        progress: Progress | None = None,
+    ) -> MachineExport:
+        """Write sessions of all homes into one file, as `Home.export` does; home after home."""
+        from holdfast.api.exchange import export_sink  # noqa: PLC0415 - no list needs it
+        from holdfast.services.exchange.session_export import ExportReport  # noqa: PLC0415
+
+        chosen: Sequence[tuple[AgentHome, Sequence[str] | None]]
+        if ids is None:
+            looked = self.look(lambda place: SessionView(place).session_store is not None)
+            chosen = [(home, None) for home, has_store in looked.seen if has_store]
+            unread = looked.unread
+        else:
+            chosen, unread = self.located(ids), self.unread
+        total = ExportReport()
+        with export_sink(output) as sink:
+            for home, named in chosen:
+                done = self.open(home).export(
+                    sink.file, named, wanted=wanted, form=form, redact=redact, progress=progress
+                )
+                total = total.plus(done)
+                if done.stopped:
+                    break
+            sink.whole = not total.stopped
+        return MachineExport(report=total, unread=unread)
+
+
+#: Errors of usage that are about one home, not about what was asked.
+_OF_THE_HOME = (ConfigError, NotAHomeError)
+
+
+def _with_bundles(page: SessionPage) -> Sequence[tuple[Session, ArchivedSession | None]]:
+    bundles: Sequence[ArchivedSession | None] = getattr(page, "archived", ())
+    return list(zip(page.sessions, bundles or [None] * len(page.sessions), strict=True))
+
+
+def _in_store(place: Place, prefix: str) -> Sequence[str]:
+    """The ids in the store of a home that begin so, or the one that is it; the first of many."""
+    store = SessionView(place).session_store
+    if store is None:
+        return ()
+    try:
+        return (store.resolve(prefix),)
+    except UnknownSessionError:
+        return ()
+    except UsageError:  # several begin so, or this store can have no such id
+        found = store.find(SessionFilter(id_prefix=prefix), limit=MOST_NAMED)
+        return [each.id for each in found]
+
+
+def _near(place: Place, prefix: str) -> str | None:
+    """What the store of a home takes the id for, if it has one like it."""
+    store = SessionView(place).session_store
+    try:
+        _ = store and store.resolve(prefix)
+    except UsageError as error:
+        hint = error.hint or ""
+        return hint if hint.startswith("Did you mean") else None
+    return None
+
+
+def _in_archive(place: Place, prefix: str) -> Sequence[str]:
+    archive = place.home.archive
+    try:
+        return (archive.resolve(prefix),)
+    except UnknownSessionError:
+        return ()
+    except UsageError:
+        found = archive.find(SessionFilter(id_prefix=prefix))
+        return sorted({each.session.id for each in found})[:MOST_NAMED]
+
+
+def _only(prefix: str, found: Sequence[Located]) -> Located:
+    if len(found) == 1:
+        return found[0]
+    named = ", ".join(f"{each.home.label} {each.id}" for each in found[:MOST_NAMED])
+    same = all(each.id == prefix for each in found)
+    raise UsageError(
+        f"{prefix!r} could be any of several sessions: {named}",
+        hint="Pick the home with --home." if same else "Add a character or more, or --home.",
+    )
+
+
+def machine(
+    *,
+    user_home: StrPath | None = None,
+    environ: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
+    command: str | None = None,
+) -> Machine:
+    """All homes of this machine that belong to the user, of whichever agent.
+
+    They are found at their usual places below `user_home`, by default your home directory, and
+    where the variables in `environ` say, such as CODEX_HOME and HOLDFAST_HOME; by default the
+    environment of this process. Variables that outrank config.toml, such as
+    `HOLDFAST_SESSIONS_RETENTION_DAYS`, count only when you pass `environ`. `clock` and `command`
+    are as in `holdfast.open`.
+    """
+    return Machine(
+        named_place("~" if user_home is None else user_home),
+        environ=os.environ if environ is None else environ,  # noqa: TID251 - the edge
+        overrides=environ,
+        clock=clock,
+        command=command,
+    )

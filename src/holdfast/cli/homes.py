@@ -1,0 +1,137 @@
+"""Commands over several homes: each in turn, with one document for all of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.errors import error_document, print_error
+from holdfast.cli.main import INTERRUPTED
+from holdfast.cli.output import collecting, joined, name, print_json, say
+from holdfast.errors import COMMAND_FLAG, HoldfastError, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.api.home import Home
+    from holdfast.api.machine import AgentHome, UnreadHome
+    from holdfast.cli.invocation import Invocation
+    from holdfast.cli.removal import RemovalFlags
+
+_Function = Callable[..., Any]
+
+
+def all_homes_option(**alone: str) -> Callable[[_Function], _Function]:
+    """`--all-homes`: the command runs in every home, one after the other. What stands in `alone`,
+    by the name of its parameter, cannot be combined with it. The function that is decorated takes
+    the invocation first."""
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def over(invocation: Invocation, /, *args: Any, all_homes: bool, **given: Any) -> Any:
+            if not all_homes:
+                return function(invocation, *args, **given)
+            for parameter, what in {"plan_out": "--plan-out", **alone}.items():
+                if given.get(parameter) or getattr(given.get("how"), parameter, None):
+                    raise UsageError(f"{what} is for one home; --all-homes does not go with it.")
+            if invocation.home is not None:
+                raise UsageError("--home and --all-homes contradict each other.")
+            machine = invocation.machine
+            return each_home(
+                invocation,
+                machine.homes,
+                lambda child, _: function(child, *args, **given),
+                unread=machine.unread,
+            )
+
+        return click.option(
+            "--all-homes", is_flag=True, help="Work on every home of this machine."
+        )(over)
+
+    return decorate
+
+
+def where_they_are(
+    invocation: Invocation,
+    ids: Sequence[str],
+    run: Callable[[Invocation, Sequence[str]], int],
+    *,
+    how: RemovalFlags | None = None,
+    store: bool = True,
+    archive: bool = False,
+) -> int:
+    """Run a command for sessions by id, in the home that has them; in each, when they are in
+    several. Nothing runs before every id is found."""
+    machine = invocation.several()
+    if machine is None:
+        return run(invocation, ids)
+    found = dict(machine.located(ids, surely=True, store=store, archive=archive))
+    if len(found) == 1:
+        [(home, whole)] = found.items()
+        invocation.choose(home)
+        return run(invocation, whole)
+    if how is not None and how.plan_out is not None:
+        raise UsageError(
+            "--plan-out is for one home, and these sessions are in several.",
+            hint="Pick one with --home.",
+        )
+    return each_home(invocation, found, lambda child, home: run(child, found[home]))
+
+
+def each_home(
+    invocation: Invocation,
+    homes: Iterable[AgentHome],
+    run: Callable[[Invocation, AgentHome], int],
+    *,
+    unread: Sequence[UnreadHome] = (),
+) -> int:
+    """Run a command in each of these homes. One that fails does not keep it from the others. The
+    exit code is the largest one."""
+    documents: list[dict[str, Any]] = []
+    worst = 0
+    for number, home in enumerate(homes):
+        if not invocation.json:
+            if number:
+                say()
+            say(joined((f"{home.title}  ", "bold"), name(str(home.path), "bold cyan")))
+        with collecting() as said:
+            code = _code(invocation.at(home), home, run)
+        documents += [{"home": str(home.path), "agent": home.agent, **each} for each in said]
+        worst = max(worst, code)
+        if code == INTERRUPTED:
+            break
+    if invocation.json:
+        print_json({"homes": documents, "failed": failed_json(unread)})
+    return max(worst, tell_unread(unread))
+
+
+def _code(child: Invocation, home: AgentHome, run: Callable[[Invocation, AgentHome], int]) -> int:
+    try:
+        return run(child, home) or 0
+    except HoldfastError as error:
+        voice = COMMAND_FLAG.set(child.home_flag)
+        try:
+            print_error(error, as_json=False)
+            if child.json:
+                print_json(error_document(error))
+        finally:
+            COMMAND_FLAG.reset(voice)
+        return error.exit_code
+
+
+def home_json(invocation: Invocation, home: Home) -> dict[str, Any]:
+    """Which home a document is about, where there are several."""
+    several = invocation.several_homes
+    return {"agent": home.kind, "home": str(home.path)} if several else {}
+
+
+def tell_unread(unread: Sequence[UnreadHome]) -> int:
+    """Name the homes that could not be read; the exit code says that there were some."""
+    for each in unread:
+        print_error(each.error, as_json=False)
+    return unread[0].error.exit_code if unread else 0
+
+
+def failed_json(unread: Sequence[UnreadHome]) -> list[dict[str, Any]]:
+    return [{"home": str(each.path), **error_document(each.error)} for each in unread]

@@ -1,0 +1,65 @@
+"""Sessions that somebody else keeps, as lines of an import: what they tell is checked and stored
+exactly as if it had been exported to a file before.
+
+One session at a time is on the disk, in a file without a name, and never in memory as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from tempfile import TemporaryFile
+from typing import IO
+
+from holdfast.errors import HoldfastError
+from holdfast.model.session import Message, Session
+from holdfast.services.exchange.json_lines import LONGEST, SHORT, RawLine
+from holdfast.services.exchange.session_line import session_line
+from holdfast.value import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A session and what was said in it. `notes` are about what its file does not tell."""
+
+    session: Session
+    messages: Iterable[Message]
+    notes: tuple[str, ...] = ()
+
+
+def told_lines(told: Iterable[Told]) -> Iterator[RawLine]:
+    """A line each. A session that cannot be read is a line without a text, and costs itself."""
+    with TemporaryFile() as spool:
+        for number, each in enumerate(told, 1):
+            try:
+                yield _line(number, each, spool)
+            except (HoldfastError, OSError, ValueError, KeyError, TypeError) as error:
+                reason = error.message if isinstance(error, HoldfastError) else str(error)
+                problem = f"it cannot be read: {reason}"
+                yield RawLine(
+                    number=number, size=0, beginning=b"", session=each.session.id, problem=problem
+                )
+
+
+def _line(number: int, told: Told, spool: IO[bytes]) -> RawLine:
+    spool.seek(0)
+    spool.truncate()
+    size, rest = 0, None
+    beginning: list[bytes] = []
+    for text in session_line(told.session, told.messages):
+        piece = text.removesuffix("\n").encode("ascii")
+        size += len(piece)
+        if size > LONGEST:
+            break  # it is refused for its length
+        if not beginning or (rest is None and size <= SHORT):
+            beginning.append(piece)
+        else:
+            rest = spool
+            rest.write(piece)
+    return RawLine(
+        number=number,
+        size=size,
+        beginning=b"".join(beginning),
+        rest=rest,
+        session=told.session.id,
+        notes=told.notes,
+    )

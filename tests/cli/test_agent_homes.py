@@ -1,0 +1,464 @@
+"""Every command on the homes that real agents left. The table in docs/reference/agents.md says what
+these tests show."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.runner import Result, environment, run
+from tests.contract import agent_homes
+from tests.contract.factory import files_and_rows
+
+_HOUR = 3_600.0
+#: When the homes were recorded, and long after.
+_SOON = agent_homes.NOW - 200 * agent_homes.DAY
+LATER = agent_homes.NOW
+CLOCK = """
+import os, time
+_real, _start = time.time, time.time()
+time.time = lambda: float(os.environ["TEST_NOW"]) + _real() - _start
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """`whole` is the session with most messages: tools were called in it. `file` finds the file
+    that holds it."""
+
+    name: str
+    people: str
+    folder: str
+    make: Callable[[Path], None]
+    whole: str
+    file: str
+    sessions: int
+
+
+AGENTS = (
+    Agent(
+        name="claude-code",
+        people="Claude Code",
+        folder=".claude",
+        make=agent_homes.make_claude,
+        whole="9ef6511f-b4c0-4f86-8f80-e160f2b5b17f",
+        file="projects/*/9ef6511f*.jsonl",
+        sessions=5,
+    ),
+    Agent(
+        name="codex",
+        people="Codex",
+        folder=".codex",
+        make=agent_homes.make_codex,
+        whole="01a1e1fd-70c0-7792-a4d6-c7beb94ec621",
+        file="sessions/*/*/*/*-01a1e1fd-70c0*.jsonl",
+        sessions=4,
+    ),
+    Agent(
+        name="gemini",
+        people="Gemini CLI",
+        folder=".gemini",
+        make=agent_homes.make_gemini,
+        whole="325eb53c-6202-4a7f-aba8-cc0393484994",
+        file="tmp/*/chats/*-325eb53c.jsonl",
+        sessions=4,
+    ),
+    Agent(
+        name="opencode",
+        people="OpenCode",
+        folder=".local/share/opencode",
+        make=agent_homes.make_opencode,
+        whole="ses_e1e00e40dffe9sOJcHqZsbpE5X",
+        file="opencode.db",
+        sessions=3,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """A user with the home of one agent, at a time of our choice."""
+
+    agent: Agent
+    user: Path
+    clock: Path
+
+    @property
+    def root(self) -> Path:
+        return self.user / self.agent.folder
+
+    @property
+    def own(self) -> Path:
+        return self.user / ".holdfast"
+
+    @property
+    def file(self) -> Path:
+        [found] = self.root.glob(self.agent.file)
+        return found
+
+    def run(self, *words: str, home: Path | None = None, now: float = LATER) -> Result:
+        env = environment(self.user, PYTHONPATH=str(self.clock), TEST_NOW=str(now))
+        return run(["--home", str(home or self.root), *words], env)
+
+    def ok(self, *words: str, **how: Any) -> Result:
+        done = self.run(*words, **how)
+        assert done.code == 0, done
+        return done
+
+    def json(self, *words: str, **how: Any) -> Any:
+        return self.ok(*words, "--json", **how).document
+
+    def sessions(self, home: Path | None = None) -> dict[str, Any]:
+        return {each["id"]: each for each in self.json("sessions", "list", home=home)["sessions"]}
+
+    def exported(self, home: Path | None = None) -> dict[str, Any]:
+        lines = self.ok("sessions", "export", "--all", home=home).out.splitlines()
+        return {each["id"]: each for each in map(json.loads, lines)}
+
+    def look(self) -> Any:
+        return files_and_rows(self.root)
+
+
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Agent], Path]:
+    place = tmp_path_factory.mktemp("agents")
+
+    def template(agent: Agent) -> Path:
+        root = place / agent.name / agent.folder
+        if not root.exists():
+            root.parent.mkdir(parents=True, exist_ok=True)
+            agent.make(root)
+        return root
+
+    return template
+
+
+@pytest.fixture(params=AGENTS, ids=lambda agent: agent.name)
+def bench(
+    request: pytest.FixtureRequest, templates: Callable[[Agent], Path], tmp_path: Path
+) -> Bench:
+    clock = tmp_path / "clock"
+    clock.mkdir()
+    (clock / "sitecustomize.py").write_text(CLOCK)
+    made = Bench(agent=request.param, user=tmp_path / "user", clock=clock)
+    made.root.parent.mkdir(parents=True)
+    shutil.copytree(templates(request.param), made.root, symlinks=True)
+    return made
+
+
+# --- Reading --------------------------------------------------------------------------------------
+
+
+def test_reading(bench: Bench) -> None:
+    before = bench.look()
+    assert f"{bench.agent.name} home" in bench.ok("status").out
+    assert len(bench.sessions()) == bench.agent.sessions
+    whole = bench.agent.whole
+    shown = bench.json("sessions", "show", whole)
+    assert {each["role"] for each in shown["messages"]} >= {"user", "assistant", "tool"}
+    assert shown["session"]["cwd"].startswith("/home/me/project")
+    assert shown["session"]["model"]
+    assert shown["session"]["tokens_in"] > 0
+    assert "[Noted]" in bench.ok("sessions", "search", "Noted").out
+    stats = bench.ok("sessions", "stats").words
+    assert f"{bench.agent.sessions} sessions (0 open)" in stats
+    assert "write-ahead log" not in stats, "the agent has no database of ours"
+    document = bench.ok("sessions", "export", whole, "--format", "markdown").out
+    assert document.startswith("# ")
+    assert "### tool" in document.lower() or "tool" in document
+    assert f"the files of {bench.agent.people} are read" in bench.ok("doctor").words
+    assert bench.look() == before, "looking changes nothing"
+
+
+def test_the_machine_has_it(bench: Bench) -> None:
+    env = environment(bench.user, PYTHONPATH=str(bench.clock), TEST_NOW=str(LATER))
+    [found] = run(["status", "--json"], env).document["homes"]
+    assert (found["kind"], found["home"]) == (bench.agent.name, str(bench.root))
+
+
+# --- Changing -------------------------------------------------------------------------------------
+
+
+def test_prune_and_undo(bench: Bench) -> None:
+    before, there = bench.look(), bench.sessions()
+    prune = ("sessions", "prune", "--older-than", "90d", "--keep-last", "1")
+    assert "older than 90 d" in bench.ok(*prune, "--dry-run").out
+    assert bench.look() == before
+    assert bench.json(*prune, "--yes")["report"]["removed"] > 0
+    assert 0 < len(bench.sessions()) < len(there)
+    bench.ok("undo")
+    assert bench.look() == before
+    assert bench.sessions().keys() == there.keys()
+
+
+def test_gc_and_undo(bench: Bench) -> None:
+    before, there = bench.look(), bench.sessions()
+    bench.ok("sessions", "gc", "--trivial-max", "5", "--yes")
+    left = bench.sessions()
+    assert all(each["message_count"] > 5 or each["parent_id"] for each in left.values())
+    assert len(left) < len(there)
+    bench.ok("undo")
+    assert bench.look() == before
+
+
+def test_delete_and_undo(bench: Bench) -> None:
+    before, whole = bench.look(), bench.agent.whole
+    bench.ok("sessions", "delete", whole, "--yes")
+    left = bench.sessions()
+    assert whole not in left
+    assert all(each["parent_id"] != whole for each in left.values()), "its subagents went with it"
+    assert bench.run("sessions", "show", whole).code == 2
+    bench.ok("undo")
+    assert bench.look() == before
+
+
+@pytest.mark.parametrize(
+    ("bench", "database", "statement"),
+    [
+        (AGENTS[1], "state_5.sqlite", "INSERT INTO thread_spawn_edges VALUES (?, ?, 'open')"),
+        (AGENTS[3], "opencode.db", "UPDATE session SET parent_id = ? WHERE id = ?"),
+    ],
+    ids=("codex", "opencode"),
+    indirect=["bench"],
+)
+def test_a_subagent_goes_and_returns_with_its_session(
+    bench: Bench, database: str, statement: str
+) -> None:
+    """As Claude Code's do, which lie inside; the recorded homes of these two have none."""
+    whole = bench.agent.whole
+    child = min(bench.sessions().keys() - {whole})
+    with closing(sqlite3.connect(bench.root / database)) as db, db:
+        db.execute(statement, (whole, child))
+    told = bench.sessions()[child]
+    assert (told["parent_id"], told["relation"]) == (whole, "delegate")
+    before = bench.look()
+    bench.ok("sessions", "delete", whole, "--yes")
+    assert not bench.sessions().keys() & {whole, child}
+    bench.ok("undo")
+    assert bench.look() == before
+    done = bench.json("sessions", "import", str(bench.root), "--session", whole, home=bench.own)
+    assert done["imported"] == 2
+    assert bench.sessions(bench.own)[child]["parent_id"] == whole
+
+
+def test_archive_and_restore(bench: Bench) -> None:
+    before, whole = bench.look(), bench.agent.whole
+    bench.ok("sessions", "archive", whole, "--yes")
+    assert whole not in bench.sessions()
+    kept = bench.json("sessions", "list", "--archived")["sessions"]
+    assert whole in [each["id"] for each in kept]
+    assert "is in the archive" in bench.run("sessions", "show", whole).words
+    assert whole in bench.ok("sessions", "search", "Done", "--archived").out
+    bench.ok("sessions", "restore", whole, "--yes")
+    assert bench.look() == before
+
+
+def test_pin(bench: Bench) -> None:
+    before, whole = bench.look(), bench.agent.whole
+    bench.ok("sessions", "pin", whole)
+    bench.ok("sessions", "prune", "--older-than", "90d", "--yes")
+    assert {name for name, each in bench.sessions().items() if not each["parent_id"]} == {whole}
+    bench.ok("undo")
+    bench.ok("sessions", "pin", "--off", whole)
+    bench.ok("sessions", "prune", "--older-than", "90d", "--yes")
+    assert whole not in bench.sessions()
+    bench.ok("undo")
+    assert bench.look() == before
+
+
+def test_maintain(bench: Bench) -> None:
+    before = bench.look()
+    assert "auto_prune is off" in bench.ok("maintain", "--force").words
+    assert bench.look() == before
+    config = bench.root / ".holdfast" / "config.toml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text("[sessions]\nauto_prune = true\n")
+    bench.ok("maintain", "--force")
+    assert not bench.sessions()
+    bench.ok("undo")
+    assert bench.look() == before
+
+
+def test_what_was_just_used_stays(bench: Bench) -> None:
+    """Under a day old: whatever a command says, nothing leaves."""
+    before, now = bench.look(), _SOON + _HOUR
+    whole = bench.agent.whole
+    for words in (
+        ("sessions", "delete", whole, "--yes"),
+        ("sessions", "archive", whole, "--yes"),
+        ("sessions", "prune", "--older-than", "1s", "--yes"),
+        ("sessions", "gc", "--trivial-max", "99", "--yes"),
+    ):
+        done = bench.run(*words, now=now)
+        assert "in use" in done.words, done
+        assert bench.look() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("sessions", "rename", "{id}", "mine"), "writes them itself"),
+        (("sessions", "end", "{id}"), "writes them itself"),
+        (("sessions", "import", "{file}"), "writes its sessions itself"),
+    ],
+    ids=lambda value: value[1] if isinstance(value, tuple) else "",
+)
+def test_what_the_agent_writes_itself_is_refused(
+    bench: Bench, words: tuple[str, ...], reason: str
+) -> None:
+    before, whole = bench.look(), bench.agent.whole
+    done = bench.run(*(each.format(id=whole, file=bench.file) for each in words))
+    assert done.code == 2
+    assert bench.agent.people in done.words
+    assert reason in done.words
+    assert bench.look() == before
+
+
+# --- Between their words and ours -----------------------------------------------------------------
+
+
+def test_export_import_export_is_equal(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    bench.ok("sessions", "export", "--all", "--output", str(path))
+    bench.ok("sessions", "import", str(path), home=bench.own)
+    again = bench.ok("sessions", "export", "--all", home=bench.own).out
+    assert again == path.read_text()
+    lineage = {name: (each["parent_id"], each["relation"]) for name, each in _lines(again).items()}
+    if bench.agent.name == "claude-code":
+        [(child, told)] = [each for each in lineage.items() if each[1][0]]
+        assert child.startswith("agent-")
+        assert told[1] == "delegate"
+
+
+def _lines(text: str) -> dict[str, Any]:
+    return {each["id"]: each for each in map(json.loads, text.splitlines())}
+
+
+def test_redacted_export(bench: Bench) -> None:
+    """The rules of redaction hold for what an agent wrote."""
+    text = "Noted. The lab answers"
+    secret = "key ghp_" + "a1B2" * 9
+    assert len(secret) > len(text)
+    if bench.agent.name == "opencode":
+        pytest.skip("the texts of its database are those of the other agents' files")
+    path = bench.file
+    status = path.stat()
+    path.write_text(path.read_text().replace("Done: the file is written", secret))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    plain = bench.ok("sessions", "export", "--all").out
+    assert "ghp_" in plain
+    redacted = bench.ok("sessions", "export", "--all", "--redact").out
+    assert "ghp_" not in redacted
+    assert "[redacted:github-token]" in redacted
+
+
+def test_import_of_a_home(bench: Bench) -> None:
+    done = bench.json("sessions", "import", str(bench.root), home=bench.own)
+    assert done["imported"] == bench.agent.sessions
+    assert done["agent"] == bench.agent.people
+    assert bench.exported(bench.own) == bench.exported()
+    again = bench.json("sessions", "import", str(bench.root), home=bench.own)
+    assert (again["imported"], len(again["skipped"])) == (0, bench.agent.sessions)
+    assert bench.exported(bench.own) == bench.exported()
+
+
+def test_import_of_one_session(bench: Bench) -> None:
+    whole = bench.agent.whole
+    for place in (bench.root, bench.file):
+        nobody = bench.run("sessions", "import", str(place), "--session", "nobody", home=bench.own)
+        assert nobody.code == 2
+        assert "no session 'nobody'" in nobody.words
+    assert not bench.own.exists()
+    bench.ok("sessions", "import", str(bench.root), "--session", whole[:16], home=bench.own)
+    there = bench.exported()
+    wanted = {name for name, each in there.items() if whole in (name, each["parent_id"])}
+    assert bench.exported(bench.own) == {name: there[name] for name in wanted}
+
+
+def test_import_of_a_file_of_the_agent(bench: Bench, tmp_path: Path) -> None:
+    """By its content: its name and place do not matter."""
+    before = bench.look()
+    done = bench.json("sessions", "import", str(bench.file), home=bench.own)
+    assert done["agent"] == bench.agent.people
+    assert not done["refused"]
+    assert not done["notes"]
+    there, here = bench.exported(), bench.exported(bench.own)
+    assert here
+    for name, each in here.items():
+        for field in ("messages", "cwd", "parent_id", "relation", "source"):
+            assert each[field] == there[name][field], (name, field)
+    elsewhere = tmp_path / "saved.bin"
+    shutil.copy(bench.file, elsewhere)
+    again = bench.json("sessions", "import", str(elsewhere), home=bench.own)
+    assert again["imported"] == 0
+    assert set(again["skipped"]) <= here.keys()
+    assert bench.look() == before, "what is read is never changed"
+
+
+def test_a_torn_line_is_named(bench: Bench) -> None:
+    if bench.agent.name == "opencode":
+        pytest.skip("a database has no lines")
+    path = bench.file
+    with path.open("ab") as file:
+        file.write(b'not json at all\n{"type":"user","mess')
+    done = bench.ok("sessions", "import", str(path), home=bench.own)
+    assert "is no JSON object and was left out" in done.words
+    assert "the last one, is torn and was left out" in done.words
+    assert f"of {bench.agent.people}" in done.words
+
+
+def _database(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE session (id TEXT)")
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("notes.md", lambda path: path.write_text("# Notes\n\nNothing here is a session.\n")),
+        ("picture.png", lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(200))),
+        ("chat.json", lambda path: path.write_text('{"sessionId": "x",\n "messages": []\n}\n')),
+        ("events.jsonl", lambda path: path.write_text('{"type": "message", "session": "x"}\n')),
+        ("other.db", _database),
+    ],
+)
+def test_a_file_of_nobody_is_answered(
+    tmp_path: Path, name: str, make: Callable[[Path], object]
+) -> None:
+    make(tmp_path / name)
+    done = run(
+        ["--home", str(tmp_path / "own"), "sessions", "import", str(tmp_path / name)],
+        environment(tmp_path),
+    )
+    assert done.code == 1
+    assert "Stored 0 sessions" in done.words
+    assert "not a file of an agent that Holdfast knows" in done.words
+
+
+def test_a_folder_that_is_no_home(tmp_path: Path) -> None:
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "one.png").write_bytes(bytes(10))
+    done = run(
+        ["--home", str(tmp_path / "own"), "sessions", "import", str(tmp_path / "pictures")],
+        environment(tmp_path),
+    )
+    assert done.code == 2
+    assert "is not the home of an agent" in done.words
+    assert not (tmp_path / "own").exists()
+
+
+@pytest.mark.parametrize("bench", AGENTS[3:], ids=lambda agent: agent.name, indirect=True)
+def test_a_home_into_itself(bench: Bench) -> None:
+    bench.ok("sessions", "import", str(bench.root), home=bench.own)
+    done = bench.run("sessions", "import", str(bench.own), "--replace", home=bench.own)
+    assert done.code == 2
+    assert "is the home that the sessions would go into" in done.words

@@ -1,0 +1,445 @@
+"""Bad days in recorded homes of real agents: a clear word, nothing lost, nothing alive touched, and
+no file that is another's."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast import Home
+from holdfast.errors import HoldfastError, SchemaError
+from holdfast.homes import claude_code, life
+from holdfast.homes.life import start_ticks
+from holdfast.homes.records import INJECTED
+from holdfast.model.item import SESSION
+from holdfast.model.report import Result
+from tests.contract.agent_homes import NOW, session_ids
+from tests.contract.factory import HOMES, files_and_rows
+
+AGENTS = ("claude-code", "codex", "gemini", "opencode")
+
+pytestmark = pytest.mark.usefixtures("bad_day", "_no_temporary_folder")
+
+
+@pytest.fixture
+def _no_temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Claude Code's folder in /tmp is the same for every home of a user."""
+    monkeypatch.setattr(claude_code, "TEMPORARY", tmp_path / "temporary")
+
+
+def home_of(agent: str, place: Path) -> Path:
+    root = place / "home"
+    HOMES[agent].make(root)
+    return root
+
+
+def opened(root: Path) -> Home:
+    return holdfast.open(root, clock=lambda: NOW)
+
+
+def remove_all(home: Home) -> dict[str, Result]:
+    report = home.plan_prune(older_than="1d").apply()
+    return {each.id: each.result for each in report.outcomes if each.kind == SESSION}
+
+
+def comes_and_goes(root: Path) -> set[str]:
+    """Everything leaves and returns exactly; what left."""
+    before = files_and_rows(root)
+    with opened(root) as home:
+        report = home.plan_prune(older_than="1d").apply()
+        assert not [each for each in report.outcomes if each.result is not Result.REMOVED]
+        done = {each.id for each in report.outcomes if each.kind == SESSION}
+        home.undo_latest()
+        assert done <= {each.id for each in home.sessions.find()}
+    assert files_and_rows(root) == before
+    return done
+
+
+# --- What stands in files -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "gemini"])
+def test_a_torn_last_line_costs_that_line(agent: str, tmp_path: Path) -> None:
+    root = home_of(agent, tmp_path)
+    for path in root.rglob("*.jsonl"):
+        if path.name != "history.jsonl":
+            with path.open("ab") as file:
+                file.write(b'{"type":"assistant","message":{"content":"tor\xff')
+    with opened(root) as home:
+        said = {each: list(home.sessions.messages(each)) for each in session_ids(home)}
+    assert all(said.values())
+    comes_and_goes(root)
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "gemini"])
+def test_a_file_with_nothing_in_it_is_a_session_like_others(agent: str, tmp_path: Path) -> None:
+    """An agent that was killed as it began."""
+    root = home_of(agent, tmp_path)
+    path = max(
+        (each for each in root.rglob("*.jsonl") if each.name != "history.jsonl"),
+        key=lambda each: (each.parent.name != "subagents", each.name),
+    )
+    path.write_bytes(b"")
+    with opened(root) as home:
+        assert session_ids(home)
+        home.status()
+    comes_and_goes(root)
+
+
+def test_what_an_agent_put_into_a_chat_is_marked(tmp_path: Path) -> None:
+    root = home_of("codex", tmp_path)
+    with opened(root) as home:
+        for each in session_ids(home):
+            said = list(home.sessions.messages(each))
+            users = [one for one in said if one.role == "user" and not one.extra.get(INJECTED)]
+            assert any(one.extra.get(INJECTED) for one in said)
+            assert not any(str(one.content).startswith("<") for one in users)
+
+
+def test_sessions_of_earlier_releases_of_gemini_are_read(tmp_path: Path) -> None:
+    root = home_of("gemini", tmp_path)
+    chats = next(root.glob("tmp/*/chats"))
+    name = "0b5f2a1e-aaaa-4bbb-8ccc-123456789abc"
+    said = {
+        "sessionId": name,
+        "projectHash": "00",
+        "startTime": "2026-01-01T00:00:00.000Z",
+        "lastUpdated": "2026-01-02T00:00:00.000Z",
+        "messages": [
+            {"id": "1", "timestamp": "2026-01-01T00:00:01.000Z", "type": "user", "content": "hi"},
+            {"id": "2", "type": "gemini", "content": "zebra", "model": "gemini-2"},
+        ],
+        "summary": "An old one",
+    }
+    (chats / f"session-2026-01-01T00-00-{name[:8]}.json").write_text(json.dumps(said))
+    later = {**said, "lastUpdated": "2026-01-03T00:00:00.000Z", "kind": "main"}
+    del later["messages"]
+    second = chats / f"session-2026-01-03T00-00-{name[:8]}.jsonl"
+    message = {"id": "3", "type": "user", "content": "again"}
+    second.write_text(f"{json.dumps(later)}\n{json.dumps(message)}\n")
+    (chats.parent / name / "plans").mkdir(parents=True)
+    (chats.parent / name / "plans" / "plan.md").write_text("a plan")
+    with opened(root) as home:
+        shown = home.sessions.get(name)
+        assert shown.title == "An old one"
+        assert [each.content for each in home.sessions.messages(name)] == ["again"]
+        home.plan_delete([name]).apply()
+        assert not [*root.rglob(f"*{name[:8]}*.json*")]
+        assert not (chats.parent / name).exists()
+        home.undo_latest()
+    second.unlink()
+    with opened(root) as home:
+        assert [each.content for each in home.sessions.messages(name)] == ["hi", "zebra"]
+    assert name in comes_and_goes(root)
+
+
+def test_subagents_of_gemini_go_with_their_chat(tmp_path: Path) -> None:
+    root = home_of("gemini", tmp_path)
+    with opened(root) as home:
+        [parent, *_] = sorted(session_ids(home))
+    chats = next(root.glob("tmp/*/chats"))
+    head = next(chats.glob(f"session-*{parent[:8]}.jsonl")).read_text().splitlines()[0]
+    own = {**json.loads(head), "sessionId": "look-around-1", "kind": "subagent"}
+    (chats / parent).mkdir()
+    message = {"id": "1", "type": "gemini", "content": "I looked"}
+    (chats / parent / "look-around-1.jsonl").write_text(
+        f"{json.dumps(own)}\n{json.dumps(message)}\n"
+    )
+    (chats.parent / "tool-outputs" / "session-look-around-1").mkdir(parents=True)
+    (chats.parent / "tool-outputs" / "session-look-around-1" / "out").write_text("much")
+    with opened(root) as home:
+        assert parent in session_ids(home)
+        [child] = home.sessions.find(parent_id=parent)
+        assert [each.content for each in home.sessions.messages(child)] == ["I looked"]
+        home.plan_delete([parent]).apply()
+    assert not [*(root / "tmp").rglob("*look-around-1*")]
+    with opened(root) as home:
+        home.undo_latest()
+    comes_and_goes(root)
+
+
+def test_subagents_beside_transcripts_are_delegates(tmp_path: Path) -> None:
+    """As earlier releases of Claude Code left them."""
+    root = home_of("claude-code", tmp_path)
+    transcript = next(root.glob("projects/*/541d5a9b*.jsonl"))
+    said = {"type": "user", "sessionId": transcript.stem, "isSidechain": True}
+    message = {"role": "user", "content": "look"}
+    beside = transcript.with_name("agent-12345678.jsonl")
+    beside.write_text(json.dumps({**said, "message": message, "timestamp": "2026-01-01T00:00:00Z"}))
+    with opened(root) as home:
+        [child] = home.sessions.find(parent_id=transcript.stem)
+        assert (child.id, child.relation) == ("agent-12345678", "delegate")
+        home.plan_delete([transcript.stem]).apply()
+        assert not beside.exists()
+        home.undo_latest()
+    comes_and_goes(root)
+
+
+def test_a_session_in_two_working_directories_is_one(tmp_path: Path) -> None:
+    root = home_of("claude-code", tmp_path)
+    transcript = next(root.glob("projects/*/541d5a9b*.jsonl"))
+    other = root / "projects" / "-somewhere-else"
+    other.mkdir()
+    shutil.copy(transcript, other)
+    with opened(root) as home:
+        home.plan_delete([transcript.stem]).apply()
+        assert not [*root.glob(f"projects/*/{transcript.name}")]
+        home.undo_latest()
+    assert len([*root.glob(f"projects/*/{transcript.name}")]) == 2
+
+
+# --- Databases ------------------------------------------------------------------------------------
+
+
+def test_rollouts_without_rows_are_sessions(tmp_path: Path) -> None:
+    """Those of earlier releases, or of a home whose database was lost."""
+    root = home_of("codex", tmp_path)
+    with opened(root) as home:
+        before = {each.id: each for each in home.sessions.find()}
+    (root / "state_5.sqlite").unlink()
+    shutil.rmtree(root / ".holdfast")
+    with opened(root) as home:
+        after = {each.id: each for each in home.sessions.find()}
+    assert after.keys() == before.keys()
+    for name, each in after.items():
+        assert (each.cwd, each.model, each.source) == (
+            before[name].cwd,
+            before[name].model,
+            before[name].source,
+        )
+    comes_and_goes(root)
+
+
+def test_a_path_into_another_home_is_not_followed(tmp_path: Path) -> None:
+    """A copied home names the rollouts of the first one."""
+    root = home_of("codex", tmp_path)
+    other = tmp_path / "other"
+    shutil.copytree(root, other)
+    with closing(sqlite3.connect(root / "state_5.sqlite")) as db, db:
+        db.execute(
+            "UPDATE threads SET rollout_path = ? || substr(rollout_path, instr(rollout_path,"
+            " '/sessions/'))",
+            (str(other),),
+        )
+    before = files_and_rows(other)
+    comes_and_goes(root)
+    assert files_and_rows(other) == before
+
+
+@pytest.mark.parametrize(
+    ("agent", "database", "statement"),
+    [
+        ("codex", "state_5.sqlite", "ALTER TABLE threads RENAME TO threads_old"),
+        ("codex", "state_6.sqlite", "CREATE TABLE threads (id TEXT)"),
+        ("opencode", "opencode.db", "ALTER TABLE session RENAME TO session_old"),
+        ("opencode", "opencode.db", "ALTER TABLE message RENAME COLUMN data TO body"),
+        ("opencode", "opencode.db", "UPDATE session SET version = '2.0.0'"),
+    ],
+)
+def test_a_database_in_another_shape_is_read_and_left_alone(
+    agent: str, database: str, statement: str, tmp_path: Path
+) -> None:
+    """In the middle of a migration, or after one."""
+    root = home_of(agent, tmp_path)
+    with closing(sqlite3.connect(root / database)) as db, db:
+        db.execute(statement)
+    before = files_and_rows(root)
+    with opened(root) as home:
+        session_ids(home)
+        assert home.status().inventory.problems
+        for each in session_ids(home) or {"ses_none"}:
+            with pytest.raises((SchemaError, HoldfastError)):
+                home.plan_delete([each]).apply()
+    assert files_and_rows(root) == before
+
+
+def test_an_earlier_database_beside_its_successor_is_left_alone(tmp_path: Path) -> None:
+    root = home_of("codex", tmp_path)
+    shutil.copy(root / "state_5.sqlite", root / "state_4.sqlite")
+    before = (root / "state_4.sqlite").read_bytes()
+    with opened(root) as home:
+        assert set(remove_all(home).values()) == {Result.REMOVED}
+    assert (root / "state_4.sqlite").read_bytes() == before
+
+
+def test_databases_elsewhere_make_a_home_read_only(tmp_path: Path) -> None:
+    root = home_of("codex", tmp_path)
+    with (root / "config.toml").open("a") as file:
+        file.write('\nsqlite_home = "/elsewhere"\n')
+    with opened(root) as home, pytest.raises(SchemaError, match="sqlite_home"):
+        remove_all(home)
+
+
+def test_a_number_that_the_agent_gave_again_is_no_obstacle(tmp_path: Path) -> None:
+    """SQLite gives the place of a row that is gone to the next one."""
+    root = home_of("opencode", tmp_path)
+    with opened(root) as home:
+        gone = remove_all(home)
+    with closing(sqlite3.connect(root / "opencode.db")) as db, db:
+        db.execute(
+            "INSERT INTO session (id, project_id, slug, directory, title, version, time_created,"
+            " time_updated) SELECT 'ses_new', id, 's', '/p', 'T', '1.18.33', 1, 1 FROM project"
+        )
+    with opened(root) as home:
+        assert not home.undo_latest().failed
+        assert session_ids(home) >= {*gone, "ses_new"} - {
+            each.id for each in home.sessions.find() if each.parent_id
+        }
+
+
+def test_bytes_of_a_session_are_all_its_rows(tmp_path: Path) -> None:
+    root = home_of("opencode", tmp_path)
+    with opened(root) as home:
+        shown = sum(each.bytes for each in home.sessions.find())
+    with closing(sqlite3.connect(root / "opencode.db")) as db:
+        tables = ("message", "part", "event")
+        real = sum(
+            db.execute(f"SELECT total(length(data)) FROM {each}").fetchone()[0]  # noqa: S608
+            for each in tables
+        )
+    assert real <= shown <= 2 * real
+
+
+# --- Life -----------------------------------------------------------------------------------------
+
+
+def test_a_sign_that_cannot_be_read_protects(tmp_path: Path) -> None:
+    root = home_of("claude-code", tmp_path)
+    (root / "sessions" / f"{os.getpid()}.json").write_text('{"pid":')
+    with opened(root) as home:
+        assert remove_all(home) == {}
+    (root / "sessions" / f"{os.getpid()}.json").unlink()
+    (root / "sessions" / "4194399.json").write_text('{"pid":')
+    with opened(root) as home:
+        assert remove_all(home)
+
+
+def test_a_process_of_another_container_protects(tmp_path: Path) -> None:
+    root = home_of("claude-code", tmp_path)
+    name = "541d5a9b-3a07-47e6-b87b-5fb3a444c954"
+    said = {"pid": 4194399, "sessionId": name, "procStart": "1", "pidDomain": "linux:x:pid:[1]"}
+    (root / "sessions" / "4194399.json").write_text(json.dumps(said))
+    with opened(root) as home:
+        assert name not in remove_all(home)
+
+
+def test_leftovers_stay_while_the_agent_runs(tmp_path: Path) -> None:
+    """Which of them a process still needs cannot be told."""
+    root = home_of("claude-code", tmp_path)
+    left = root / "shell-snapshots" / "snapshot-bash-1-abcdef.sh"
+    left.write_text("# a shell\n")
+    keep = {"HOLDFAST_SESSIONS_LEFTOVERS_RETENTION_DAYS": "7"}
+    me = root / "sessions" / f"{os.getpid()}.json"
+    said = {"pid": os.getpid(), "sessionId": "x", "procStart": start_ticks(os.getpid())}
+    me.write_text(json.dumps(said))
+    with holdfast.open(root, clock=lambda: NOW, environ=keep) as home:
+        remove_all(home)
+        assert left.exists()
+        me.unlink()
+        remove_all(home)
+        assert not left.exists()
+
+
+def test_a_process_behind_a_link_protects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenCode notes the folder as the shell named it; a process shows where it really is."""
+    root = home_of("opencode", tmp_path)
+    project, link = tmp_path / "project", tmp_path / "link"
+    project.mkdir()
+    link.symlink_to(project)
+    with closing(sqlite3.connect(root / "opencode.db")) as db, db:
+        db.execute("UPDATE session SET directory = ?", (str(link),))
+    works = life.Running(folders={str(project): "process 1 works there"})
+    monkeypatch.setattr(life, "running", lambda _: works)
+    with opened(root) as home:
+        assert remove_all(home) == {}
+
+
+# --- Folders --------------------------------------------------------------------------------------
+
+
+def test_two_agents_in_one_folder(tmp_path: Path) -> None:
+    """One is seen; everything of the other stays as it is."""
+    root = home_of("claude-code", tmp_path)
+    other = home_of("codex", tmp_path / "other")
+    shutil.copytree(other, root, dirs_exist_ok=True)
+    theirs = {path.relative_to(other) for path in other.rglob("*") if path.is_file()}
+    theirs -= {Path("history.jsonl")}
+    before = {path: (root / path).read_bytes() for path in theirs}
+    with opened(root) as home:
+        remove_all(home)
+    assert {path: (root / path).read_bytes() for path in theirs} == before
+
+
+def test_hostile_names(tmp_path: Path) -> None:
+    root = home_of("claude-code", tmp_path)
+    transcript = next(root.glob("projects/*/541d5a9b*.jsonl"))
+    folder = root / "projects" / os.fsdecode(b"-home-[a]*?\n\xff")
+    folder.mkdir()
+    os.utime(shutil.copy(transcript, folder / "11111111-1111-4111-8111-111111111111.jsonl"), (1, 1))
+    for name in (b"*.jsonl", b"a\nb.jsonl", b"\xff\xfe.jsonl", b"..jsonl", b"-rf.jsonl"):
+        (folder / os.fsdecode(name)).write_bytes(transcript.read_bytes())
+    with opened(root) as home:
+        assert "11111111-1111-4111-8111-111111111111" in session_ids(home)
+        home.status()
+        assert home.sessions.search("Noted")
+        home.plan_delete(["11111111-1111-4111-8111-111111111111"]).apply()
+        assert transcript.exists()
+        home.undo_latest()
+    comes_and_goes(root)
+
+
+def test_a_hostile_session_id_of_gemini_reaches_nothing(tmp_path: Path) -> None:
+    root = home_of("gemini", tmp_path)
+    chat = next(root.glob("tmp/*/chats/session-*.jsonl"))
+    head, *rest = chat.read_text().splitlines()
+    for name in ("../..", "chats", "logs", "..", "/etc"):
+        lines = [json.dumps({**json.loads(head), "sessionId": name}), *rest]
+        chat.write_text("\n".join(lines))
+        with opened(root) as home:
+            others = session_ids(home) - {name}
+            home.plan_prune(older_than="1d").apply()
+            home.undo_latest()
+            assert others <= session_ids(home)
+        assert (root / "projects.json").exists()
+
+
+def test_a_home_behind_a_link_is_that_home(tmp_path: Path) -> None:
+    root = home_of("claude-code", tmp_path)
+    link = tmp_path / "link"
+    link.symlink_to(root)
+    with opened(link) as home:
+        assert remove_all(home)
+        home.undo_latest()
+
+
+def test_what_a_link_leads_out_to_is_left_alone(tmp_path: Path) -> None:
+    """Transcripts on another disk, by a link: they are not below the home."""
+    root = home_of("claude-code", tmp_path)
+    outside = tmp_path / "outside"
+    (root / "projects").rename(outside)
+    (root / "projects").symlink_to(outside)
+    before = files_and_rows(outside)
+    with opened(root) as home:
+        assert remove_all(home) == {}
+        assert home.status().inventory.problems
+    assert files_and_rows(outside) == before
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_nothing_to_do_in_an_empty_home(agent: str, tmp_path: Path) -> None:
+    """As an agent leaves it that was started and never asked anything."""
+    root = home_of(agent, tmp_path)
+    shutil.rmtree(root / "sessions" if agent == "claude-code" else tmp_path / "nothing", True)
+    with opened(root) as home:
+        home.plan_delete(session_ids(home), use_trash=False).apply()
+    with opened(root) as home:
+        assert session_ids(home) == set()
+        home.status()
+        assert remove_all(home) == {}
