@@ -238,3 +238,12 @@ def test_leftovers_stay_unless_somebody_asks(home: FormatHome, root: Path) -> No
 
 
 # --- Archive --------------------------------------------------------------------------------------
+
+
+def test_a_pinned_session_goes_when_a_person_names_it(home: FormatHome) -> None:
+    """As in every home: a pin protects from rules. Pinned after the plan was made, it stays."""
+    home.session_store().pin(IDS[0], True)
+    plan = removing(home, IDS[0], IDS[3])
+    home.session_store().pin(IDS[3], True)
+    done = results(apply(plan, home, clock=clock))
+    assert done == {IDS[0]: Result.REMOVED, IDS[3]: Result.SKIPPED}

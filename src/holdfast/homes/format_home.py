@@ -42,7 +42,7 @@ from holdfast.model.session import Relation, Session, SessionFilter
 from holdfast.model.text import format_duration
 from holdfast.parts import movers
 from holdfast.parts.trees import measure
-from holdfast.parts.units import UnitMover, by_container
+from holdfast.parts.units import PINNED, UnitMover, by_container
 from holdfast.ports import Archive, Clock, Format, Progress
 from holdfast.value import replace
 
@@ -258,7 +258,7 @@ def _item(seen: Seen, session: Session, messages: int | None) -> Item:
         session=session.id,
         bytes=seen.bytes,
         last_active_at=session.last_active_at,
-        version=seen.version,
+        version=f"{seen.version}{PINNED}" if session.pinned else seen.version,
         alive=seen.alive,
         messages=messages,
         titled=session.title is not None,
@@ -304,6 +304,7 @@ class Census:
         self._folders: dict[str, bool] = {}
         self._places: dict[str, str] = {}
         self._asked: dict[str, Path] = {}
+        self._named: set[str] = set()
 
     def units(self) -> Iterable[Unit]:
         """Each id once: the first that the format names."""
@@ -345,6 +346,7 @@ class Census:
 
     def find(self, items: Sequence[PlanItem]) -> Mapping[str, Unit]:
         wanted = {item.id for item in items}
+        self._named = {item.id for item in items if item.version.endswith(PINNED)}
         return {unit.id: unit for unit in self.units() if unit.id in wanted}
 
     def obstacles(self, units: Iterable[Unit]) -> Mapping[str, str]:
@@ -352,8 +354,9 @@ class Census:
         now = self._clock()
         self._folders = {}  # what was a folder may be a link now
         self._signs = self._look(now)
-        # A plan knows what is pinned; between plan and removal somebody may pin one more.
-        found = dict.fromkeys(self._pins.read(), "it is pinned")
+        # A plan knows what is pinned; between plan and removal somebody may pin one more. A pinned
+        # session that a plan names all the same is one that a person named.
+        found = dict.fromkeys(self._pins.read() - self._named, "it is pinned")
         for unit in units:
             outside = self.outside(unit)
             why = f"{outside} lies outside the home" if outside else None

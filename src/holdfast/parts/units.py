@@ -35,6 +35,8 @@ from holdfast.spine.outcomes import (
 )
 from holdfast.stores.trash_folder import TrashFolder
 
+#: At the end of a version: the unit was pinned when the plan was made.
+PINNED = "+pinned"
 _FOLDER = "units-"
 _NOT_SEEN = "a part of it cannot be read"
 
@@ -389,7 +391,8 @@ def _presence(
         return unseen(_NOT_SEEN)
     here = [(slot, sight) for slot, sight in seen if sight.here]
     if state is None:
-        changed = bool(here) and record.version != removal.item.version
+        planned = removal.item.version.removesuffix(PINNED)
+        changed = bool(here) and record.version != planned
         return Presence(here=bool(here), changed=changed, obstacle=obstacle if here else "")
     if state is State.DROPPING:
         return _interrupted(seen, here, obstacle)
