@@ -50,6 +50,7 @@ _METHODS = {
 #: Flags of the command that a hint speaks of, and what a caller passes.
 _FLAGS = (
     (r"Pick its home with --home (\S+), or", r"Open that home: `holdfast.open('\1')`, or"),
+    (r"holdfast --home \S+ ", "holdfast "),
     (r" with --home\b", ""),
     (r" for --plan-out\b", ""),
     (r"with --plan-out FILE", "with `plan.save(path)`"),

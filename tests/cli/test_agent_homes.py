@@ -141,7 +141,21 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Agent], Pat
     return template
 
 
-@pytest.fixture(params=AGENTS, ids=lambda agent: agent.name)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test runs on one of the agents, another one for each test; on all of them when there is
+    time (`make test-deep`). The laws hold for all of them every time, see tests/contract."""
+    named = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "bench" not in metafunc.fixturenames or any("bench" in each for each in named):
+        return
+    turn = sum(map(ord, metafunc.definition.name)) % len(AGENTS)
+    params = [
+        pytest.param(agent, marks=() if number == turn else pytest.mark.deep, id=agent.name)
+        for number, agent in enumerate(AGENTS)
+    ]
+    metafunc.parametrize("bench", params, indirect=True)
+
+
+@pytest.fixture
 def bench(
     request: pytest.FixtureRequest, templates: Callable[[Agent], Path], tmp_path: Path
 ) -> Bench:

@@ -90,7 +90,7 @@ def test_a_path_outside_is_refused(machine: Machine, project: Path, first: str) 
     ):
         result = run(machine, *args)
         assert result.code == 2, result
-        assert "is not in" in result.words or "empty name" in result.words
+        assert "is not in" in result.words or "cannot be empty" in result.words
     assert len(listed(machine, project)) == 1
 
 

@@ -274,7 +274,7 @@ def test_a_chain_that_two_worktrees_share_is_cut_for_one_alone(
     home.git("update-ref", f"refs/hermes/{project(twin)}", before[0])
     record = {"workdir": str(twin), "created_at": 0, "last_touch": home.now}
     (home.git_dir / "projects" / f"{project(twin)}.json").write_text(json.dumps(record))
-    with pytest.raises(UnknownCheckpointError, match="is of 2 directories"):
+    with pytest.raises(UnknownCheckpointError, match="belongs to 2 directories"):
         home.store.get(before[2])
     mine = home.store_at(twin / "deeper").get(before[2])
     assert mine.workdir == str(twin)

@@ -132,7 +132,7 @@ def test_a_newer_schema_is_read_and_never_written(machine: Machine, root: Path) 
     for words in ("sessions prune --yes", f"sessions archive {FIRST} --yes"):
         result = machine.run(*home, *words.split())
         assert result.code != 0, words
-        assert "version 99" in result.err, result
+        assert "schema version is 99" in result.err, result
     assert _content(root) == before
     assert machine.json(*home, "log")["operations"] == []
 

@@ -141,7 +141,7 @@ def test_what_is_no_path_is_refused(home: Home, project: Path, wrong: Any) -> No
         home.checkpoints.take(project, paths=wrong)
     skipped = home.checkpoints.recorder().before_change(project, wrong)  # never raises
     assert "one path or several" in skipped.reason
-    with pytest.raises(UsageError, match="empty name"):
+    with pytest.raises(UsageError, match="cannot be empty"):
         home.checkpoints.take(project, paths="")
 
 

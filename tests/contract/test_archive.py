@@ -345,7 +345,7 @@ def test_what_could_not_come_back_stays(home: HoldfastHome) -> None:
     before = everything(home)
     report = archive(home, "leaf", "root")
     assert [each.result for each in report.outcomes] == [Result.FAILED, Result.REMOVED]
-    assert "could not come back" in report.outcomes[0].reason
+    assert "could not be restored" in report.outcomes[0].reason
     assert everything(home)["leaf"][1] == before["leaf"][1]
     assert archived(home) == ["root.tar.zst"]
 

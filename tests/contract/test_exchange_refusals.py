@@ -86,7 +86,7 @@ def test_a_bad_line_is_refused_by_its_number(
     assert refusal.text.startswith(reason) or reason in refusal.text
     assert report.imported == 2
     assert {session.id for session in store.find(SessionFilter())} == {"before", "after"}
-    assert report.to_json()["refused"] == [{"line": 3, "reason": refusal.text}]
+    assert report.to_json()["refused"] == [{"line": 3, "session": None, "reason": refusal.text}]
 
 
 def test_an_id_stands_once_in_a_file(store: SqliteSessionStore) -> None:

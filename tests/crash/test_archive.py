@@ -89,7 +89,7 @@ def test_nothing_goes_for_which_the_archive_has_no_room(tmp_path: Path) -> None:
     removed, reasons, lost, left, came_back = json.loads(done.stdout)
     assert 0 < removed < 20
     assert len(reasons) == 20 - removed
-    assert "holdfast sessions prune --now" in reasons[0]
+    assert "`home.prune(use_trash=False)`" in reasons[0]
     assert "`folder` of [archive]" in reasons[0]
     assert lost == []
     assert left == []

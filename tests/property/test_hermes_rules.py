@@ -130,14 +130,16 @@ def test_exports_mark_what_was_taken_back_and_an_import_keeps_the_mark(
     pages = machine.ok("--home", str(root), "sessions", "export", FIRST, "--format", "markdown").out
     assert pages.count("taken back") == 1
     machine.ok("sessions", "import", str(file))
-    machine.ok("sessions", "export", FIRST, "--output", str(again))
+    machine.ok("--home", str(machine.home), "sessions", "export", FIRST, "--output", str(again))
     assert again.read_bytes() == file.read_bytes()
-    shown = machine.ok("sessions", "show", FIRST).out
+    shown = machine.ok("--home", str(machine.home), "sessions", "show", FIRST).out
     assert "walrus1" not in shown
     assert "1 message was taken back" in shown
     for words in (["walrus1"], ["--part", "alrus1"], ["海象1"]):
-        assert machine.json("sessions", "search", *words)["hits"] == []
-    assert len(machine.json("sessions", "search", "walrus")["hits"]) == 2
+        assert machine.json("--home", str(machine.home), "sessions", "search", *words)["hits"] == []
+    assert (
+        len(machine.json("--home", str(machine.home), "sessions", "search", "walrus")["hits"]) == 2
+    )
 
 
 # --- Archived in Hermes ---------------------------------------------------------------------------

@@ -344,7 +344,7 @@ class Machine:
             [(home, where)] = gone
             return UnknownSessionError(
                 f"Session {where.session} of {home.label} is {where.place}.",
-                hint=f"Bring it back: holdfast --home {home.name} {where.command}",
+                hint=f"Bring it back: holdfast {_flag(home)}{where.command}",
             )
         if unread:
             places = ", ".join(str(each.path) for each in unread)
@@ -449,6 +449,10 @@ def _in_archive(place: Place, prefix: str) -> Sequence[str]:
         return sorted({each.session.id for each in found})[:MOST_NAMED]
 
 
+def _flag(home: AgentHome) -> str:
+    return f"--home {home.name} "
+
+
 def _only(prefix: str, found: Sequence[Located]) -> Located:
     if len(found) == 1:
         return found[0]
@@ -456,7 +460,9 @@ def _only(prefix: str, found: Sequence[Located]) -> Located:
     same = all(each.id == prefix for each in found)
     raise UsageError(
         f"{prefix!r} could be any of several sessions: {named}",
-        hint="Pick the home with --home." if same else "Add a character or more, or --home.",
+        hint="Pick the home with --home."
+        if same
+        else "Use a longer prefix, or pick the home with --home.",
     )
 
 

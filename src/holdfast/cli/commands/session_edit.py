@@ -54,7 +54,8 @@ def end(invocation: Invocation, session: str, *, reason: str) -> int:
     wanted = stored_text(reason, "The reason").strip()
     home = invocation.home_of(session, surely=True)
     changed = home.end_session(session, wanted)
-    return _tell(invocation, home, changed, f"has ended ({changed.end_reason})")
+    why = "" if changed.end_reason == "ended" else f" ({changed.end_reason})"
+    return _tell(invocation, home, changed, f"has ended{why}")
 
 
 def _tell(invocation: Invocation, home: Home, session: Session, what: str) -> int:

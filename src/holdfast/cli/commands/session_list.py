@@ -171,7 +171,7 @@ def _print_json(page: SessionPage, documents: list[dict[str, Any]]) -> None:
 
 def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, now: float) -> None:
     if not found:
-        say("No sessions match." if total == 0 else "There are no sessions that far down.")
+        say("No sessions match." if total == 0 else "The offset is past the last session.")
         return
     numbers = ("active", "msgs", *_COLUMNS.get(order, ("size",)))
     agents = ("agent",) if found[0].agent is not None else ()
