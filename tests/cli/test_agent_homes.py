@@ -17,6 +17,7 @@ import pytest
 from tests.cli.runner import Result, environment, run
 from tests.contract import agent_homes
 from tests.contract.factory import files_and_rows
+from tests.contract.turns import Turns, marks
 
 _HOUR = 3_600.0
 #: When the homes were recorded, and long after.
@@ -141,17 +142,17 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Agent], Pat
     return template
 
 
+_turns = Turns([each.name for each in AGENTS], share=1)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Each test runs on one of the agents, another one for each test; on all of them when there is
-    time (`make test-deep`). The laws hold for all of them every time, see tests/contract."""
+    time (`make test-deep`)."""
     named = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
     if "bench" not in metafunc.fixturenames or any("bench" in each for each in named):
         return
-    turn = sum(map(ord, metafunc.definition.name)) % len(AGENTS)
-    params = [
-        pytest.param(agent, marks=() if number == turn else pytest.mark.deep, id=agent.name)
-        for number, agent in enumerate(AGENTS)
-    ]
+    quick = _turns.take(each.name for each in AGENTS)
+    params = [pytest.param(each, marks=marks(each.name in quick), id=each.name) for each in AGENTS]
     metafunc.parametrize("bench", params, indirect=True)
 
 

@@ -16,15 +16,17 @@ from holdfast.errors import StorageError
 from holdfast.homes.glance import Glance
 from holdfast.model.part import Counts, Unit
 from holdfast.model.session import Relation, Tokens
+from holdfast.model.usage import Usage
 from holdfast.parts.trees import tree_stamp
 from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.value import dataclass, field
 
-_FORMAT = 3
-#: What a row keeps of a unit, first in it and in this order; then its relation.
+_FORMAT = 4
+#: What a row keeps of a unit, first in it and in this order; then its relation, and
+#: what it used apart from its messages.
 _FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model")
-_VERSION, _COUNTS = len(_FACTS) + 1, -1
+_VERSION, _COUNTS = len(_FACTS) + 2, -1
 
 _Row = list[Any]
 
@@ -115,8 +117,8 @@ class Notes:
         self._counts[session_id] = counts
         row = self._read().get(session_id)
         if row is not None:
-            sums = (*_three(counts.tokens), *_three(counts.unpriced))
-            row[_COUNTS] = [counts.messages, counts.tool_calls, counts.cost, *sums]
+            used = Usage(tokens=counts.tokens, cost=counts.cost, unpriced=counts.unpriced)
+            row[_COUNTS] = [counts.messages, counts.tool_calls, *_numbers(used)]
             self._changed = True
 
     def save(self) -> None:
@@ -162,6 +164,7 @@ def _row(seen: Seen) -> _Row:
     return [
         *(getattr(unit, name) for name in _FACTS),
         unit.relation.value if unit.relation else None,
+        _numbers(unit.used) if unit.used else None,
         seen.version,
         seen.bytes,
         seen.changed,
@@ -172,7 +175,7 @@ def _row(seen: Seen) -> _Row:
 
 
 def _seen(row: _Row) -> Seen:
-    name, active, started, parent, source, cwd, title, model, relation, *rest = row
+    name, active, started, parent, source, cwd, title, model, relation, used, *rest = row
     version, size, changed, inside, shared, stamps, _ = rest
     return Seen(
         unit=Unit(
@@ -186,6 +189,7 @@ def _seen(row: _Row) -> Seen:
             cwd=cwd,
             title=title,
             model=model,
+            used=_usage(used) if used else None,
         ),
         version=version,
         bytes=size,
@@ -196,13 +200,29 @@ def _seen(row: _Row) -> Seen:
     )
 
 
+def _numbers(used: Usage) -> list[float]:
+    return [used.cost, *_three(used.tokens), *_three(used.unpriced)]
+
+
 def _three(tokens: Tokens) -> tuple[int, int, int]:
     return tokens.input, tokens.output, tokens.cached
+
+
+def _usage(said: Sequence[Any]) -> Usage:
+    cost, *tokens = said
+    read, unpriced = (Tokens(input=a, output=b, cached=c) for a, b, c in (tokens[:3], tokens[3:]))
+    return Usage(tokens=read, cost=cost, unpriced=unpriced)
 
 
 def _counts(said: list[Any] | None) -> Counts | None:
     if said is None:
         return None
-    messages, calls, cost, *tokens = said
-    read, unpriced = (Tokens(input=a, output=b, cached=c) for a, b, c in (tokens[:3], tokens[3:]))
-    return Counts(messages=messages, tool_calls=calls, cost=cost, tokens=read, unpriced=unpriced)
+    messages, calls, *rest = said
+    used = _usage(rest)
+    return Counts(
+        messages=messages,
+        tool_calls=calls,
+        cost=used.cost,
+        tokens=used.tokens,
+        unpriced=used.unpriced,
+    )

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from holdfast.errors import DamageError
 from holdfast.model.json_value import Reader
 from holdfast.model.session import Message, Relation, Tokens
+from holdfast.model.usage import Usage
 from holdfast.value import dataclass, field
 
 DAY = 24 * 3_600.0
@@ -144,7 +145,8 @@ class Unit:
     `active` is the last use that the agent itself recorded. `source` is where the session came
     from; empty means the agent's command line. A unit without parts lies inside its parent, as a
     subagent's transcript in the folder of its session: it is listed and read, and it goes and
-    returns with the parent alone.
+    returns with the parent alone. `used` are tokens and cost that the agent records for the session
+    as a whole and for no message.
     """
 
     id: str
@@ -157,6 +159,7 @@ class Unit:
     cwd: str = ""
     title: str = ""
     model: str = ""
+    used: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
