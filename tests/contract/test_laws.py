@@ -93,7 +93,8 @@ def over(*names: str, always: bool = False) -> Callable[[Law], Law]:
     def parametrised(law: Law) -> Law:
         quick = QUICK[law.__name__] = {*names} if always else _turns.take(names)
         params = [pytest.param(each, marks=marks(each in quick), id=each) for each in names]
-        return pytest.mark.parametrize("bench", params, indirect=True)(law)
+        marked: Law = pytest.mark.parametrize("bench", params, indirect=True)(law)
+        return marked
 
     return parametrised
 
