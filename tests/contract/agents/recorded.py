@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from tests.contract import agent_homes
+from tests.contract.agents import continue_cli, droid, openhands, pi
 from tests.contract.agents.home import AgentHome
 
-RECORDED: tuple[AgentHome, ...] = (*agent_homes.FOUR,)
+RECORDED: tuple[AgentHome, ...] = (
+    *agent_homes.FOUR,
+    continue_cli.HOME,
+    droid.HOME,
+    openhands.HOME,
+    pi.HOME,
+)
