@@ -1,5 +1,5 @@
-"""Build what would be released, and see that it is whole: metadata, contents, an install into a clean
-environment of every Python here, and the demo run from it.
+"""Build what would be released, and see that it is whole: metadata, contents, an install into a
+clean environment of every Python here, and the demo run from it.
 
     python -m tools.release_check PYTHON…       interpreters to install into
 

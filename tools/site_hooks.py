@@ -1,5 +1,5 @@
-"""What mkdocs needs to know of this repository: the order of the pages is that of docs/index.md, and
-pages may link to files outside of docs/, which then become part of the site."""
+"""What mkdocs needs to know of this repository: the order of the pages is that of docs/index.md,
+and pages may link to files outside of docs/, which then become part of the site."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    assert page.file.abs_src_path is not None
-    real = Path(page.file.abs_src_path)
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    real = Path(page.file.abs_src_path or "")
     here = _in_site(real).parent
 
     def moved(found: re.Match[str]) -> str:

@@ -23,8 +23,11 @@ _EXIT = re.compile(r"^ *<!-- exit (\d+) -->$")
 _SIZE = re.compile(r"[\d.,]+ [kMGT]?B\b")
 _BAR = re.compile(r"[▏▎▍▌▋▊▉█]+")
 _ANSWER = re.compile(r"\[y/N\]: (\w+)$")
-#: Checkpoints, and the folder of the demo.
-_ID = re.compile(r"(?<![\w-])(?:[0-9a-f]{40}|[0-9a-f]{12})(?![\w-])|holdfast-demo-\w{8}")
+#: Checkpoints, the folder of the demo, units of systemd.
+_ID = re.compile(
+    r"(?<![\w-])(?:[0-9a-f]{40}|[0-9a-f]{12})(?![\w-])"
+    r"|holdfast-demo-\w{8}|(?<=holdfast-maintain-)[0-9a-f]{12}"
+)
 _SHORT_ID = re.compile(r"(?<![\w/-])[0-9a-f]{4,40}(?![\w-])|holdfast-demo-\w{8}")
 _HERE_DOCUMENT = re.compile(r"<<'(\w+)'")
 

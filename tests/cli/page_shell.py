@@ -100,7 +100,8 @@ def main() -> None:
     for line in sys.stdin:
         command, answers = json.loads(line)
         os.environ["TEST_NOW"] = str(float(os.environ["TEST_NOW"]) + 1)
-        print(json.dumps(_run(command, answers)), flush=True)
+        sys.stdout.write(json.dumps(_run(command, answers)) + "\n")
+        sys.stdout.flush()
 
 
 def _preload() -> None:
@@ -110,6 +111,8 @@ def _preload() -> None:
         importlib.import_module(lazy.module)
     for name in ("holdfast.api.home", "holdfast.api.machine", "holdfast.cli.console"):
         importlib.import_module(name)
+    # A slow machine shows progress where the page has none.
+    vars(importlib.import_module("holdfast.cli.progress"))["_QUIET_SECONDS"] = _PATIENCE
 
 
 def _run(command: str, answers: list[str]) -> tuple[int, str]:
@@ -131,7 +134,7 @@ def _run(command: str, answers: list[str]) -> tuple[int, str]:
     if child == 0:
         _become(words if plain and words[:1] == ["holdfast"] else None, command)
     out = _read(child, screen, answers)
-    # Closing the screen first would hang up on a process that has closed its side and not ended yet.
+    # Closing the screen first would hang up on a process that has closed its side and goes on.
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.close(screen)
     return code, _as_seen(out)
@@ -174,9 +177,10 @@ def _read(child: int, screen: int, answers: list[str]) -> str:
 
 
 def _as_seen(out: str) -> str:
-    """Without colours, and without what was drawn over."""
+    """Without colours, without what was drawn over, and without progress."""
     lines = _ANSI.sub("", out).replace("\r\n", "\n").split("\n")
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+    seen = (line.rstrip("\r").rpartition("\r")[2] for line in lines)
+    return "\n".join(line for line in seen if "━" not in line)
 
 
 if __name__ == "__main__":

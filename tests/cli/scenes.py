@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,8 @@ from tests.compat import hermes_sessions, hermes_store
 USER = "/home/camille"
 #: 2026-11-15, 12:00 UTC. In the past, so that nothing changes when that day comes.
 NOW = 1_794_744_000.0
+#: Where pipx puts the interpreter of a command.
+PYTHON = f"{USER}/.local/share/pipx/venvs/holdfast/bin/python"
 SAMPLE = "sample"
 
 
@@ -108,7 +111,7 @@ SCENES = {
     "docs/how-to/hermes-checkpoints.md": Scene(
         make=hermes_with_checkpoints, now=hermes_store.START + 12 * hermes_store.HOUR
     ),
-    "docs/how-to/hermes.md": Scene(make=hermes),
+    "docs/how-to/hermes.md": Scene(make=hermes, now=hermes_sessions.NOW),
     "docs/how-to/maintenance.md": Scene(make=sample),
     "docs/how-to/move-sessions.md": Scene(make=sample_and_agents),
     "docs/how-to/prune-sessions.md": Scene(make=sample),
@@ -143,7 +146,8 @@ def shell_of(page: Path) -> Iterator[Callable[[str, list[str]], Ran]]:
 
             def run(command: str, answers: list[str]) -> Ran:
                 ran = shell.run(command.replace(USER, str(user)), answers)
-                return Ran(code=ran.code, out=ran.out.replace(str(user), USER))
+                out = ran.out.replace(str(user), USER).replace(sys.executable, PYTHON)
+                return Ran(code=ran.code, out=out)
 
             yield run
         finally:
@@ -173,6 +177,14 @@ def differences(page: Path) -> list[Difference]:
                 said = None if better is None else tuple(better)
                 found.append(Difference(step=step, ran=ran, better=said))
     return found
+
+
+def told(found: Sequence[Difference]) -> str:
+    """For a person who looks at a test that failed."""
+    return "\n\n".join(
+        f"line {each.step.start}: {each.step.command}\n{each.ran.out}[exit code {each.ran.code}]"
+        for each in found
+    )
 
 
 def forget_samples() -> None:

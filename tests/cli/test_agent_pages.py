@@ -14,7 +14,4 @@ def test_the_page_of_an_agent(page: str) -> None:
     commands = list(console_blocks.steps((ROOT / page).read_text(encoding="utf-8")))
     assert len(commands) > 5
     found = scenes.differences(ROOT / page)
-    assert not found, "\n\n".join(
-        f"{page}, line {each.step.start}: {each.step.command}\n[exit {each.ran.code}] {each.ran.out}"
-        for each in found
-    )
+    assert not found, scenes.told(found)

@@ -1,6 +1,6 @@
-"""README, quickstart and how-tos say what really happens: every command in their console blocks runs
-here, on the sample of its page, and prints what the page shows. `make docs` writes what it prints now
-into the pages."""
+"""README, quickstart and how-tos say what really happens: every command in their console blocks
+runs here, on the sample of its page, and prints what the page shows. `make docs` writes what they
+print now into the pages."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ def _samples() -> Iterator[None]:
 @pytest.mark.parametrize("page", scenes.SCENES)
 def test_every_command_prints_what_the_page_shows(page: str) -> None:
     found = scenes.differences(ROOT / page)
-    assert not found, "\n\n".join(
-        f"{page}, line {each.step.start}: {each.step.command}\n[exit {each.ran.code}] {each.ran.out}"
-        for each in found
-    )
+    assert not found, scenes.told(found)
 
 
 def test_no_page_with_console_blocks_is_left_out() -> None:
