@@ -25,7 +25,7 @@ def main() -> int:
         for page in pages:
             failed = not _follow(page) or failed
     finally:
-        scenes.forget_samples()
+        scenes.close()
     return 1 if failed else 0
 
 

@@ -84,9 +84,9 @@ def _check_source(source: Path) -> None:
         top = f"holdfast-{__version__}/"
         names = {member.name.removeprefix(top) for member in members if member.isfile()}
         metadata = tar.extractfile(f"{top}PKG-INFO")
-        _check_metadata(metadata.read() if metadata is not None else b"")
+        check_metadata(metadata.read() if metadata is not None else b"")
     wanted = {*_SOURCES, *(f"src/{name}" for name in _package())}
-    _check_names(source.name, names - {".gitignore"}, wanted)
+    check_names(source.name, names - {".gitignore"}, wanted)
 
 
 def _check_wheel(wheel: Path) -> None:
@@ -95,26 +95,26 @@ def _check_wheel(wheel: Path) -> None:
         names = set(archive.namelist())
         if (broken := archive.testzip()) is not None:
             raise ReleaseError(f"{wheel.name}: {broken} is damaged.")
-        _check_metadata(archive.read(f"{info}/METADATA"))
+        check_metadata(archive.read(f"{info}/METADATA"))
         entry_points = archive.read(f"{info}/entry_points.txt").decode()
     wanted = {*_package(), f"{data}/data/{MAN_PAGE}"}
     wanted |= {
         f"{info}/{name}"
         for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
     }
-    _check_names(wheel.name, names, wanted)
+    check_names(wheel.name, names, wanted)
     if "holdfast = holdfast.cli.main:main" not in entry_points:
         raise ReleaseError(f"{wheel.name} installs no command: {entry_points}")
 
 
-def _check_names(archive: str, found: set[str], wanted: Iterable[str]) -> None:
+def check_names(archive: str, found: set[str], wanted: Iterable[str]) -> None:
     wanted = set(wanted)
     for problem, names in (("lacks", wanted - found), ("should not have", found - wanted)):
         if names:
             raise ReleaseError(f"{archive} {problem}: {', '.join(sorted(names))}")
 
 
-def _check_metadata(text: bytes) -> None:
+def check_metadata(text: bytes) -> None:
     """Every field is valid, and the README is the description."""
     metadata = Metadata.from_email(text, validate=True)
     if str(metadata.version) != __version__:

@@ -2,8 +2,8 @@
 
     python -m tests.cli.page_shell          serves commands, one JSON document a line
 
-Holdfast is loaded once; each command runs in a process that is forked from this one, which takes a
-tenth of the time of a new one, and has a terminal of its own.
+Holdfast is loaded once; each page gets a process that is forked from this one, and so does each
+command of the page, on a terminal of its own. That takes a tenth of the time of a new process.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ import pty
 import re
 import select
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = 100
@@ -46,62 +48,83 @@ class Ran:
     out: str
 
 
-class Shell:
-    """The other side: a user at this shell. `~` is `user`."""
+class Server:
+    """Holdfast, loaded once, with a shell for one page after the other."""
 
-    def __init__(self, user: Path, now: float) -> None:
-        self._user = user
-        clock = user.with_name(f"{user.name}.clock")
-        clock.mkdir()
-        (clock / "sitecustomize.py").write_text(_CLOCK)
-        self._clock = clock
+    def __init__(self) -> None:
+        self._clock = Path(tempfile.mkdtemp(prefix="holdfast-clock-"))
+        (self._clock / "sitecustomize.py").write_text(_CLOCK)
         environment = {
-            "HOME": str(user),
             "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
             "LANG": "C.UTF-8",
             "TZ": "UTC",
             "TERM": "xterm-256color",
             "PAGER": "cat",
-            "PYTHONPATH": f"{clock}:{ROOT}",
+            "PYTHONPATH": f"{self._clock}:{ROOT}",
             "PYTHONDONTWRITEBYTECODE": "1",
-            "TEST_NOW": str(now),
+            "TEST_NOW": str(time.time()),
         }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.cli.page_shell"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
-            cwd=user,
             text=True,
         )
 
+    def begin(self, user: Path, now: float) -> None:
+        """A new shell for a user, whose folder is `~`."""
+        self._ask([str(user), now])
+
     def run(self, command: str, answers: Sequence[str] = ()) -> Ran:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([command, list(answers)]) + "\n")
-        self._process.stdin.flush()
-        said = self._process.stdout.readline()
-        assert said, f"the shell ended at: {command}"
-        code, out = json.loads(said)
+        code, out = self._ask([command, list(answers)])
         return Ran(code=code, out=out)
+
+    def end(self) -> None:
+        """Leave the shell."""
+        self._ask(None)
 
     def close(self) -> None:
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
         self._process.wait(_PATIENCE)
-        for path in self._clock.rglob("*.py"):
-            path.unlink()
-        self._clock.rmdir()
+        shutil.rmtree(self._clock)
+
+    def _ask(self, question: object) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.flush()
+        said = self._process.stdout.readline()
+        assert said, f"the shell ended at: {question}"
+        return json.loads(said)
 
 
 def main() -> None:
+    """One question a line, one answer a line."""
     _preload()
-    for line in sys.stdin:
-        command, answers = json.loads(line)
+    while line := sys.stdin.readline():
+        user, now = json.loads(line)
+        if (shell := os.fork()) == 0:
+            _serve(user, now)
+            os._exit(0)
+        os.waitpid(shell, 0)
+
+
+def _serve(user: str, now: float) -> None:
+    os.environ |= {"HOME": user, "TEST_NOW": str(now)}
+    os.chdir(user)
+    _answer(True)
+    while (question := json.loads(sys.stdin.readline())) is not None:
         os.environ["TEST_NOW"] = str(float(os.environ["TEST_NOW"]) + 1)
-        sys.stdout.write(json.dumps(_run(command, answers)) + "\n")
-        sys.stdout.flush()
+        _answer(_run(*question))
+    _answer(True)
+
+
+def _answer(answer: object) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
 
 
 def _preload() -> None:

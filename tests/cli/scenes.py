@@ -16,7 +16,7 @@ from pathlib import Path
 from holdfast.cli.demo_home import build
 from tests.cli import console_blocks
 from tests.cli.console_blocks import Step
-from tests.cli.page_shell import ROOT, Ran, Shell
+from tests.cli.page_shell import ROOT, Ran, Server
 from tests.cli.test_agent_homes import AGENTS, LATER
 from tests.compat import hermes_sessions, hermes_store
 
@@ -41,6 +41,11 @@ def _sample() -> Path:
     place = Path(tempfile.mkdtemp(prefix="holdfast-pages-"))
     build(place / SAMPLE, NOW)
     return place
+
+
+@cache
+def _server() -> Server:
+    return Server()
 
 
 def nothing(user: Path) -> None:
@@ -141,17 +146,18 @@ def shell_of(page: Path) -> Iterator[Callable[[str, list[str]], Ran]]:
     assert len(str(user)) == len(USER)
     try:
         scene.make(user)
-        shell = Shell(user, scene.now)
+        server = _server()
+        server.begin(user, scene.now)
+
+        def run(command: str, answers: list[str]) -> Ran:
+            ran = server.run(command.replace(USER, str(user)), answers)
+            out = ran.out.replace(str(user), USER).replace(sys.executable, PYTHON)
+            return Ran(code=ran.code, out=out)
+
         try:
-
-            def run(command: str, answers: list[str]) -> Ran:
-                ran = shell.run(command.replace(USER, str(user)), answers)
-                out = ran.out.replace(str(user), USER).replace(sys.executable, PYTHON)
-                return Ran(code=ran.code, out=out)
-
             yield run
         finally:
-            shell.close()
+            server.end()
     finally:
         shutil.rmtree(user)
 
@@ -187,8 +193,11 @@ def told(found: Sequence[Difference]) -> str:
     )
 
 
-def forget_samples() -> None:
+def close() -> None:
     """Remove what was made once for all pages."""
     if _sample.cache_info().currsize:
         shutil.rmtree(_sample())
         _sample.cache_clear()
+    if _server.cache_info().currsize:
+        _server().close()
+        _server.cache_clear()

@@ -3,10 +3,18 @@ homes, and prints what the page shows. tests/cli/console_blocks.py says how a pa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.cli import console_blocks, scenes
 from tests.cli.page_shell import ROOT
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shells() -> Iterator[None]:
+    yield
+    scenes.close()
 
 
 @pytest.mark.parametrize("page", scenes.AGENT_PAGES)

@@ -16,7 +16,7 @@ from tests.cli.page_shell import ROOT
 @pytest.fixture(scope="module", autouse=True)
 def _samples() -> Iterator[None]:
     yield
-    scenes.forget_samples()
+    scenes.close()
 
 
 @pytest.mark.parametrize("page", scenes.SCENES)
