@@ -100,18 +100,18 @@ docs: dev  ## Write what comes from code: reference, man page, output of command
 
 # The site has an environment of its own: nothing of it is needed to work on Holdfast.
 SITE := .venv-site
-SITE_PIP = $(SITE)/bin/python -m pip install --disable-pip-version-check --no-input
 
 .PHONY: site
 site: $(SITE)/.installed  ## Build the documentation as a site, in build/site
-	@DISABLE_MKDOCS_2_WARNING=true $(SITE)/bin/python -m mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/python -m mkdocs build --strict
 	@echo 'Built build/site/index.html'
 
 $(SITE)/.installed: requirements/site.txt
-	@rm -rf $(SITE)
 	@echo 'Installing what builds the site'
+	@rm -rf $(SITE)
 	@"$(PYTHON)" -m venv $(SITE)
-	@$(SITE_PIP) --quiet --require-hashes -r requirements/site.txt
+	@$(SITE)/bin/python -m pip install --disable-pip-version-check --no-input --require-hashes \
+	  -r requirements/site.txt >$(SITE)/log 2>&1 </dev/null || { cat $(SITE)/log >&2; exit 1; }
 	@touch $@
 
 # --- Release --------------------------------------------------------------------------------------
