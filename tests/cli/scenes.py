@@ -17,8 +17,10 @@ from holdfast.cli.demo_home import build
 from tests.cli import console_blocks
 from tests.cli.console_blocks import Step
 from tests.cli.page_shell import ROOT, Ran, Server
-from tests.cli.test_agent_homes import AGENTS, LATER
 from tests.compat import hermes_sessions, hermes_store
+from tests.contract import agent_homes
+from tests.contract.agent_homes import FOUR
+from tests.contract.agents.recorded import RECORDED
 
 #: As long as the path of a temporary folder, so that tables and lines break in the same places.
 USER = "/home/camille"
@@ -26,6 +28,7 @@ USER = "/home/camille"
 NOW = 1_794_744_000.0
 #: Where pipx puts the interpreter of a command.
 PYTHON = f"{USER}/.local/share/pipx/venvs/holdfast/bin/python"
+LATER = agent_homes.NOW
 SAMPLE = "sample"
 
 
@@ -59,7 +62,7 @@ def sample(user: Path) -> None:
 
 def machine(user: Path) -> None:
     """The homes of six agents, and one of Holdfast's own."""
-    for agent in AGENTS[:4]:
+    for agent in FOUR:
         (user / agent.folder).parent.mkdir(parents=True, exist_ok=True)
         agent.make(user / agent.folder)
     hermes(user)
@@ -69,7 +72,7 @@ def machine(user: Path) -> None:
 def sample_and_agents(user: Path) -> None:
     """The sample, and what three agents left."""
     sample(user)
-    for agent in AGENTS[:3]:
+    for agent in FOUR[:3]:
         agent.make(user / agent.folder)
 
 
@@ -121,7 +124,10 @@ SCENES = {
     "docs/how-to/move-sessions.md": Scene(make=sample_and_agents),
     "docs/how-to/prune-sessions.md": Scene(make=sample),
 }
-AGENT_PAGES = {f"docs/how-to/{agent.name}.md": agent for agent in AGENTS}
+#: An agent without a page of its own has none to run.
+AGENT_PAGES = {
+    page: agent for agent in RECORDED if (ROOT / (page := f"docs/how-to/{agent.name}.md")).is_file()
+}
 
 
 def scene_of(page: Path) -> Scene:
