@@ -98,7 +98,8 @@ class Continue:
         said = _document(path)
         if not said.keys() >= _DOCUMENT or not isinstance(said["history"], list):
             return None
-        return iter([Transcript(path=path, unit=_read(path), messages=spoken(path))])
+        unit = replace(_read(path), id=str(said["sessionId"]))
+        return iter([Transcript(path=path, unit=unit, messages=spoken(path))])
 
 
 def spoken(path: Path) -> Iterator[Message]:
@@ -147,7 +148,7 @@ def _read(path: Path) -> Unit:
     said = _document(path)
     title = str(said.get("title") or "")
     return Unit(
-        id=str(said.get("sessionId") or path.stem),
+        id=path.stem,
         active=path.stat().st_mtime,
         parts=(),
         cwd=str(said.get("workspaceDirectory") or "").removeprefix("file://"),

@@ -102,9 +102,10 @@ class Droid:
         return Signs()  # the processes of the agent are all there is to see
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        if not any(map(_is_head, opening(path)[:1])):
-            return None
-        return iter([Transcript(path=path, unit=_read(path), messages=_said(Lines(path)))])
+        for head in filter(_is_head, opening(path)[:1]):
+            unit = replace(_read(path), id=str(head["id"]))
+            return iter([Transcript(path=path, unit=unit, messages=_said(Lines(path)))])
+        return None
 
 
 def _said(lines: Lines) -> Iterator[Message]:

@@ -19,6 +19,7 @@ from holdfast.homes.records import (
     last_records,
     moment,
     names_in,
+    newest,
     opening,
     text_of,
     transcript_of,
@@ -59,10 +60,10 @@ class Pi:
         )
 
     def doubt(self, root: Path) -> str | None:
-        for path in _files(root):
-            head = _head(path)
-            if head and (not is_head(head) or head.get("version", 1) not in _VERSIONS):
-                return f"{path.name} does not begin like a session that Holdfast knows"
+        path = newest(_files(root))
+        head = _head(path) if path else {}
+        if path and head and not (is_head(head) and head.get("version", 1) in _VERSIONS):
+            return f"{path.name} does not begin like a session that Holdfast knows"
         return None
 
     def roots(self, root: Path) -> Sequence[Path]:
@@ -86,9 +87,10 @@ class Pi:
         return Signs()  # the processes of the agent are all there is to see
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        if not any(map(is_head, opening(path)[:1])):
-            return None
-        return iter([Transcript(path=path, unit=read(path), messages=spoken(path))])
+        for head in filter(is_head, opening(path)[:1]):
+            unit = replace(read(path), id=str(head["id"]))
+            return iter([Transcript(path=path, unit=unit, messages=spoken(path))])
+        return None
 
 
 def is_head(said: Record) -> bool:
@@ -108,7 +110,7 @@ def read(path: Path) -> Unit:
         model = next(filter(None, map(_model, first_records(path))), None)
     parent = Path(str(head.get("parentSession") or "")).stem.rpartition("_")[2]
     return Unit(
-        id=str(head.get("id") or _id_in(path)),
+        id=path.stem.rpartition("_")[2],
         active=updated or moment(head.get("timestamp")) or path.stat().st_mtime,
         parts=(),
         started=moment(head.get("timestamp")),
@@ -173,11 +175,6 @@ def _model(said: Record) -> str | None:
 
 def _head(path: Path) -> Record:
     return next(first_records(path), {})
-
-
-def _id_in(path: Path) -> str:
-    """The name of a file ends with the id."""
-    return path.stem.rpartition("_")[2]
 
 
 def _files(root: Path) -> list[Path]:

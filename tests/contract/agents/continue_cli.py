@@ -43,4 +43,5 @@ HOME = AgentHome(
     whole="ef98d7a0-3d12-4a40-ba9a-2b26d42d36c6",
     file="sessions/ef98d7a0-*.json",
     sessions=4,
+    timeless=True,
 )

@@ -42,8 +42,10 @@ class AgentHome:
     revive: Callable[[Home, str], object] | None = None
     database: str | None = None
     words_in: tuple[str, str] | None = None
-    #: What the agent does not record, of what the table of the reference has a row for.
-    lacks: frozenset[str] = frozenset()
+    #: Whether its messages have no times.
+    timeless: bool = False
+    #: Whether one file has a whole session, so that it can be imported alone.
+    alone: bool = True
 
 
 def unpack(agent: str, folder: str, root: Path) -> Path:

@@ -39,5 +39,5 @@ HOME = AgentHome(
     whole="85cabad75275497c8b2551688ab5828f",
     file="conversations/85cabad7*/events/event-00004-*.json",
     sessions=3,
-    lacks=frozenset({"title", "file import"}),
+    alone=False,
 )
