@@ -78,7 +78,8 @@ class Bench:
 
     def comparable(self, text: str) -> str:
         """Our store gives the time of the session to a message that has none."""
-        return re.sub(r'"timestamp":[^},]+', "", text) if self.agent.timeless else text
+        timeless = self.agent.timeless
+        return re.sub(r'"timestamp":[^},]+', '"timestamp":0', text) if timeless else text
 
     def look(self) -> Any:
         return files_and_rows(self.root)
