@@ -56,8 +56,8 @@ _EXAMPLES = {
 #     daily_cost = 2.5
 """,
     PRICES: """\
-# What a million tokens cost, by the name of the model, in any one currency. Without a line here the
-# cost of a model is unknown, unless the agent reports it. A name that ends in * stands for every
+# What a million tokens cost, by the name of the model, in US dollars. Without a line here the cost of
+# a model is unknown, unless the agent reports it. A name that ends in * stands for every
 # model that begins that way; the longest match counts. Cached tokens cost as much as input unless
 # they have a price. These are not the prices of any model:
 #

@@ -93,8 +93,9 @@ class FormatSessions(ForeignSessions):
 
     def resolve(self, prefix: str) -> str:
         check_foreign_id(prefix)
-        found = sorted(each for each in self._units() if each.startswith(prefix))
-        return named(prefix, found, _unknown(prefix))
+        units = [each.unit for each in self._units().values() if each.unit.id.startswith(prefix)]
+        units.sort(key=lambda unit: (unit.active, unit.id), reverse=True)
+        return named(prefix, [unit.id for unit in units], _unknown(prefix))
 
     def find(
         self,
@@ -291,6 +292,11 @@ class FormatSessions(ForeignSessions):
         except DamageError:
             self._mirror.clear()
             return question(self.index())
+
+    def openings(self, ids: Sequence[str]) -> Mapping[str, str]:
+        """From the notes: what was counted was read."""
+        counted = {each: self._mirror.notes.counts(each) for each in ids}
+        return {each: "" if counts is None else counts.opening for each, counts in counted.items()}
 
     def search(self, asked: Search) -> Sequence[Hit]:
         hits = self._asked(lambda index: index.search(asked))

@@ -21,7 +21,7 @@ from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.value import dataclass, field
 
-_FORMAT = 3
+_FORMAT = 4
 #: What a row keeps of a unit, first in it and in this order; then its relation.
 _FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model")
 _VERSION, _COUNTS = len(_FACTS) + 1, -1
@@ -116,7 +116,7 @@ class Notes:
         row = self._read().get(session_id)
         if row is not None:
             sums = (*_three(counts.tokens), *_three(counts.unpriced))
-            row[_COUNTS] = [counts.messages, counts.tool_calls, counts.cost, *sums]
+            row[_COUNTS] = [counts.messages, counts.tool_calls, counts.cost, *sums, counts.opening]
             self._changed = True
 
     def save(self) -> None:
@@ -203,6 +203,13 @@ def _three(tokens: Tokens) -> tuple[int, int, int]:
 def _counts(said: list[Any] | None) -> Counts | None:
     if said is None:
         return None
-    messages, calls, cost, *tokens = said
+    messages, calls, cost, *tokens, opening = said
     read, unpriced = (Tokens(input=a, output=b, cached=c) for a, b, c in (tokens[:3], tokens[3:]))
-    return Counts(messages=messages, tool_calls=calls, cost=cost, tokens=read, unpriced=unpriced)
+    return Counts(
+        messages=messages,
+        tool_calls=calls,
+        cost=cost,
+        tokens=read,
+        unpriced=unpriced,
+        opening=opening,
+    )

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from holdfast.errors import DamageError
 from holdfast.model.json_value import Reader
+from holdfast.model.opening import LOOKED_AT, opening_of
 from holdfast.model.session import Message, Relation, Tokens
 from holdfast.value import dataclass, field
 
@@ -168,18 +169,30 @@ class Counts:
     tokens: Tokens = Tokens()
     cost: float = 0.0
     unpriced: Tokens = Tokens()
+    #: How the conversation began, in one line.
+    opening: str = ""
 
     @classmethod
     def of(cls, messages: Iterable[Message]) -> Counts:
         number = calls = 0
+        first: list[Message] = []
         tokens, unpriced, cost = Tokens(), Tokens(), 0.0
         for message in messages:
             number += 1
+            if number <= LOOKED_AT:
+                first.append(message)
             calls += len(message.tool_calls) if isinstance(message.tool_calls, list) else 0
             tokens = tokens.plus(message.usage)
             unpriced = unpriced.plus(message.unpriced)
             cost += message.cost or 0.0
-        return cls(messages=number, tool_calls=calls, tokens=tokens, cost=cost, unpriced=unpriced)
+        return cls(
+            messages=number,
+            tool_calls=calls,
+            tokens=tokens,
+            cost=cost,
+            unpriced=unpriced,
+            opening=opening_of(first),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
