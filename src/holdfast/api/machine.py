@@ -307,9 +307,7 @@ class Machine:
             home: SessionView(self.place(home)).openings(sessions)
             for home, sessions in by_home.items()
         }
-        return [
-            replace(each, opening=known[each.home].get(each.session.id, "")) for each in found
-        ]
+        return [replace(each, opening=known[each.home].get(each.session.id, "")) for each in found]
 
     def search_sessions(self, asked: Search, *, archived: bool = False) -> MachineSearch:
         """Find messages by their words in all homes, or in their archives."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TextIO
+from typing import IO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -46,7 +46,7 @@ def standard_output() -> Console:
     return plain
 
 
-def written_to(file: TextIO, *, width: int, colours: bool) -> Console:
+def written_to(file: IO[str], *, width: int, colours: bool) -> Console:
     """The same for what a pager reads, which shows it as wide as the terminal."""
     return _Console(
         file=file,

@@ -136,7 +136,7 @@ def styled(text: str = "", style: str = "") -> Line:
     return Line(text, style)
 
 
-def table(  # noqa: PLR0913 - each says something about columns
+def table(
     *columns: str,
     right: Sequence[str] = (),
     whole: Sequence[str] = (),
@@ -146,9 +146,7 @@ def table(  # noqa: PLR0913 - each says something about columns
     below: str = "",
 ) -> Rows:
     """A table without lines; see `Rows`."""
-    return Rows(
-        *columns, right=right, whole=whole, cut=cut, front=front, drops=drops, below=below
-    )
+    return Rows(*columns, right=right, whole=whole, cut=cut, front=front, drops=drops, below=below)
 
 
 def joined(*parts: str | Line | tuple[str, str], style: str = "") -> Line:

@@ -1,5 +1,6 @@
-"""Tables without lines, fitted to a width: the least useful columns go first, then text is shortened
-with a sign. A number is never shortened. A pipe gets everything, a tab between two values."""
+"""Tables without lines, fitted to a width: the least useful columns go first, then text is
+shortened with a sign. A number is never shortened. A pipe gets everything, a tab between two
+values."""
 
 from __future__ import annotations
 

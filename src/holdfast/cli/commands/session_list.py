@@ -15,7 +15,7 @@ from holdfast.cli.output import joined, name, note, print_json, say, styled, tab
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.model.archive import Holds
 from holdfast.model.session import SessionFilter, SessionOrder
-from holdfast.model.text import format_bytes, format_duration
+from holdfast.model.text import format_bytes, format_count, format_duration
 from holdfast.value import dataclass, replace
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
     if not found:
         say("No sessions match." if total == 0 else "The offset is past the last session.")
         return
-    numbers = ("active", "msgs", *_COLUMNS.get(order, ("size",)))
+    numbers = ("active", "messages", *_COLUMNS.get(order, ("size",)))
     agents = ("agent",) if found[0].agent is not None else ()
     rows = table(
         "id",
@@ -227,8 +227,8 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
 def _drops(order: SessionOrder) -> Sequence[str]:
     """The columns that a narrow terminal has no room for, the least useful first. What the list is
     sorted by goes last."""
-    useful = ("msgs", "source", "size", "tokens", "cost", "active")
-    by = {SessionOrder.MESSAGES: "msgs", SessionOrder.BYTES: "size"}.get(order, order.value)
+    useful = ("messages", "source", "size", "tokens", "cost", "active")
+    by = {SessionOrder.MESSAGES: "messages", SessionOrder.BYTES: "size"}.get(order, order.value)
     return [*(each for each in useful if each != by), *(each for each in useful if each == by)]
 
 
@@ -247,22 +247,19 @@ def _title(row: _Row) -> Line:
 def _say_more(found: Sequence[_Row], total: int, offset: int) -> None:
     """What the marks mean, how many more sessions there are and how to see them. A pipe gets
     sessions only."""
-    marks = "".join({*"".join(_marks(each.session) for each in found)})
+    marks = "".join(_marks(each.session) for each in found)
     meanings = {"●": "● is open", "📌": "📌 is pinned"}
     meant = ", ".join(words for mark, words in meanings.items() if mark in marks)
     after = offset + len(found)
+    text = format_count(total, "session") + "."
     if after < total or offset:
-        text = f"{offset + 1:,} to {after:,} of {total:,} sessions."
-        if after < total:
-            text += f" The next: --offset {after}. All: --limit {total}."
-    else:
-        text = ""
-    shown = " ".join(filter(None, (text, f"{meant}." if meant else "")))
-    if plain.is_piped():
-        if text:
-            note(text)
-    elif shown:
-        say(styled(shown, "dim"))
+        text = f"{offset + 1:,} to {after:,} of {text}"
+    if after < total:
+        text += f" The next: --offset {after}. All: --limit {total}."
+    if not plain.is_piped():
+        say(styled(f"{text} {meant}." if meant else text, "dim"))
+    elif after < total:
+        note(text)
 
 
 def _ids(found: Sequence[_Row]) -> list[str]:
@@ -281,7 +278,9 @@ def _ids(found: Sequence[_Row]) -> list[str]:
         ids,
     )
     pairs = zip(starts, ids, strict=True)
-    return [f"{start}{plain.CUT}" if len(start) < len(whole) - 1 else whole for start, whole in pairs]
+    return [
+        f"{start}{plain.CUT}" if len(start) < len(whole) - 1 else whole for start, whole in pairs
+    ]
 
 
 def _number(page: SessionPage, session: Session, column: str) -> str:

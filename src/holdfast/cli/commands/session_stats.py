@@ -173,7 +173,7 @@ def _show_largest(largest: Sequence[Session]) -> None:
         right=("messages", "size"),
         whole=("largest",),
         cut=("title",),
-        drops=("messages",),
+        drops=("messages", "title"),
     )
     for session in largest:
         rows.add_row(

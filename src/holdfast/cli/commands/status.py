@@ -207,6 +207,7 @@ def _what(status: HomeStatus) -> list[Share]:
         Share(name="checkpoints", count=status.checkpoints.count, bytes=inventory.checkpoint_bytes),
         Share(name="archive", count=inventory.archived, bytes=inventory.archive_bytes),
         Share(name="operation log", count=0, bytes=inventory.log_bytes),
+        Share(name="empty database", count=0, bytes=inventory.empty_database_bytes),
         Share(name="everything else", count=0, bytes=inventory.rest_bytes),
     ]
 
@@ -234,7 +235,12 @@ def show_files(title: str, files: Sequence[SessionFile]) -> None:
     if not files:
         return
     rows = table(
-        title, "size", "last written", right=("size", "last written"), front=(title,), drops=("last written",)
+        title,
+        "size",
+        "last written",
+        right=("size", "last written"),
+        front=(title,),
+        drops=("last written",),
     )
     for each in files:
         rows.add_row(name(each.file), format_bytes(each.bytes), when(each.last_active_at))

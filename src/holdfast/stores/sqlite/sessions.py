@@ -45,6 +45,7 @@ from holdfast.stores.sqlite.session_rows import (
     AMONG,
     COLUMNS,
     LARGEST,
+    LAST_ACTIVE,
     TABLES,
     order,
     page,
