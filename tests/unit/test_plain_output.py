@@ -1,4 +1,4 @@
-"""Text laid out without rich: it breaks where rich breaks it, and nothing in it steers a terminal."""
+"""Text without rich: it breaks where rich breaks it, and nothing in it steers a terminal."""
 
 from __future__ import annotations
 

@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 from holdfast.model.session import Json, Message
+from holdfast.value import dataclass
 
 #: Agents put notes of their own in front of what a person says, but not many.
 LOOKED_AT = 8
 _LONGEST = 200
+_NOTHING = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The best line so far. The lower the rank, the better: a person's words are best, words of
+    anybody else come third. Text that begins with a tag is what an agent put there for the model,
+    so each of those has a place below."""
+
+    text: str = ""
+    rank: int = _NOTHING
+
+    def then(self, message: Message) -> Opening:
+        """With the next message of the conversation; of equal lines, the first one stays."""
+        if not self.rank or message.taken_back:
+            return self
+        line = _line(message.content)
+        rank = 2 * (message.role != "user") + line.startswith("<") if line else _NOTHING
+        return Opening(line, rank) if rank < self.rank else self
 
 
 def opening_of(messages: Iterable[Message]) -> str:
-    """The first line that a person wrote; without one, the first line of all. Text that begins with
-    a tag is what an agent put there for the model, so it comes second."""
-    first = [
-        (message.role != "user", line.startswith("<"), line)
-        for message in islice(messages, LOOKED_AT)
-        if not message.taken_back and (line := _line(message.content))
-    ]
-    return min(first, key=lambda each: each[:2])[2] if first else ""
+    """How these messages, the first ones of a conversation, begin."""
+    found = Opening()
+    for message in messages:
+        found = found.then(message)
+    return found.text
 
 
 def _line(content: Json) -> str:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from holdfast.errors import DamageError
 from holdfast.model.json_value import Reader
-from holdfast.model.opening import LOOKED_AT, opening_of
+from holdfast.model.opening import LOOKED_AT, Opening
 from holdfast.model.session import Message, Relation, Tokens
 from holdfast.value import dataclass, field
 
@@ -143,9 +143,9 @@ class Unit:
     """One session as a format sees it. It has no version: that comes from the stamps of its parts.
 
     `active` is the last use that the agent itself recorded. `source` is where the session came
-    from; empty means the agent's command line. A unit without parts lies inside its parent, as a
-    subagent's transcript in the folder of its session: it is listed and read, and it goes and
-    returns with the parent alone.
+    from; empty means the agent's command line. `transcript` is the file that its messages are in,
+    where it has one. A unit without parts lies inside its parent, as a subagent's transcript in the
+    folder of its session: it is listed and read, and it goes and returns with the parent alone.
     """
 
     id: str
@@ -158,6 +158,7 @@ class Unit:
     cwd: str = ""
     title: str = ""
     model: str = ""
+    transcript: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,18 +170,17 @@ class Counts:
     tokens: Tokens = Tokens()
     cost: float = 0.0
     unpriced: Tokens = Tokens()
-    #: How the conversation began, in one line.
-    opening: str = ""
+    opening: Opening = Opening()
 
     @classmethod
     def of(cls, messages: Iterable[Message]) -> Counts:
         number = calls = 0
-        first: list[Message] = []
+        opening = Opening()
         tokens, unpriced, cost = Tokens(), Tokens(), 0.0
         for message in messages:
             number += 1
             if number <= LOOKED_AT:
-                first.append(message)
+                opening = opening.then(message)
             calls += len(message.tool_calls) if isinstance(message.tool_calls, list) else 0
             tokens = tokens.plus(message.usage)
             unpriced = unpriced.plus(message.unpriced)
@@ -191,7 +191,21 @@ class Counts:
             tokens=tokens,
             cost=cost,
             unpriced=unpriced,
-            opening=opening_of(first),
+            opening=opening,
+        )
+
+    def plus(self, message: Message) -> Counts:
+        """With one more message."""
+        more = message.tool_calls
+        return Counts(
+            messages=self.messages + 1,
+            tool_calls=self.tool_calls + (len(more) if isinstance(more, list) else 0),
+            tokens=self.tokens if message.tokens is None else self.tokens.plus(message.usage),
+            cost=self.cost + (message.cost or 0.0),
+            unpriced=self.unpriced
+            if message.tokens is None
+            else self.unpriced.plus(message.unpriced),
+            opening=self.opening.then(message) if self.messages < LOOKED_AT else self.opening,
         )
 
 
@@ -259,6 +273,13 @@ class Facts:
     processes: tuple[str, ...] = ()
     idle_after: float = DAY
     versions: tuple[str, ...] = ()
+
+    def newer(self, version: str) -> str | None:
+        """Why a home that this version wrote may only be read; None when the first number of the
+        version is one of those that were tried."""
+        if version.partition(".")[0] in self.versions:
+            return None
+        return f"{self.agent} {version} is newer than what Holdfast knows"
 
 
 #: The unit that the last look made from a file, as long as the file has not changed since. A format

@@ -210,7 +210,7 @@ def _show(found: Sequence[_Row], total: int, order: SessionOrder, offset: int, n
             *(name(each.agent or "") for _ in agents),
             name(session.source),
             format_duration(now - session.last_active_at),
-            f"{session.message_count:,}",
+            f"{session.message_count:,}{'' if session.counted else '+'}",
             *(_number(each.page, session, column) for column in numbers[2:]),
             joined(_marks(session), _title(each)),
         )
