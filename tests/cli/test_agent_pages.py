@@ -46,7 +46,7 @@ def test_the_page_of_an_agent(agent: Agent, tmp_path: Path) -> None:
     (clock / "sitecustomize.py").write_text(CLOCK)
     (user / agent.folder).parent.mkdir(parents=True)
     agent.make(user / agent.folder)
-    env = environment(user, PYTHONPATH=str(clock), TEST_NOW=str(LATER))
+    env = environment(user, PYTHONPATH=str(clock), TEST_NOW=str(LATER), COLUMNS="100")
     blocks = _blocks(_PAGES / f"{agent.name}.md")
     assert len(blocks) > 5
     for command, shown in blocks:

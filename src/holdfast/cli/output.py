@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 from holdfast.cli import plain
 from holdfast.cli.plain import Line
 from holdfast.cli.streams import output_errors, write, write_error
-from holdfast.cli.tables import Rows
 from holdfast.model.text import one_line
 
-# Loaded for a terminal.
+# Loaded for a terminal, and for whoever shows a table: taking a checkpoint needs neither.
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from holdfast.cli.tables import Rows
 
 #: Where output goes while it is not standard output: a pager.
 _elsewhere: ContextVar[Console | None] = ContextVar("holdfast_console", default=None)
@@ -80,7 +81,7 @@ def print_json(document: dict[str, Any]) -> None:
 
 def say(shown: str | Line | Rows = "") -> None:
     """Show text or a table: fitted to the terminal, or whole in a pipe."""
-    if isinstance(shown, Rows):
+    if not isinstance(shown, str | Line):
         _show(shown.records() if plain.is_piped() else shown.lines(width()))
         return
     line = (Line(shown) if isinstance(shown, str) else shown).printable()
@@ -146,6 +147,8 @@ def table(
     below: str = "",
 ) -> Rows:
     """A table without lines; see `Rows`."""
+    from holdfast.cli.tables import Rows
+
     return Rows(*columns, right=right, whole=whole, cut=cut, front=front, drops=drops, below=below)
 
 

@@ -11,13 +11,15 @@ from holdfast.value import dataclass
 LOOKED_AT = 8
 _LONGEST = 200
 _NOTHING = 4
+#: The extra field of a message that an agent wrote by itself.
+_INJECTED = "injected"
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
     """The best line so far. The lower the rank, the better: a person's words are best, words of
-    anybody else come third. Text that begins with a tag is what an agent put there for the model,
-    so each of those has a place below."""
+    anybody else come third. What an agent put there for the model, marked as such or begun with a
+    tag, has the place below each of those."""
 
     text: str = ""
     rank: int = _NOTHING
@@ -27,7 +29,8 @@ class Opening:
         if not self.rank or message.taken_back:
             return self
         line = _line(message.content)
-        rank = 2 * (message.role != "user") + line.startswith("<") if line else _NOTHING
+        put_there = _INJECTED in message.extra or line.startswith("<")
+        rank = 2 * (message.role != "user") + put_there if line else _NOTHING
         return Opening(line, rank) if rank < self.rank else self
 
 
