@@ -78,4 +78,5 @@ AGENTS = (
         "gemini:Gemini", "Gemini CLI", ".gemini", ("projects.json", "state.json", "settings.json")
     ),
     _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", ("opencode.db",)),
+    _kind("goose:Goose", "Goose", ".local/share/goose", ("sessions/sessions.db",)),
 )
