@@ -116,6 +116,7 @@ def record(home: Path, project: Path, out: Path, left_out: set[str]) -> None:
             info = tar.gettarinfo(path, clean(name.encode()).decode())
             info.uid = info.gid = 0
             info.uname = info.gname = "me"
+            info.linkname = clean(info.linkname.encode()).decode()
             if path.is_symlink() or path.is_dir():
                 tar.addfile(info)
                 continue

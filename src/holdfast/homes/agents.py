@@ -79,4 +79,5 @@ AGENTS = (
     ),
     _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", ("opencode.db",)),
     _kind("goose:Goose", "Goose", ".local/share/goose", ("sessions/sessions.db",)),
+    _kind("gptme:Gptme", "gptme", ".local/share/gptme", ("logs",)),
 )

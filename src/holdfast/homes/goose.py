@@ -172,9 +172,7 @@ def _used(row: Record) -> Usage | None:
     if tokens is None or not tokens.total:
         return None
     priced = isinstance(cost, int | float)
-    return Usage(
-        tokens=tokens, cost=float(cost or 0.0), unpriced=Tokens() if priced else tokens
-    )
+    return Usage(tokens=tokens, cost=float(cost or 0.0), unpriced=Tokens() if priced else tokens)
 
 
 def _messages(role: str, content: Any, at: float, *, hidden: bool) -> Iterator[Message]:

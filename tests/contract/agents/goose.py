@@ -1,5 +1,5 @@
-"""Goose 1.34.0: three runs without a terminal, one of them resumed, an interactive one, and one that
-was killed in the middle of an answer."""
+"""Goose 1.34.0: three runs without a terminal, one of them resumed, an interactive one, and one
+that was killed in the middle of an answer."""
 
 from __future__ import annotations
 
