@@ -80,4 +80,5 @@ AGENTS = (
     _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", ("opencode.db",)),
     _kind("goose:Goose", "Goose", ".local/share/goose", ("sessions/sessions.db",)),
     _kind("gptme:Gptme", "gptme", ".local/share/gptme", ("logs",)),
+    _kind("vibe:Vibe", "Mistral Vibe", ".vibe", ("logs/session",), environment="VIBE_HOME"),
 )

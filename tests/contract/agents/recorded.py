@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from tests.contract import agent_homes
-from tests.contract.agents import goose, gptme
+from tests.contract.agents import goose, gptme, vibe
 from tests.contract.agents.home import AgentHome
 
 RECORDED: tuple[AgentHome, ...] = (
     *agent_homes.FOUR,
     goose.HOME,
     gptme.HOME,
+    vibe.HOME,
 )
