@@ -1,6 +1,6 @@
 """Mistral Vibe.
 
-logs/session/unified/ID/   a session: CURRENT names a generation, which names chunks by checksum, and
+logs/session/unified/ID/   a session: CURRENT names a generation, that names chunks by checksum and
                            a journal whose records are chained by checksums; meta.json tells of it
 logs/session/unified/.session-index.json   a cache of sizes, times and first prompts
 logs/session/active/ID.lock                locked while somebody has the session open

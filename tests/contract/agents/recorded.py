@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract import agent_homes
-from tests.contract.agents import goose, gptme, vibe
+from tests.contract.agents import goose, gptme, kimi_code, vibe
 from tests.contract.agents.home import AgentHome
 
 RECORDED: tuple[AgentHome, ...] = (
@@ -11,4 +11,5 @@ RECORDED: tuple[AgentHome, ...] = (
     goose.HOME,
     gptme.HOME,
     vibe.HOME,
+    kimi_code.HOME,
 )
