@@ -1,6 +1,6 @@
 """Kimi Code.
 
-sessions/wd_NAME_HASH/session_ID/   a session: state.json, and agents/NAME/wire.jsonl, the transcript
+sessions/wd_NAME_HASH/session_ID/   a session: state.json, and agents/NAME/wire.jsonl, a transcript
                                     of the main agent and of each subagent, with copies of files
 session_index.jsonl                 a line a session, with the absolute path of its folder
 sessions/.index-cache/scan.json     what the last look at all state.json found

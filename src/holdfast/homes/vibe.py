@@ -214,9 +214,9 @@ def _entries(folder: Path) -> dict[str, Record]:
             if not isinstance(number, int) or number < int(first or 0):
                 continue
             for change in _changes(said.get("payload")):
-                entry = change.get("entry")
-                if isinstance(entry, dict):
-                    found[str(entry.get("id"))] = entry
+                shown = change.get("entry")
+                if isinstance(shown, dict):
+                    found[str(shown.get("id"))] = shown
                 elif change.get("op") == "remove_entry":
                     found.pop(str(change.get("id") or change.get("entryId")), None)
     return found
