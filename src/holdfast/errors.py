@@ -38,6 +38,7 @@ _METHODS = {
     "doctor": "home.doctor()",
     "log": "home.log.read()",
     "maintain --force": "home.maintain(force=True)",
+    "redo": "home.redo({})",
     "sessions archive": "home.archive_sessions({})",
     "sessions import": "home.import_(file)",
     "sessions list --archived": "home.archive.find()",

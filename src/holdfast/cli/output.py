@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.cli import plain
 from holdfast.cli.plain import Line, Rows
-from holdfast.cli.streams import output_errors, write, write_error
+from holdfast.cli.streams import hold, is_quiet, is_silent, output_errors, write, write_error
 from holdfast.model.text import one_line, printable
 
 # Loaded for a terminal.
@@ -63,6 +63,9 @@ def print_json(document: dict[str, Any]) -> None:
 
 def say(shown: str | Line | Rows | Text = "") -> None:
     """Print text or a table, fitted to the width at hand."""
+    if is_silent():
+        hold(_unstyled(shown))
+        return
     if not plain.is_enough() or not isinstance(shown, str | Line | Rows):
         from holdfast.cli.console import rendered
 
@@ -77,8 +80,16 @@ def say(shown: str | Line | Rows | Text = "") -> None:
     _write_now("".join(f"{line}\n" for line in lines))
 
 
+def _unstyled(shown: str | Line | Rows | Text) -> str:
+    if isinstance(shown, Rows):
+        return "".join(f"{line}\n" for line in shown.lines(plain.width()))
+    return printable(shown if isinstance(shown, str) else shown.plain) + "\n"
+
+
 def suggest(command: str) -> None:
     """A command to type next. Never folded: a copied line must work."""
+    if is_quiet():
+        return
     shown = name(f"  {command}", "bold green")
     if plain.is_enough():
         _write_now(f"{shown.plain}\n")
@@ -98,6 +109,8 @@ def _write_now(text: str) -> None:
 
 def note(message: str) -> None:
     """Not part of the output: on stderr, so that a pipe stays clean."""
+    if is_quiet() and not message.startswith("warning:"):
+        return
     write_error(one_line(message) + "\n")
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.api.values import ExportReport
+from holdfast.cli.completing import session_ids
+from holdfast.cli.edit_options import edit_options, tell_unchanged
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
@@ -39,7 +41,7 @@ _SHOWN = 20
     example="holdfast sessions export --all --output sessions.jsonl\n"
     "holdfast sessions export 20260325_112518 --format markdown --redact",
 )
-@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=session_ids)
 @click.option("--all", "everything", is_flag=True, help="Every session.")
 @filter_options
 @click.option(
