@@ -30,6 +30,7 @@ _METHODS = {
     "checkpoints take": "home.checkpoints.take(path)",
     "checkpoints verify": "home.checkpoints.verify()",
     "config check": "holdfast.open(path)",
+    "config edit": "home.config_file",
     "config init": "holdfast.open(path, create=True)",
     "config path": "home.config_file",
     "config show": "home.settings",

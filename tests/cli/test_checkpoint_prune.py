@@ -30,14 +30,14 @@ def test_pins_and_names_are_shown_and_taken_away(
     machine: Machine, project: Path, first: str
 ) -> None:
     assert "is pinned" in ok(machine, "pin", first[:8]).words
-    assert "is now called 'good ä'" in ok(machine, "name", first, " good ä ").words
+    assert "is now called 'good ä'" in ok(machine, "rename", first, " good ä ").words
     found = listed(machine, project)[0]
     assert (found.pinned, found.name) == (True, "good ä")
     shown = ok(machine, "list", str(project))
     assert "📌 good ä" in shown.out
     assert ok(machine, "show", first).lines[0] == "good ä"
-    ok(machine, "pin", first, "--off")
-    assert machine.json("checkpoints", "name", first, "")["checkpoint"]["name"] is None
+    ok(machine, "unpin", first)
+    assert machine.json("checkpoints", "rename", first, "")["checkpoint"]["name"] is None
     found = listed(machine, project)[0]
     assert (found.pinned, found.name, found.id) == (False, None, first)
 

@@ -75,11 +75,17 @@ def operations(
     return []
 
 
-def agents(incomplete: str) -> Sequence[CompletionItem]:
-    """Names of agents that have a home here; then folders, as the shell completes them."""
+def files_and_agents(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> Sequence[CompletionItem]:
+    return agents(incomplete, type_="file")
+
+
+def agents(incomplete: str, *, type_: str = "dir") -> Sequence[CompletionItem]:
+    """Names of agents that have a home here; and folders, as the shell completes them."""
     from click.shell_completion import CompletionItem
 
-    folders = CompletionItem(incomplete, type="dir")
+    folders = CompletionItem(incomplete, type=type_)
     with suppress(Exception):
         from holdfast.api import offers
 

@@ -210,7 +210,6 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--hermes-home": "--home",
         "--root": "--home",
         "--repo": "--home",
-        "--agent": "--home",
         "--permanent": "--now",
         "--no-trash": "--now",
         "--silent": "--quiet",
