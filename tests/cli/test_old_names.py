@@ -233,6 +233,16 @@ def test_include_files_is_what_prune_does(used: Machine) -> None:
     assert used.json("sessions", "prune", "--include-files", "-y")["report"]["removed"] == 5
 
 
+def test_the_page_has_every_word() -> None:
+    page = _PAGE.read_text(encoding="utf-8")
+    for path, names in suggestions.VALUES.items():
+        for old, new in names.items():
+            assert f"| `{path} --sort {old}` | `--sort {new}` |" in page
+    for path, needless in suggestions.NEEDLESS.items():
+        for old in needless:
+            assert f"| `{path} {old}` | not needed |" in page
+
+
 def test_the_page_has_every_name() -> None:
     page = _PAGE.read_text(encoding="utf-8")
     for group, names in suggestions.COMMANDS.items():
@@ -241,12 +251,6 @@ def test_the_page_has_every_name() -> None:
     for path, names in suggestions.OPTIONS.items():
         for old, new in names.items():
             assert f"| `{f'{path} {old}'.strip()}` | `{new}` |" in page
-    for path, names in suggestions.VALUES.items():
-        for old, new in names.items():
-            assert f"| `{path} --sort {old}` | `--sort {new}` |" in page
-    for path, names in suggestions.NEEDLESS.items():
-        for old in names:
-            assert f"| `{path} {old}` | not needed |" in page
     for key in KEYS:
         for old in key.was:
             assert f"| `{key.table}.{old}` | `{key.table}.{key.name}` |" in page

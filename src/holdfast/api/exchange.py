@@ -130,7 +130,6 @@ class SessionExchange(SessionView):
             return done
         return copied(done, kept_in=kept.folder, operation=kept.operation)
 
-
     def _store_to_try(self) -> SqliteImport | None:
         """The store that an import would go into; None when it would be made."""
         if kind_of(self._place.root) is None:

@@ -93,9 +93,7 @@ def agents(incomplete: str, *, type_: str = "dir") -> Sequence[CompletionItem]:
     return [folders]
 
 
-def keys(
-    _ctx: click.Context, _param: click.Parameter, incomplete: str
-) -> Sequence[CompletionItem]:
+def keys(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> Sequence[CompletionItem]:
     """Keys of the configuration."""
     from holdfast.api.offers import Offer
     from holdfast.config.kinds import dotted

@@ -66,7 +66,7 @@ def _edit(draft: Path, *, json: bool) -> None:
         )
     try:
         words = [*shlex.split(editor or "vi"), str(draft)]
-        done = subprocess.run(words, check=False, stdout=sys.stderr if json else None)  # noqa: S603 - the user's own editor
+        done = subprocess.run(words, check=False, stdout=sys.stderr if json else None)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"Cannot start the editor {editor or 'vi'!r}: {error}.", hint="Set EDITOR to another."

@@ -1,8 +1,8 @@
-"""One key changed in the text of a config.toml. Everything else in it stays as it is, byte for byte.
+"""One key changed in the text of a config.toml. The rest of it stays as it is, byte for byte.
 
 A key that is set gets its new value where it is. One that is not comes after the comment that shows
-its default, where the file has that, or at the end of its table. The result is parsed again: it must
-differ from the old document in this key and in nothing else, or the change is refused.
+its default, where the file has that, or at the end of its table. The result is parsed again: it
+must differ from the old document in this key and in nothing else, or the change is refused.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ def _edit(text: str, path: tuple[str, ...], value: str) -> _Edit:
         line = f"{toml_key(path[len(last.table) :])} = {value}"
         return _Edit(last.end, last.end, f"\n{line}")
     before = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
-    return _Edit(len(text), len(text), f"{before}[{toml_key(table)}]\n{toml_key([name])} = {value}\n")
+    return _Edit(
+        len(text), len(text), f"{before}[{toml_key(table)}]\n{toml_key([name])} = {value}\n"
+    )
 
 
-def _in_section(
-    text: str, found: Sequence[Statement], start: int, end: int, line: str
-) -> _Edit:
+def _in_section(text: str, found: Sequence[Statement], start: int, end: int, line: str) -> _Edit:
     """Where a new key goes between two headers."""
     name = re.escape(line.partition(" = ")[0])
     shown = re.compile(rf"^#[ \t]*{name}[ \t]*=[^\n]*$", re.MULTILINE).search(text, start, end)

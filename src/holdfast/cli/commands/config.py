@@ -107,8 +107,8 @@ def set_(invocation: Invocation, key: str, values: tuple[str, ...], *, dry_run: 
     """Set one key in config.toml, and show its old and its new value.
 
     The value is checked as config.toml is checked when it is read, and a wrong one changes nothing.
-    Everything else in the file stays as it is, comments too. A list takes several values; [] empties
-    it. The file is created if there is none.
+    Everything else in the file stays as it is, comments too. A list takes several values; []
+    empties it. The file is created if there is none.
     """
     from holdfast.api.configure import plan_set
 
@@ -146,7 +146,7 @@ def _tell_set(planned: SettingChange, *, dry_run: bool) -> None:
         say(name(f"Wrote {planned.change.file}."))
 
 
-@config.command("edit", cls=Command, example="EDITOR=nano holdfast config edit")
+@config.command("edit", cls=Command, example="holdfast config edit")
 @click.pass_obj
 def edit(invocation: Invocation) -> int:
     """Edit config.toml in your editor ($VISUAL, else $EDITOR, else vi).

@@ -37,9 +37,9 @@ def redo(invocation: Invocation, operation: str | None, *, how: RemovalFlags) ->
     """Do an operation again that was undone: by default, the one that was undone last.
 
     OPERATION is its number, or the number of its undo. The command shows what it will do and asks.
-    It takes exactly what the undo brought back. An item that changed since, or that is in use, stays
-    and is reported; restoring a checkpoint again leaves files that changed since. A redo has its own
-    number in the log, and `holdfast undo` takes it back.
+    It takes exactly what the undo brought back. An item that changed since, or that is in use,
+    stays and is reported; restoring a checkpoint again leaves files that changed since. A redo has
+    its own number in the log, and `holdfast undo` takes it back.
     """
     planned = invocation.one_home().plan_redo(operation)
     if not invocation.json:

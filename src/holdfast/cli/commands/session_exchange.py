@@ -220,19 +220,7 @@ def _tell_import(
     of = f" of {agent}" if agent else ""
     did = "This would store" if dry_run else "Stored"
     say(name(f"{did} {stored}{of} with {format_count(report.messages, 'message')}."))
-    if report.replaced and dry_run:
-        say(f"{report.replaced:,} of them would replace one that is there.")
-    elif report.replaced:
-        say(
-            f"{report.replaced:,} of them replaced one that was there; those are in the archive "
-            f"(operation {operation}):"
-        )
-        suggest(f"holdfast {home_flag}sessions list --archived")
-    if report.skipped:
-        one, several = ("is", "are") if dry_run else ("was", "were")
-        there = one if len(report.skipped) == 1 else several
-        count = format_count(len(report.skipped), "session")
-        say(f"{count} {there} already stored; --replace takes the new ones.")
+    _tell_known(report, operation, home_flag, dry_run=dry_run)
     for note in report.notes[:_SHOWN]:
         say(name(f"Note: {note}"))
     if len(report.notes) > _SHOWN:
@@ -253,3 +241,22 @@ def _tell_import(
             )
     if dry_run:
         tell_unchanged()
+
+
+def _tell_known(
+    report: ImportReport, operation: str | None, home_flag: str, *, dry_run: bool
+) -> None:
+    """What becomes of sessions whose id is in the store."""
+    if report.replaced and dry_run:
+        say(f"{report.replaced:,} of them would replace one that is there.")
+    elif report.replaced:
+        say(
+            f"{report.replaced:,} of them replaced one that was there; those are in the archive "
+            f"(operation {operation}):"
+        )
+        suggest(f"holdfast {home_flag}sessions list --archived")
+    if report.skipped:
+        one, several = ("is", "are") if dry_run else ("was", "were")
+        there = one if len(report.skipped) == 1 else several
+        count = format_count(len(report.skipped), "session")
+        say(f"{count} {there} already stored; --replace takes the new ones.")

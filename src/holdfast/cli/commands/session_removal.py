@@ -46,8 +46,8 @@ _KNOBS = (
     "keep_yearly",
     "max_count",
 )
-_LONGEST_DAYS = 1_000_000 / 24
 _TIME = click.FloatRange(min=0, max=1_000_000)
+_LONGEST = 1_000_000 * HOUR
 
 
 @click.command(
@@ -196,29 +196,22 @@ def gc(
     invocation: Invocation,
     /,
     *,
-    older_than: str | None,
-    empty_hours: float | None,
-    trivial_days: float | None,
     trivial_max: int | None,
     keep_titled: bool | None,
     sources: tuple[str, ...],
     skip_trash: bool,
     how: RemovalFlags,
+    **ages: Any,
 ) -> int:
     """Remove sessions without messages, or with only a few.
 
     Empty sessions are removed after a day without activity, sessions of up to five messages after a
-    week; 0 turns a rule off, and --older-than sets both ages. Pinned and open sessions stay. A title does not protect a session,
-    because agents give titles by themselves, unless you pass --keep-titled. A longer session that
-    came from one of these stays and loses its parent. config.toml has the defaults.
+    week; 0 turns a rule off, and --older-than sets both ages. Pinned and open sessions stay. A
+    title does not protect a session, because agents give titles by themselves, unless you pass
+    --keep-titled. A longer session that came from one of these stays and loses its parent.
+    config.toml has the defaults.
     """
-    if older_than is not None:
-        if empty_hours is not None or trivial_days is not None:
-            raise UsageError("--older-than sets both ages: leave out --empty-hours, --trivial-days.")
-        age = invocation.now - invocation.moment(older_than)
-        if not 0 < age <= _LONGEST_DAYS * DAY:
-            raise UsageError(f"--older-than {older_than} is not in the past, or too long ago.")
-        empty_hours, trivial_days = age / HOUR, age / DAY
+    empty_hours, trivial_days = _ages(invocation, ages)
     home = invocation.one_home()
     with progress() as shown:
         plan = home.plan_gc(
@@ -231,6 +224,19 @@ def gc(
             progress=shown,
         )
     return remove(invocation, plan, how)
+
+
+def _ages(invocation: Invocation, ages: dict[str, Any]) -> tuple[float | None, float | None]:
+    """After how many hours an empty session goes, and after how many days a trivial one."""
+    when, hours, days = ages["older_than"], ages["empty_hours"], ages["trivial_days"]
+    if when is None:
+        return hours, days
+    if hours is not None or days is not None:
+        raise UsageError("--older-than sets both ages: leave out --empty-hours and --trivial-days.")
+    age = invocation.now - invocation.moment(when)
+    if not 0 < age <= _LONGEST:
+        raise UsageError(f"--older-than {when} is not a time in the past, or too long ago.")
+    return age / HOUR, age / DAY
 
 
 @click.command(

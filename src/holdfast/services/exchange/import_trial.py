@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Self
 
 from holdfast.model.session import Message, Session
 from holdfast.services.exchange.session_import import ImportStore
@@ -20,7 +21,7 @@ class ImportTrial:
         self._names: dict[str, str] = {}
         self._open = ExitStack()
 
-    def __enter__(self) -> ImportTrial:
+    def __enter__(self) -> Self:
         if self._store is not None:
             self._open.enter_context(self._store)
         return self
@@ -58,7 +59,7 @@ class ImportTrial:
             current = self._parents[current]
         return False
 
-    def add(self, session: Session, messages: Iterable[Message], *, now: float) -> None:  # noqa: ARG002 - as the port has it
+    def add(self, session: Session, messages: Iterable[Message], *, now: float) -> None:
         deque(messages, maxlen=0)  # reading them all is what finds a bad one
         self._names[session.id.lower()] = session.id
         self._parents[session.id] = session.parent_id
