@@ -43,7 +43,7 @@ def test_pins_and_names_are_shown_and_taken_away(
 
 
 def test_a_name_that_is_no_text_is_refused(machine: Machine, project: Path, first: str) -> None:
-    result = run(machine, "name", first, b"bad\xff")
+    result = run(machine, "rename", first, b"bad\xff")
     assert result.code == 2
     assert "not valid UTF-8" in result.words
 

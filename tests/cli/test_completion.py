@@ -190,6 +190,7 @@ def test_what_an_agent_has_comes_from_the_last_look(
     }
     folder = machine.user / ".claude" / "projects" / "-work"
     folder.mkdir(parents=True)
+    (machine.user / ".claude" / "settings.json").write_text("{}")
     (folder / f"{session}.jsonl").write_text(json.dumps(line) + "\n")
     assert _offered(capsys, "sessions", "show", "0190") == []
     assert say("sessions", "list").code == 0

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.api.place import Place, usual_homes, usual_places_of
-from holdfast.homes.hermes.kind import DATABASE as HERMES_DATABASE
-from holdfast.homes.kind import DATABASE, KIND
 from holdfast.homes.notes import Notes
 from holdfast.homes.registry import kind_of, state_folder
 from holdfast.model.part import Unit
@@ -22,7 +20,6 @@ from holdfast.value import dataclass
 MOST = 50
 _SHORT = 12
 _NOTES = "index/units.json"
-_DATABASES = {KIND: DATABASE, "hermes": HERMES_DATABASE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +89,7 @@ def operations(place: Place, prefix: str) -> Sequence[Offer]:
 def _database(root: Path) -> Path | None:
     """The database of a home that keeps its sessions in one that we know."""
     kind = kind_of(root)
-    name = None if kind is None else _DATABASES.get(kind.name)
-    return None if name is None else root / name
+    return None if kind is None or kind.database is None else root / kind.database
 
 
 def _noted(root: Path) -> Sequence[Unit]:

@@ -27,7 +27,6 @@ from holdfast.errors import HoldfastError, UsageError
 from holdfast.model.item import REQUEST_DUMP, SESSION, TRANSCRIPT
 from holdfast.model.text import format_duration
 from holdfast.policy.lifecycle import NOT_ENDED
-from holdfast.policy.rules import DAY, HOUR
 
 if TYPE_CHECKING:
     from holdfast.model.plan import Plan, PlanItem
@@ -47,7 +46,8 @@ _KNOBS = (
     "max_count",
 )
 _TIME = click.FloatRange(min=0, max=1_000_000)
-_LONGEST = 1_000_000 * HOUR
+_HOUR, _DAY = 3_600, 86_400
+_LONGEST = 1_000_000 * _HOUR
 
 
 @click.command(
@@ -236,7 +236,7 @@ def _ages(invocation: Invocation, ages: dict[str, Any]) -> tuple[float | None, f
     age = invocation.now - invocation.moment(when)
     if not 0 < age <= _LONGEST:
         raise UsageError(f"--older-than {when} is not a time in the past, or too long ago.")
-    return age / HOUR, age / DAY
+    return age / _HOUR, age / _DAY
 
 
 @click.command(
