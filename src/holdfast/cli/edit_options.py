@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-from holdfast.cli.output import say
-
 _Function = Callable[..., Any]
 
 
@@ -34,8 +32,3 @@ def edit_options(function: _Function) -> _Function:
     ):
         decorated = option(decorated)
     return decorated
-
-
-def tell_unchanged() -> None:
-    """The last line of a dry run."""
-    say("Nothing was changed.")

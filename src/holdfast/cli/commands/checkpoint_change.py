@@ -16,11 +16,11 @@ from holdfast.cli.checkpoint_options import (
     ids_argument,
     paths_argument,
 )
-from holdfast.cli.edit_options import edit_options, tell_unchanged
+from holdfast.cli.edit_options import edit_options
 from holdfast.cli.errors import print_error
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, resolved, stored_text
-from holdfast.cli.output import name, print_json, say, suggest, table, when
+from holdfast.cli.output import name, nothing_changed, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import asked
 from holdfast.cli.show_checkpoints import (
@@ -213,7 +213,7 @@ def _tell_edit(
     for each in changed:
         say(f"Checkpoint {short(each.id)} {what}.")
     if dry_run:
-        tell_unchanged()
+        nothing_changed()
     return 0
 
 

@@ -9,10 +9,10 @@ import click
 
 from holdfast.cli.completing import keys as known_keys
 from holdfast.cli.completing import sections as known_sections
-from holdfast.cli.edit_options import edit_options, tell_unchanged
+from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Command, Group, run_default
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, note, print_json, say, table
+from holdfast.cli.output import name, note, nothing_changed, print_json, say, table
 from holdfast.cli.streams import write, write_path
 from holdfast.model.text import printable
 
@@ -139,7 +139,7 @@ def _tell_set(planned: SettingChange, *, dry_run: bool) -> None:
         was += " (default)"
     say(name(f"{planned.key}: {was} → {_toml(planned.value)}"))
     if dry_run:
-        tell_unchanged()
+        nothing_changed()
     elif planned.changes_nothing:
         say(name(f"{planned.change.file} says so already."))
     else:
@@ -206,14 +206,14 @@ def init(invocation: Invocation, *, dry_run: bool) -> int:
     place = invocation.place(invocation.home_path)
     if dry_run and place.config_file.exists():
         say(name(f"{place.config_file} already exists; it would be left alone."))
-        tell_unchanged()
+        nothing_changed()
         return 0
     path = place.config_file if dry_run else place.create_config()
     if invocation.json:
         print_json({"path": str(path), "created": not dry_run})
     elif dry_run:
         say(name(f"This would write {path}."))
-        tell_unchanged()
+        nothing_changed()
     else:
         say(name(f"Wrote {path}. Every setting in it is a comment until you change it."))
     return 0

@@ -11,7 +11,7 @@ from holdfast.cli.errors import print_error
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, print_json, say, suggest
+from holdfast.cli.output import name, nothing_changed, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import RemovalFlags, asked, exit_code, removal_options, remove
 from holdfast.cli.show_checkpoints import not_captured_json, show_foreseen
@@ -60,7 +60,7 @@ def _restore(invocation: Invocation, planned: RedoPlan, how: RemovalFlags) -> in
     if how.dry_run:
         _document(invocation, planned, None)
         if not invocation.json:
-            say("Nothing was changed.")
+            nothing_changed()
         return 0
     declined = None if how.yes else _ask(planned)
     if declined is not None:

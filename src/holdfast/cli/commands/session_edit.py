@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.completing import session_ids
-from holdfast.cli.edit_options import edit_options, tell_unchanged
+from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import home_json, where_they_are
 from holdfast.cli.invocation import Invocation, stored_text
-from holdfast.cli.output import print_json, say
+from holdfast.cli.output import nothing_changed, print_json, say
 
 if TYPE_CHECKING:
     from holdfast.api.home import Home
@@ -119,7 +119,7 @@ def _each(
         for session in done:
             say(f"Session {session.id} {would if dry_run else did}.")
         if dry_run:
-            tell_unchanged()
+            nothing_changed()
         return 0
 
     return where_they_are(invocation, ids, change_here)

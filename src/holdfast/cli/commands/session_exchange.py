@@ -11,12 +11,12 @@ import click
 
 from holdfast.api.values import ExportReport
 from holdfast.cli.completing import files_and_agents, session_ids
-from holdfast.cli.edit_options import edit_options, tell_unchanged
+from holdfast.cli.edit_options import edit_options
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.homes import failed_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.main import INTERRUPTED
-from holdfast.cli.output import name, print_json, say, styled, suggest
+from holdfast.cli.output import name, nothing_changed, print_json, say, styled, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, is_given, session_filter
 from holdfast.cli.streams import output_errors
@@ -240,7 +240,7 @@ def _tell_import(
                 "pipe."
             )
     if dry_run:
-        tell_unchanged()
+        nothing_changed()
 
 
 def _tell_known(
