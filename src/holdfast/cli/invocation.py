@@ -41,6 +41,7 @@ class Invocation:
     home: str | None = None
     agent: str | None = None
     json: bool = False
+    quiet: bool = False
     debug: bool = False
     _places: list[Place] = field(default_factory=list)
 
@@ -123,7 +124,7 @@ class Invocation:
         for flag in ("--home", "--agent"):
             while flag in words:
                 del words[(at := words.index(flag)) : at + 2]
-        noise = ("--json", "--debug", "--yes", "-y", "--all-homes")
+        noise = ("--json", "--quiet", "-q", "--debug", "--yes", "-y", "--all-homes")
         kept = [w for w in words if w not in noise and not w.startswith(("--home=", "--agent="))]
         return shlex.join(kept)
 
@@ -240,7 +241,13 @@ class Invocation:
 
     def at(self, home: AgentHome) -> Invocation:
         """The same command on one of several homes."""
-        made = Invocation(args=self.args, json=self.json, debug=self.debug, _places=self._places)
+        made = Invocation(
+            args=self.args,
+            json=self.json,
+            quiet=self.quiet,
+            debug=self.debug,
+            _places=self._places,
+        )
         made.now = self.now
         made.choose(home)
         return made

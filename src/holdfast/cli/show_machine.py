@@ -164,7 +164,7 @@ def _show_what_helps(seen: Sequence[Seen]) -> None:
     elif seen:
         home, _ = max(seen, key=lambda each: each[1].inventory.total_bytes)
         say(f"Nothing here exceeds the policy. Most of it is in {home.label}; see what is largest:")
-        suggest(f"holdfast sessions list --home {quoted(home.name)} --sort bytes")
+        suggest(f"holdfast sessions list --home {quoted(home.name)} --sort size")
 
 
 def _where(sizes: Mapping[AgentHome, int]) -> str:

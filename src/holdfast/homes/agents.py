@@ -102,4 +102,14 @@ AGENTS = (
         environment="OPENHANDS_PERSISTENCE_DIR",
     ),
     _kind("pi:Pi", "pi", ".pi/agent", ("sessions",), environment="PI_CODING_AGENT_DIR"),
+    _kind("goose:Goose", "Goose", ".local/share/goose", ("sessions/sessions.db",)),
+    _kind("gptme:Gptme", "gptme", ".local/share/gptme", ("logs",)),
+    _kind("vibe:Vibe", "Mistral Vibe", ".vibe", ("logs/session",), environment="VIBE_HOME"),
+    _kind(
+        "kimi_code:KimiCode",
+        "Kimi Code",
+        ".kimi-code",
+        ("session_index.jsonl", "workspaces.json", "device_id"),
+        environment="KIMI_CODE_HOME",
+    ),
 )
