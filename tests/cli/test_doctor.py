@@ -19,6 +19,7 @@ from tests.cli.privileges import as_nobody_special
 NOW = 1_800_000_000.0
 CHECKS = [
     "configuration",
+    "access",
     "permissions",
     "session store",
     "pages",

@@ -16,6 +16,7 @@ from holdfast.cli.changing import is_told_to_change
 from holdfast.cli.flags import COMMON, Flag
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.streams import outlive_reader
+from holdfast.errors import COMMAND_FLAG
 from holdfast.value import dataclass
 
 _LARGEST = 2**63 - 1
@@ -152,6 +153,7 @@ class Command(_Framed):
 
     def invoke(self, ctx: click.Context) -> Any:
         name = ctx.command_path.partition(" ")[2]
+        COMMAND_FLAG.set(ctx.ensure_object(Invocation).home_flag)
         if is_told_to_change(name, ctx.params):
             outlive_reader()
         return super().invoke(ctx)

@@ -16,7 +16,7 @@ from holdfast.cli.main import INTERRUPTED
 from holdfast.cli.output import note, print_json, say, suggest
 from holdfast.cli.progress import progress
 from holdfast.cli.show_plan import amount, for_good, is_archiving, show_plan, show_report
-from holdfast.errors import DamageError, DeclinedError, HoldfastError
+from holdfast.errors import DamageError, DeclinedError, HoldfastError, UsageError
 from holdfast.model.plan import Plan
 from holdfast.model.report import Report, Result
 from holdfast.model.text import one_line
@@ -65,6 +65,27 @@ def removal_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
+def trash_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Whether what goes is kept in the trash; the command gets `use_trash` and `caps_use_trash`."""
+
+    @functools.wraps(function)
+    def with_flags(*args: Any, skip_trash: bool, caps_use_trash: bool, **rest: Any) -> Any:
+        if skip_trash and caps_use_trash:
+            raise UsageError("--now and --use-trash contradict each other.")
+        trash = {"use_trash": not skip_trash, "caps_use_trash": caps_use_trash}
+        return function(*args, trash=trash, **rest)
+
+    decorated = click.option(
+        "--use-trash",
+        "caps_use_trash",
+        is_flag=True,
+        help="Move what a size cap removes to the trash too; emptying it frees the space.",
+    )(with_flags)
+    return click.option(
+        "--now", "skip_trash", is_flag=True, help="Skip the trash; this cannot be undone."
+    )(decorated)
+
+
 def keep_options(each: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The flags of the keep rules, which count in each group or project."""
 
@@ -107,7 +128,7 @@ def remove(invocation: Invocation, planned: HomePlan, how: RemovalFlags) -> int:
     declined = None if how.yes or not plan.removals else _ask(plan)
     if declined is not None:
         _document(invocation, plan, None)
-        print_error(declined, as_json=False)
+        print_declined(declined)
         return declined.exit_code
     with progress(stoppable=True) as shown:
         report = planned.apply(progress=shown).report
@@ -133,7 +154,13 @@ def exit_code(report: Report) -> int:
 def _ask(plan: Plan) -> DeclinedError | None:
     if is_archiving(plan):
         return asked(f"Archive {amount(plan.removals)}?", "archived")
-    return asked(f"Remove {amount(plan.removals)}? {for_good(plan.removals)}".rstrip(), "removed")
+    by_cap = any(each.gone_by_cap for each in plan.removals)
+    parts = [
+        f"Remove {amount(plan.removals)}?",
+        for_good(plan.removals),
+        "A size cap does not use the trash." if by_cap else "",
+    ]
+    return asked(" ".join(part for part in parts if part), "removed")
 
 
 def asked(
@@ -144,6 +171,14 @@ def asked(
         return DeclinedError(f"Nothing was {done}: there is no terminal to ask on.", hint=hint)
     click.echo(err=True)
     return None if _confirmed(question) else DeclinedError(f"Nothing was {done}.")
+
+
+def print_declined(declined: DeclinedError) -> None:
+    """Somebody who says no made no error. Without a terminal nobody could say anything."""
+    if declined.hint is None:
+        note(declined.message)
+    else:
+        print_error(declined, as_json=False)
 
 
 def _confirmed(question: str) -> bool:

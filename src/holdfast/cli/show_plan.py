@@ -64,6 +64,16 @@ def for_good(items: Sequence[PlanItem]) -> str:
     return f"{amount(final)} of it cannot be undone."
 
 
+def by_cap(items: Sequence[PlanItem]) -> str:
+    """Why a cap removes for good, and how to keep it from doing so; empty when none does."""
+    if not any(each.gone_by_cap for each in items):
+        return ""
+    return (
+        "A size cap does not use the trash, because the trash counts towards the cap. "
+        "--use-trash moves what the cap removes to the trash."
+    )
+
+
 def is_archiving(plan: Plan) -> bool:
     return any(item.action is Action.ARCHIVE for item in plan.removals)
 
@@ -83,6 +93,8 @@ def show_plan(plan: Plan, *, all_items: bool, sources: Mapping[str, str] = _AS_T
         show_items(removals, plan.made_at, all_items=all_items)
         if warning := for_good(removals):
             say(styled(warning, style="yellow"))
+        if why := by_cap(removals):
+            say(styled(why, style="yellow"))
     elif not plan.ends:
         say("Nothing to remove.")
     _show_ends(plan.ends, all_items=all_items)

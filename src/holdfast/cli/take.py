@@ -132,4 +132,5 @@ def _tell(invocation: Invocation, workdir: Path, taking: Taking, *, all_items: b
         show_not_captured(taking.not_captured, all_items=all_items)
     if taking.excluded:
         left = format_count(taking.excluded, "file or folder", "files and folders")
-        note(f"{left} left out by default: `holdfast checkpoints excluded` lists them")
+        flag = invocation.home_flag
+        note(f"{left} left out by default: `holdfast {flag}checkpoints excluded` lists them")

@@ -15,12 +15,11 @@ from holdfast.cli.checkpoint_options import (
     id_argument,
     paths_argument,
 )
-from holdfast.cli.errors import print_error
 from holdfast.cli.frame import Command
 from holdfast.cli.invocation import Invocation, resolved, stored_text
 from holdfast.cli.output import name, print_json, say, suggest, table, when
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import asked
+from holdfast.cli.removal import asked, print_declined
 from holdfast.cli.show_checkpoints import (
     checkpoint_json,
     not_captured_json,
@@ -82,7 +81,7 @@ def restore(
     declined = None if yes else _ask(target, foreseen)
     if declined is not None:
         _document_restore(invocation, foreseen)
-        print_error(declined, as_json=False)
+        print_declined(declined)
         return declined.exit_code
     with progress() as shown:
         report = planned.apply(progress=shown)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.errors import print_error
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import all_homes_option
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, print_json, say, styled, table
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import asked
+from holdfast.cli.removal import asked, print_declined
 from holdfast.errors import DamageError, DeclinedError
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def doctor(invocation: Invocation, *, repair: bool, yes: bool) -> int:
             home, found = _examine(invocation)
     _tell(invocation, found, mended, shown=declined is not None, repair=repair)
     if declined is not None:
-        print_error(declined, as_json=False)
+        print_declined(declined)
         return declined.exit_code
     return 0 if found.ok else DamageError.exit_code
 

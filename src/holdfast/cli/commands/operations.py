@@ -14,14 +14,22 @@ from holdfast.cli.homes import all_homes_option, each_home
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import name, note, print_json, say, styled, suggest, table, when
 from holdfast.cli.progress import progress
-from holdfast.cli.removal import RemovalFlags, exit_code, removal_options, remove
+from holdfast.cli.removal import (
+    RemovalFlags,
+    asked,
+    exit_code,
+    print_declined,
+    removal_options,
+    remove,
+)
 from holdfast.cli.show_checkpoints import not_captured_json, show_foreseen, show_paths
 from holdfast.cli.show_plan import amount, show_items, show_report
-from holdfast.errors import DamageError, HoldfastError, UsageError
+from holdfast.errors import DamageError, DeclinedError, HoldfastError
 from holdfast.model.item import PROJECT
 from holdfast.model.plan import Action
 from holdfast.model.report import Result, archived_words
-from holdfast.model.text import format_bytes, format_count
+from holdfast.model.text import format_bytes, format_count, format_duration
+from holdfast.value import replace
 
 if TYPE_CHECKING:
     from holdfast.api.archive import Trash
@@ -146,12 +154,18 @@ def _did(operation: Operation) -> str:
 @click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")
 @click.argument("operation", required=False)
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--all", "all_items", is_flag=True, help="List every item and path.")
 @click.pass_obj
 @all_homes_option(operation="The number of an operation")
-def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_items: bool) -> int:
+def undo(
+    invocation: Invocation, operation: str | None, *, dry_run: bool, yes: bool, all_items: bool
+) -> int:
     """Bring back what an operation removed, or reopen the sessions that it ended. The default is
     the latest operation.
+
+    The command says what it is about to do. It asks first if that changes files in a working
+    directory, or if you did something else after that operation.
 
     Files come back to their places with their times and modes. Nothing is ever overwritten: where
     a new file has the name of an old one, the old one stays in the trash and the report says so;
@@ -161,26 +175,55 @@ def undo(invocation: Invocation, operation: str | None, *, dry_run: bool, all_it
     abandoned, checkpoints beyond their limits.
     """
     home = invocation.one_home()
+    planned = home.plan_undo(operation)
     if dry_run:
-        _show_preview(invocation, home.plan_undo(operation), all_items=all_items)
+        _show_preview(invocation, planned, all_items=all_items)
         return 0
+    asks = planned.needs_asking and not yes
+    if not invocation.json:
+        say(name(f"Undoing operation {planned.operation.id}: {planned.operation.command}"))
+        if asks or planned.foreseen:
+            _show_effects(invocation, planned, all_items=all_items)
+    declined = _ask(planned, invocation.now) if asks else None
+    if declined is not None:
+        if invocation.json:
+            print_json(_document(planned))
+        print_declined(declined)
+        return declined.exit_code
     with progress(stoppable=True) as shown:
-        if operation is None:
-            done = home.undo_latest(progress=shown)
-        else:
-            done = home.undo(operation, progress=shown)
-    return _tell(invocation, done, all_items=all_items)
+        done = planned.apply(progress=shown)
+    return _tell(invocation, planned, done, all_items=all_items)
 
 
-def _tell(invocation: Invocation, done: HomeReport, *, all_items: bool) -> int:
-    target, report = done.undone, done.report
-    if target is None:
-        raise UsageError("Say which operation to undo.")
+def _ask(planned: UndoPlan, now: float) -> DeclinedError | None:
+    target = planned.operation
+    ago = format_duration(max(0.0, now - target.started_at))
+    why = [f"Undo operation {target.id} ({target.command}), done {ago} ago?"]
+    for project in planned.foreseen.values():
+        if project.preview is not None:
+            paths = len(project.preview.written) + len(project.preview.deleted)
+            why.append(f"It changes {format_count(paths, 'path')} in {project.workdir}.")
+    if planned.since:
+        latest = planned.since[0]
+        why.append(f"Since then you ran operation {latest.id} ({latest.command}).")
+    if planned.unexpected:
+        why.append("Maintenance did it, perhaps by itself.")
+    return asked(" ".join(why), "undone")
+
+
+def _tell(invocation: Invocation, planned: UndoPlan, done: HomeReport, *, all_items: bool) -> int:
+    report = done.report
     if invocation.json:
-        print_json({"undone": target.id, "applied": True, "report": report.to_json()})
+        print_json({"undone": planned.operation.id, "applied": True, "report": report.to_json()})
     else:
-        say(name(f"Undoing operation {target.id}: {target.command}"))
-        show_report(report, home_flag=invocation.home_flag)
+        # People know a project by its directory.
+        places = {
+            each.item.id: planned.foreseen[each.key].workdir
+            for each in planned.removals
+            if each.key in planned.foreseen
+        }
+        named = tuple(replace(each, id=places.get(each.id, each.id)) for each in report.outcomes)
+        show_report(replace(report, outcomes=named), home_flag=invocation.home_flag)
         _show_changed(report, all_items=all_items)
     return exit_code(report) or _in_part(report)
 
@@ -195,16 +238,33 @@ def _in_part(report: Report) -> int:
 
 
 def _show_preview(invocation: Invocation, planned: UndoPlan, *, all_items: bool) -> None:
-    target, removals, foreseen = planned.operation, planned.removals, planned.foreseen
     if invocation.json:
-        documents = [_preview_json(each.item, foreseen.get(each.key)) for each in removals]
-        print_json({"undone": target.id, "applied": False, "items": documents})
+        print_json(_document(planned))
         return
-    for project in foreseen.values():
-        _show_project(target.id, project, all_items=all_items)
-    items = [each.item for each in removals if each.key not in foreseen]
+    _show_effects(invocation, planned, all_items=all_items)
+    say()
+    say("Nothing was changed.")
+
+
+def _document(planned: UndoPlan) -> dict[str, Any]:
+    documents = [
+        _preview_json(each.item, planned.foreseen.get(each.key)) for each in planned.removals
+    ]
+    return {
+        "undone": planned.operation.id,
+        "applied": False,
+        "items": documents,
+        "since": [each.id for each in planned.since],
+    }
+
+
+def _show_effects(invocation: Invocation, planned: UndoPlan, *, all_items: bool) -> None:
+    """What undoing would do, to the files of projects and to everything else."""
+    for project in planned.foreseen.values():
+        _show_project(planned.operation.id, project, all_items=all_items)
+    items = [each.item for each in planned.removals if each.key not in planned.foreseen]
     if items:
-        _show_items(invocation, target.id, items, all_items=all_items)
+        _show_items(invocation, planned.operation.id, items, all_items=all_items)
 
 
 def _show_items(

@@ -139,13 +139,19 @@ def _show_facts(session: Session, agent: str | None) -> None:
     known = session.id if session.title else None
     facts = [known, agent, session.source, session.model, session.cwd]
     say(name("  ".join(fact for fact in facts if fact), "dim"))
-    end = f"ended {when(session.ended_at)} ({session.end_reason})" if session.ended_at else "open"
-    say(name(f"started {when(session.started_at)}, {end}", "dim"))
+    say(name(f"started {when(session.started_at)}, {_end(session)}", "dim"))
     size = format_bytes(session.bytes)
     count = f"{format_count(session.message_count, 'message')}, {size}"
     say(name(f"{count}, {session.tokens.total:,} tokens, cost {session.cost:.4f}", "dim"))
     if session.parent_id:
         say(name(f"{session.relation} of {session.parent_id}", "dim"))
+
+
+def _end(session: Session) -> str:
+    if not session.ended_at:
+        return "open"
+    why = "" if session.end_reason in (None, "", "ended") else f" ({session.end_reason})"
+    return f"ended {when(session.ended_at)}{why}"
 
 
 class _Marks:
