@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_undo_of_something_older_asks(twice: Inside, words: tuple[str, ...]) -> 
     assert declined.code == 3
     latest = "operation 3 (undo 2)" if words == ("undo",) else "operation 2 (sessions prune"
     assert f"Since then you ran {latest}" in declined.words
-    assert "would bring back 1 item" in declined.out
+    assert "This brings back 1 item" in declined.out
     assert declined.err.endswith("Nothing was undone.\n")
     assert "error:" not in declined.err
     document = twice.json(*words, code=3)
@@ -255,3 +256,27 @@ def test_an_archived_session_is_not_unknown(stored: Machine) -> None:
         assert result.code == 2
         assert f"Session {DISK} is in the archive." in result.err
         assert f"sessions restore {DISK}" in result.err
+
+
+# --- Ctrl-C ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "where", "says"),
+    [
+        ("sessions list", "holdfast.api.session_view.SessionView.list_sessions", "Nothing was"),
+        ("sessions prune --yes", "holdfast.spine.apply.carry_out", "run the same command again"),
+        ("sessions prune --yes", "holdfast.api.home.Home.plan_prune", "Interrupted.\n"),
+    ],
+)
+def test_an_interrupt_says_what_was_done(
+    machine: Machine, inside: Inside, words: str, where: str, says: str
+) -> None:
+    machine.transcript()
+    with mock.patch(where, side_effect=KeyboardInterrupt):
+        result = inside.run(*words.split(), "--home", str(machine.home))
+    assert result.code == 130
+    assert says in result.err
+    assert ("Nothing was changed" in result.err) is (words == "sessions list")
+    if "again" in says:
+        assert f"`holdfast --home {machine.home} log`" in result.err

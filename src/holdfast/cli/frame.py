@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import click
 
-from holdfast.cli.changing import is_told_to_change
+from holdfast.cli.changing import CHANGING, is_told_to_change
 from holdfast.cli.flags import COMMON, Flag
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.streams import outlive_reader
+from holdfast.cli.streams import may_change, outlive_reader
 from holdfast.errors import COMMAND_FLAG
 from holdfast.value import dataclass
 
@@ -154,6 +154,8 @@ class Command(_Framed):
     def invoke(self, ctx: click.Context) -> Any:
         name = ctx.command_path.partition(" ")[2]
         COMMAND_FLAG.set(ctx.ensure_object(Invocation).home_flag)
+        if name in CHANGING and not ctx.params.get("dry_run"):
+            may_change()
         if is_told_to_change(name, ctx.params):
             outlive_reader()
         return super().invoke(ctx)

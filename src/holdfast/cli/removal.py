@@ -130,7 +130,7 @@ def remove(invocation: Invocation, planned: HomePlan, how: RemovalFlags) -> int:
         _document(invocation, plan, None)
         print_declined(declined)
         return declined.exit_code
-    with progress(stoppable=True) as shown:
+    with progress("working", stoppable=True) as shown:
         report = planned.apply(progress=shown).report
     _document(invocation, plan, report)
     if not invocation.json:

@@ -221,6 +221,7 @@ def show_report(report: Report, *, home_flag: str, plan: Plan | None = None) -> 
     _show_notes(report)
     if report.stopped:
         say(styled(f"The run was {report.stopped}; the rest was left as it was.", style="yellow"))
+        say("To go on, run the same command again.")
 
 
 def _summary(report: Report, plan: Plan | None) -> Line:

@@ -80,8 +80,6 @@ def parse_size(text: str) -> int:
     bytes would remove everything.
     """
     stripped = text.strip()
-    if re.fullmatch(_BARE, stripped) and float(stripped):
-        raise _without_unit(text, stripped, ("bytes", "B"), ("megabytes", "MB"))
     match = re.fullmatch(_SIZE, stripped, re.IGNORECASE)
     if not match:
         raise UsageError(f"{text!r} is not a size", hint="Write 500MB, 1.5GB or 64KiB.")
@@ -90,6 +88,8 @@ def parse_size(text: str) -> int:
     size = float(number) * unit
     if size > _LARGEST:  # before it becomes an int: enough digits make it infinite
         raise UsageError(f"{text!r} is larger than any disk")
+    if size and re.fullmatch(_BARE, stripped):
+        raise _without_unit(text, stripped, ("bytes", "B"), ("megabytes", "MB"))
     return round(size)
 
 

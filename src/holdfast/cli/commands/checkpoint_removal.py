@@ -101,7 +101,7 @@ def prune(
     checkpoints = invocation.checkpoints()
     days = flags.pop("retention_days")
     cap = _asked_size(flags)
-    with progress():
+    with progress("measuring the checkpoints"):
         planned = checkpoints.plan_prune(
             older_than=None if days is None else _age(days),
             max_total_size=cap,
@@ -154,7 +154,8 @@ def clear(
     if _has_no_home(invocation):
         return 0
     checkpoints = invocation.checkpoints()
-    planned = checkpoints.plan_clear(legacy=legacy, use_trash=not skip_trash)
+    with progress("measuring the checkpoints"):
+        planned = checkpoints.plan_clear(legacy=legacy, use_trash=not skip_trash)
     if not invocation.json:
         left = () if legacy else checkpoints.status().legacy
         _warn(invocation, planned.plan, left, len(planned.names), skip_trash=skip_trash)
@@ -223,5 +224,6 @@ def clear_legacy(
     """
     if _has_no_home(invocation):
         return 0
-    planned = invocation.checkpoints().plan_clear_legacy(use_trash=not skip_trash)
+    with progress("measuring the checkpoints"):
+        planned = invocation.checkpoints().plan_clear_legacy(use_trash=not skip_trash)
     return remove(invocation, planned, replace(how, yes=how.yes or force))

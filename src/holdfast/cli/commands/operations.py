@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from holdfast.api.values import Foreseen
     from holdfast.model.operation import LogView, Operation, TrashEntry
     from holdfast.model.plan import PlanItem
-    from holdfast.model.report import Report
+    from holdfast.model.report import Outcome, Report
 
 
 @click.command(
@@ -175,7 +175,8 @@ def undo(
     abandoned, checkpoints beyond their limits.
     """
     home = invocation.one_home()
-    planned = home.plan_undo(operation)
+    with progress("looking at what would come back"):
+        planned = home.plan_undo(operation)
     if dry_run:
         _show_preview(invocation, planned, all_items=all_items)
         return 0
@@ -183,14 +184,14 @@ def undo(
     if not invocation.json:
         say(name(f"Undoing operation {planned.operation.id}: {planned.operation.command}"))
         if asks or planned.foreseen:
-            _show_effects(invocation, planned, all_items=all_items)
+            _show_effects(invocation, planned, "This brings", all_items=all_items)
     declined = _ask(planned, invocation.now) if asks else None
     if declined is not None:
         if invocation.json:
             print_json(_document(planned))
         print_declined(declined)
         return declined.exit_code
-    with progress(stoppable=True) as shown:
+    with progress("bringing back", stoppable=True) as shown:
         done = planned.apply(progress=shown)
     return _tell(invocation, planned, done, all_items=all_items)
 
@@ -216,32 +217,40 @@ def _tell(invocation: Invocation, planned: UndoPlan, done: HomeReport, *, all_it
     if invocation.json:
         print_json({"undone": planned.operation.id, "applied": True, "report": report.to_json()})
     else:
-        # People know a project by its directory.
+        # People know a project by its directory, and want to know which of its files were left.
+        others = tuple(
+            replace(each, reason="") if _is_partial(each) else each for each in report.outcomes
+        )
+        show_report(replace(report, outcomes=others), home_flag=invocation.home_flag)
         places = {
             each.item.id: planned.foreseen[each.key].workdir
             for each in planned.removals
             if each.key in planned.foreseen
         }
-        named = tuple(replace(each, id=places.get(each.id, each.id)) for each in report.outcomes)
-        show_report(replace(report, outcomes=named), home_flag=invocation.home_flag)
+        for each in filter(_is_partial, report.outcomes):
+            where = places.get(each.id, each.id)
+            say(name(f"Undone only in part in {where}; {each.reason}.", "yellow"))
         _show_changed(report, all_items=all_items)
     return exit_code(report) or _in_part(report)
 
 
 def _in_part(report: Report) -> int:
     """1 when a restore could be undone only in part: some of its files changed since."""
-    left = (
-        each.kind == PROJECT and each.result is Result.BROUGHT_BACK and each.reason
-        for each in report.outcomes
-    )
-    return HoldfastError.exit_code if any(left) else 0
+    return HoldfastError.exit_code if any(map(_is_partial, report.outcomes)) else 0
+
+
+def _is_partial(outcome: Outcome) -> bool:
+    """Whether files of a project were left as they are, because they changed since."""
+    is_back = outcome.kind == PROJECT and outcome.result is Result.BROUGHT_BACK
+    return is_back and bool(outcome.reason)
 
 
 def _show_preview(invocation: Invocation, planned: UndoPlan, *, all_items: bool) -> None:
     if invocation.json:
         print_json(_document(planned))
         return
-    _show_effects(invocation, planned, all_items=all_items)
+    would = f"Undoing operation {planned.operation.id} would bring"
+    _show_effects(invocation, planned, would, all_items=all_items)
     say()
     say("Nothing was changed.")
 
@@ -258,36 +267,39 @@ def _document(planned: UndoPlan) -> dict[str, Any]:
     }
 
 
-def _show_effects(invocation: Invocation, planned: UndoPlan, *, all_items: bool) -> None:
-    """What undoing would do, to the files of projects and to everything else."""
+def _show_effects(
+    invocation: Invocation, planned: UndoPlan, brings: str, *, all_items: bool
+) -> None:
+    """What undoing does to the files of projects and to everything else. `brings` begins the
+    sentences about it."""
     for project in planned.foreseen.values():
-        _show_project(planned.operation.id, project, all_items=all_items)
+        _show_project(planned.operation.id, project, brings, all_items=all_items)
     items = [each.item for each in planned.removals if each.key not in planned.foreseen]
     if items:
-        _show_items(invocation, planned.operation.id, items, all_items=all_items)
+        _show_items(invocation, items, brings, all_items=all_items)
 
 
 def _show_items(
-    invocation: Invocation, operation: str, items: list[PlanItem], *, all_items: bool
+    invocation: Invocation, items: list[PlanItem], brings: str, *, all_items: bool
 ) -> None:
     if all(item.action is Action.END for item in items):
-        what = f"reopen {format_count(len(items), 'session')}"
+        reopens = brings.replace("bring", "reopen")
+        say(f"{reopens} {format_count(len(items), 'session')}.")
     else:
-        what = f"bring back {amount(items)}"
-    say(f"Undoing operation {operation} would {what}.")
+        say(f"{brings} back {amount(items)}.")
     show_items(items, invocation.now, all_items=all_items)
 
 
-def _show_project(operation: str, project: Foreseen, *, all_items: bool) -> None:
+def _show_project(operation: str, project: Foreseen, brings: str, *, all_items: bool) -> None:
     """The files of a project that a restore changed: the same screen as that restore had."""
     if project.preview is None:
-        say(name(f"Undoing operation {operation} would fail: {project.problem}"))
+        say(name(f"Operation {operation} cannot be undone in {project.workdir}: {project.problem}"))
         return
     written, deleted = len(project.preview.written), len(project.preview.deleted)
     say(
         name(
-            f"Undoing operation {operation} would bring {project.workdir} back to how it was"
-            f" before the restore: {written:,} written, {deleted:,} deleted.",
+            f"{brings} {project.workdir} back to how it was before the restore: "
+            f"{written:,} written, {deleted:,} deleted.",
         )
     )
     show_foreseen(project.workdir, project.preview, all_items=all_items)

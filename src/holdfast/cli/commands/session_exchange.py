@@ -111,7 +111,8 @@ def _export(
 ) -> tuple[ExportReport, Sequence[UnreadHome]]:
     machine = invocation.several()
     source = invocation.open_home() if machine is None else machine
-    with progress(stoppable=True) as shown, output_errors() if output is None else nullcontext():
+    steps = progress(stoppable=True, changes=False)
+    with steps as shown, output_errors() if output is None else nullcontext():
         done = source.export(
             sys.stdout.buffer if output is None else output,
             ids or None,
@@ -174,7 +175,7 @@ def import_(
     named = sys.stdin.buffer if str(source) == "-" else str(source)
     with import_source(named, sessions, clock=invocation.clock) as opened:
         home = invocation.create_home()
-        with progress(stoppable=True) as shown:
+        with progress("importing", stoppable=True) as shown:
             done = home.import_(opened, replace=replace, progress=shown)
     report = done.report
     kept = {"replaced_kept_in": done.kept_in, "operation": done.operation}
@@ -193,6 +194,8 @@ def _tell_import(
     stored = format_count(report.imported + report.replaced, "session")
     of = f" of {agent}" if agent else ""
     say(name(f"Stored {stored}{of} with {format_count(report.messages, 'message')}."))
+    if report.stopped:
+        say("It was stopped. To import the rest, run the same command again.")
     if report.replaced:
         say(
             f"{report.replaced:,} of them replaced one that was there; those are in the archive "

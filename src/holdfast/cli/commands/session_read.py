@@ -17,6 +17,7 @@ from holdfast.cli.frame import Command
 from holdfast.cli.homes import failed_json, home_json, tell_unread
 from holdfast.cli.invocation import Invocation
 from holdfast.cli.output import console, joined, name, note, print_json, say, styled, suggest, when
+from holdfast.cli.progress import progress
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.show_checkpoints import short
 from holdfast.model.session import Search, Tokens
@@ -56,9 +57,10 @@ def show(
 
     Messages that the user took back in the agent are counted, and shown only with --taken-back.
     """
-    home = invocation.home_of(session)
-    store = home.need_store()
-    found = store.get(home.resolve(session))
+    with progress("looking for the session"):
+        home = invocation.home_of(session)
+        store = home.need_store()
+        found = store.get(home.resolve(session))
     said = _Said(store.messages(found.id), taken_back=taken_back)
     messages = said if last is None else iter(deque(said, maxlen=last))
     marks = home.checkpoints.list(session=found.id)[::-1]
@@ -283,10 +285,12 @@ def search(
     )
     machine = invocation.several()
     if machine is not None:
-        everywhere = machine.search_sessions(asked, archived=archived)
+        with progress("searching all homes"):
+            everywhere = machine.search_sessions(asked, archived=archived)
         return _tell_all(invocation, everywhere, words, archived=archived, part=part)
     home = invocation.open_home()
-    found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
+    with progress("searching"):
+        found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
     for problem in found.problems:
         note(f"warning: {problem.path}: {problem.reason}")
     if invocation.json:

@@ -121,7 +121,7 @@ def prune(
         "max_total_size": None if cap is None else size(cap, "--max-total-size"),
         **{name: flags[name] for name in _KNOBS},
     }
-    with progress() as shown:
+    with progress("looking at the sessions") as shown:
         if archived:
             plan = home.archive.plan_prune(**knobs)
         else:
@@ -198,7 +198,7 @@ def gc(
     came from one of these stays and loses its parent. config.toml has the defaults.
     """
     home = invocation.one_home()
-    with progress() as shown:
+    with progress("looking at the sessions") as shown:
         plan = home.plan_gc(
             empty_hours=empty_hours,
             trivial_days=trivial_days,

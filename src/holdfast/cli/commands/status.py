@@ -86,11 +86,11 @@ def _look(
     """The homes to show, those that cannot be, and the places that were looked at."""
     if invocation.chosen_home is not None:
         home = invocation.open_home(invocation.chosen_home)
-        with progress() as shown:
+        with progress("looking at the home") as shown:
             return [(None, home.status(progress=shown))], (), (invocation.chosen_home,)
     invocation.warn()
     machine = invocation.machine
-    with progress() as shown:
+    with progress("looking at all homes") as shown:
         looked = machine.status(progress=shown)
     if len(looked.seen) == 1 and looked.seen[0][0].path != invocation.home_path.resolve():
         invocation.choose(looked.seen[0][0])  # the one that suggested commands name
