@@ -38,6 +38,8 @@ CHANGING = frozenset(
         "doctor",
     }
 )
+#: They take --yes, but do most of their work without a question.
+_RARELY_ASK = ("sessions restore", "undo")
 #: A flag that answers yes in advance. A person who is asked must have seen what it is about.
 _AGREED = ("yes", "force")
 
@@ -48,5 +50,5 @@ def is_told_to_change(command: str, given: Mapping[str, Any]) -> bool:
         return False
     if command == "sessions export":
         return given["output"] is not None
-    asks = "yes" in given and command != "sessions restore" and given.get("repair", True)
+    asks = "yes" in given and command not in _RARELY_ASK and given.get("repair", True)
     return not asks or any(given.get(flag) for flag in _AGREED) or bool(given.get("plan_out"))
