@@ -12,7 +12,17 @@ import click
 from holdfast.cli.frame import Command, Group, run_default
 from holdfast.cli.homes import all_homes_option, each_home
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import name, note, print_json, say, styled, suggest, table, when
+from holdfast.cli.output import (
+    name,
+    note,
+    nothing_changed,
+    print_json,
+    say,
+    styled,
+    suggest,
+    table,
+    when,
+)
 from holdfast.cli.progress import progress
 from holdfast.cli.removal import (
     RemovalFlags,
@@ -117,7 +127,16 @@ def _show_log(view: LogView, limit: int) -> None:
     if not view.operations:
         say("The log is empty: Holdfast has not changed this home yet.")
     else:
-        rows = table("id", "when", "command", "did", "in trash", right=("id", "in trash"))
+        rows = table(
+            "id",
+            "when",
+            "command",
+            "did",
+            "in trash",
+            right=("id", "in trash"),
+            whole=("when",),
+            drops=("in trash",),
+        )
         for operation in view.operations[::-1][:limit]:
             rows.add_row(
                 operation.id,
@@ -251,8 +270,7 @@ def _show_preview(invocation: Invocation, planned: UndoPlan, *, all_items: bool)
         return
     would = f"Undoing operation {planned.operation.id} would bring"
     _show_effects(invocation, planned, would, all_items=all_items)
-    say()
-    say("Nothing was changed.")
+    nothing_changed()
 
 
 def _document(planned: UndoPlan) -> dict[str, Any]:
