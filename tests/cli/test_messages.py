@@ -138,7 +138,7 @@ def test_a_cap_says_that_it_skips_the_trash(machine: Machine, inside: Inside) ->
     assert "A size cap does not use the trash" in plan
     assert "--use-trash" in plan
     question = inside.run(*words, answers="n\n")
-    assert "This cannot be undone. A size cap does not use the trash. [y/N]" in question.words
+    assert "This cannot be undone. A size cap does not use the trash. Remove 1" in question.words
     done = inside.ok(*words, "--use-trash", "--yes").words
     assert "1 removed" in done
     assert "cannot be undone" not in done
