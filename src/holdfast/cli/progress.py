@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from holdfast.cli.streams import change_begins
+from holdfast.cli.streams import change_begins, is_quiet
 
 if TYPE_CHECKING:
     from threading import Timer
@@ -33,7 +33,7 @@ class TerminalProgress:
 
     def __init__(self, label: str = "") -> None:
         self._started = time.monotonic()
-        self._wanted = sys.stderr.isatty()
+        self._wanted = sys.stderr.isatty() and not is_quiet()
         self._stop = False
         self._shown: RichProgress | None = None
         self._task: TaskID | None = None

@@ -14,6 +14,9 @@ class _State:
     #: What Ctrl-C leaves: nothing for a command that reads, unknown before a change begins.
     only_reads = True
     change_begun = False
+    quiet = False
+    #: What --quiet holds back, to be told if something fails.
+    held: list[str] | None = None
 
 
 _state = _State()
@@ -74,6 +77,34 @@ def interrupted_words(home_flag: str = "") -> str:
     return "Interrupted. Nothing was changed.\n" if _state.only_reads else "Interrupted.\n"
 
 
+def be_quiet(*, silent: bool) -> None:
+    """From now on no notes, hints and progress; if `silent`, no report of success either."""
+    _state.quiet = True
+    _state.held = [] if silent else None
+
+
+def is_quiet() -> bool:
+    return _state.quiet
+
+
+def is_silent() -> bool:
+    return _state.held is not None
+
+
+def hold(text: str) -> None:
+    """Keep what a silent command would print."""
+    if _state.held is not None:
+        _state.held.append(text)
+
+
+def tell_held(code: object) -> None:
+    """The end of a silent command. One that failed says on standard error what it would have
+    said."""
+    held, _state.held = _state.held, None
+    if held and isinstance(code, int) and code:
+        write_error("".join(held))
+
+
 def write(text: str) -> None:
     """Write text to standard output as it is."""
     with output_errors():
@@ -106,8 +137,9 @@ def prepare() -> None:
 
     A character that the terminal's encoding lacks is shown as an escape, and ends nothing.
     """
-    _state.outlives_reader = False
+    _state.outlives_reader = _state.quiet = False
     _state.only_reads, _state.change_begun = True, False
+    _state.held = None
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))

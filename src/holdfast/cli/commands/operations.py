@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli import completing
 from holdfast.cli.frame import Command, Group, run_default
 from holdfast.cli.homes import all_homes_option, each_home
 from holdfast.cli.invocation import Invocation
@@ -171,7 +172,7 @@ def _did(operation: Operation) -> str:
 
 
 @click.command(cls=Command, example="holdfast undo\nholdfast undo 12 --dry-run")
-@click.argument("operation", required=False)
+@click.argument("operation", required=False, shell_complete=completing.operations)
 @click.option("--dry-run", "-n", is_flag=True, help="Show what would come back and stop there.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--all", "all_items", is_flag=True, help="List every item and path.")
@@ -436,7 +437,9 @@ def _show_trash(invocation: Invocation, trash: Trash, entries: Sequence[TrashEnt
     cls=Command,
     example="holdfast trash empty\nholdfast trash empty 12 --yes",
 )
-@click.argument("operations", nargs=-1, metavar="[OPERATION]...")
+@click.argument(
+    "operations", nargs=-1, metavar="[OPERATION]...", shell_complete=completing.operations
+)
 @click.option("--older-than", metavar="WHEN", help="Only what was removed before: 2d, 2026-03-25.")
 @removal_options
 @click.pass_obj
