@@ -88,7 +88,7 @@ def parse_size(text: str) -> int:
     size = float(number) * unit
     if size > _LARGEST:  # before it becomes an int: enough digits make it infinite
         raise UsageError(f"{text!r} is larger than any disk")
-    if size and re.fullmatch(_BARE, stripped):
+    if round(size) and re.fullmatch(_BARE, stripped):
         raise _without_unit(text, stripped, ("bytes", "B"), ("megabytes", "MB"))
     return round(size)
 
