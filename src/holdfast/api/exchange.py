@@ -205,8 +205,9 @@ def import_source(
     if path.is_dir():
         with contextlib.closing(open_place(path, clock=clock)) as place:
             store = SessionView(place).need_store()
-            told = from_store(store, ids)
             kind = kind_of(place.root)
+            named = None if kind is None or kind.has_sources else kind.name
+            told = from_store(store, ids, agent=named)
             agent = None if kind is None else kind.agent
             yield ImportSource(lines=told_lines(told), agent=agent, root=place.root)
         return

@@ -51,7 +51,7 @@ class SessionPage:
 class SearchResult:
     """What a search found. When it found nothing, `close_words` are similar words that do occur,
     and `archive_unread` says that the archive has sessions that were not searched. `problems`
-    are bundles of the archive that cannot be read."""
+    are sessions that could not be searched, and bundles of the archive that cannot be read."""
 
     hits: Sequence[Hit]
     close_words: Sequence[str] = ()
@@ -100,10 +100,13 @@ class SessionView:
         """Find messages by their words, the best matches first."""
         store = self.session_store
         hits = () if store is None else store.search(asked)
+        problems = () if store is None else store.unsearched()
         if hits:
-            return SearchResult(hits=hits)
+            return SearchResult(hits=hits, problems=problems)
         close = () if store is None or asked.substring else store.close_words(asked.text)
-        return SearchResult(hits=(), close_words=close, archive_unread=self._has_archived())
+        return SearchResult(
+            hits=(), close_words=close, archive_unread=self._has_archived(), problems=problems
+        )
 
     def resolve(self, prefix: SessionRef) -> str:
         """The whole id of a session in the store, from the start of it.

@@ -97,11 +97,13 @@ class Lines:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
     """A transcript, and what its format reads from it. With `having`, only lines that hold one of
-    these texts are parsed."""
+    these texts are parsed. `fits` says whether what was carried to a point is still right: a later
+    record may change what earlier ones mean, and then everything is read again."""
 
     path: Path
     spoken: Callable[[Lines], Iterator[Message]]
     having: Sequence[bytes] = ()
+    fits: Callable[[Mapping[str, Json]], bool] = lambda _: True
 
     def messages(self) -> Iterator[Message]:
         return self.spoken(Lines(self.path, self.having))
@@ -126,7 +128,7 @@ class Appended:
 
     def _is_at(self, point: Point) -> bool:
         try:
-            return self._check(point.offset) == point.check
+            return self.fits(point.carry) and self._check(point.offset) == point.check
         except OSError:
             return False
 

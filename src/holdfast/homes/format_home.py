@@ -92,9 +92,16 @@ class FormatContents(Contents):
         seen, problems = self._now()
         self._sessions.show(seen)
         by_id = {each.unit.id: each for each in seen if not each.inside}
+        chosen = {each.id: each for each in self._sessions.chosen(wanted or SessionFilter())}
         items = [
-            _item(by_id[each.id], each, self._sessions.known_messages(each.id))
-            for each in self._sessions.chosen(wanted or SessionFilter())
+            _item(
+                by_id[each.id],
+                each,
+                self._sessions.known_messages(each.id),
+                # A delegate whose session is gone is on its own.
+                follows=each.relation is Relation.DELEGATE and each.parent_id in by_id,
+            )
+            for each in (*chosen.values(), *self._delegates_of(chosen))
             if each.id in by_id
         ]
         leftovers, more, _ = self._look(self._left)
@@ -110,6 +117,11 @@ class FormatContents(Contents):
             problems=(*problems, *more),
             in_items=sum(each.bytes for each in (*seen, *leftovers)),
         )
+
+    def _delegates_of(self, chosen: Collection[str]) -> Sequence[Session]:
+        """Those that a filter left out: they go with the sessions that it picked."""
+        others = {*self._sessions.delegates_of([*chosen])}.difference(chosen)
+        return self._sessions.chosen(SessionFilter(ids=tuple(sorted(others)))) if others else ()
 
     def store(self) -> FormatSessions:
         """The sessions as they are now."""
@@ -250,7 +262,7 @@ class FormatHome(Home):
         return self._contents.store()
 
 
-def _item(seen: Seen, session: Session, messages: int | None) -> Item:
+def _item(seen: Seen, session: Session, messages: int | None, *, follows: bool) -> Item:
     return Item(
         kind=SESSION,
         id=session.id,
@@ -265,6 +277,7 @@ def _item(seen: Seen, session: Session, messages: int | None) -> Item:
         pinned=session.pinned,
         parent=seen.unit.parent,
         delegate=seen.unit.relation is Relation.DELEGATE,
+        follows=follows,
     )
 
 

@@ -79,4 +79,5 @@ HERMES = Kind(
     environment="HERMES_HOME",
     signs=(DATABASE,),
     import_checkpoints=_import_checkpoints,
+    has_sources=True,
 )
