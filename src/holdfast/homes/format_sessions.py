@@ -21,6 +21,7 @@ from holdfast.homes.message_counts import MOST_LISTED_BYTES, MessageCounts
 from holdfast.homes.mirror import Mirror
 from holdfast.homes.notes import Seen
 from holdfast.model.arguments import check_foreign_id, named
+from holdfast.model.guard import Booked, Guarded
 from holdfast.model.item import Problem
 from holdfast.model.part import Counts, Unit
 from holdfast.model.session import (
@@ -195,6 +196,8 @@ class FormatSessions(ForeignSessions):
         counts = self._counts.of(unit.id)
         counted = counts is None or self._counts.is_whole(unit.id)
         counts = counts or Counts()
+        used = Usage(tokens=counts.tokens, cost=counts.cost, unpriced=counts.unpriced)
+        used = used.plus(unit.used) if unit.used else used
         return Session(
             id=unit.id,
             source=unit.source or "cli",
@@ -210,11 +213,12 @@ class FormatSessions(ForeignSessions):
             pinned=unit.id in self._pinned,
             message_count=counts.messages,
             tool_call_count=counts.tool_calls,
-            tokens=counts.tokens,
-            cost=counts.cost,
-            unpriced=counts.unpriced,
+            tokens=used.tokens,
+            cost=used.cost,
+            unpriced=used.unpriced,
             bytes=seen.bytes,
             counted=counted,
+            guarded=booked(unit),
         )
 
     def _counted(
@@ -317,6 +321,14 @@ class FormatSessions(ForeignSessions):
 
     def close(self) -> None:
         self._seen = None
+
+
+def booked(unit: Unit) -> Guarded | None:
+    """What a session used apart from its messages, on the day of its last use."""
+    if unit.used is None:
+        return None
+    on = ledger.day(unit.active)
+    return Guarded(booked=(Booked(day=on, model=unit.model, usage=unit.used),))
 
 
 def statistics(

@@ -17,15 +17,17 @@ from holdfast.homes.appended import Point
 from holdfast.homes.glance import Glance
 from holdfast.model.part import Counts, Unit
 from holdfast.model.session import Relation, Tokens
+from holdfast.model.usage import Usage
 from holdfast.parts.trees import tree_stamp
 from holdfast.stores import files
 from holdfast.stores.files import make_private_dir
 from holdfast.value import dataclass, field
 
-_FORMAT = 4
-#: What a row keeps of a unit, first in it and in this order; then its relation and its transcript.
+_FORMAT = 5
+#: What a row keeps of a unit, first in it and in this order; then its relation, its
+#: transcript, and what it used apart from its messages.
 _FACTS = ("id", "active", "started", "parent", "source", "cwd", "title", "model")
-_VERSION = len(_FACTS) + 2
+_VERSION = len(_FACTS) + 3
 #: What a row ends with: the stamps of its files, where a reader can go on, what was counted.
 _STAMPS, _POINT, _COUNTS = -3, -2, -1
 
@@ -186,6 +188,7 @@ def _row(seen: Seen) -> _Row:
         *(getattr(unit, name) for name in _FACTS),
         unit.relation.value if unit.relation else None,
         str(unit.transcript) if unit.transcript else None,
+        _numbers(unit.used) if unit.used else None,
         seen.version,
         seen.bytes,
         seen.changed,
@@ -196,8 +199,8 @@ def _row(seen: Seen) -> _Row:
 
 
 def _seen(row: _Row) -> Seen:
-    name, active, started, parent, source, cwd, title, model, relation, transcript, *rest = row
-    version, size, changed, inside, shared, stamps, _, _ = rest
+    name, active, started, parent, source, cwd, title, model, relation, *rest = row
+    transcript, used, version, size, changed, inside, shared, stamps, _, _ = rest
     return Seen(
         unit=Unit(
             id=name,
@@ -211,6 +214,7 @@ def _seen(row: _Row) -> Seen:
             title=title,
             model=model,
             transcript=Path(transcript) if transcript else None,
+            used=_usage(used) if used else None,
         ),
         version=version,
         bytes=size,
@@ -222,17 +226,33 @@ def _seen(row: _Row) -> Seen:
 
 
 def _sums(counts: Counts) -> list[Any]:
-    tokens = (*_three(counts.tokens), *_three(counts.unpriced))
-    return [counts.messages, counts.tool_calls, counts.cost, *tokens]
+    used = Usage(tokens=counts.tokens, cost=counts.cost, unpriced=counts.unpriced)
+    return [counts.messages, counts.tool_calls, *_numbers(used)]
+
+
+def _numbers(used: Usage) -> list[float]:
+    return [used.cost, *_three(used.tokens), *_three(used.unpriced)]
 
 
 def _three(tokens: Tokens) -> tuple[int, int, int]:
     return tokens.input, tokens.output, tokens.cached
 
 
+def _usage(said: Sequence[Any]) -> Usage:
+    cost, *tokens = said
+    read, unpriced = (Tokens(input=a, output=b, cached=c) for a, b, c in (tokens[:3], tokens[3:]))
+    return Usage(tokens=read, cost=cost, unpriced=unpriced)
+
+
 def _counts(said: list[Any] | None) -> Counts | None:
     if said is None:
         return None
-    messages, calls, cost, *tokens = said
-    read, unpriced = (Tokens(input=a, output=b, cached=c) for a, b, c in (tokens[:3], tokens[3:]))
-    return Counts(messages=messages, tool_calls=calls, cost=cost, tokens=read, unpriced=unpriced)
+    messages, calls, *rest = said
+    used = _usage(rest)
+    return Counts(
+        messages=messages,
+        tool_calls=calls,
+        cost=used.cost,
+        tokens=used.tokens,
+        unpriced=used.unpriced,
+    )

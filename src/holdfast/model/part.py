@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from holdfast.errors import DamageError
 from holdfast.model.json_value import Reader
 from holdfast.model.session import Message, Relation, Tokens
+from holdfast.model.usage import Usage
 from holdfast.value import dataclass, field
 
 DAY = 24 * 3_600.0
@@ -145,6 +146,7 @@ class Unit:
     from; empty means the agent's command line. `transcript` is the file that its messages are in,
     where it has one. A unit without parts lies inside its parent, as a subagent's transcript in the
     folder of its session: it is listed and read, and it goes and returns with the parent alone.
+    `used` are tokens and cost that the agent records for the session as a whole and for no message.
     """
 
     id: str
@@ -158,6 +160,7 @@ class Unit:
     title: str = ""
     model: str = ""
     transcript: Path | None = None
+    used: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
