@@ -336,6 +336,9 @@ class SessionStore(Protocol):
     def close_words(self, text: str) -> Sequence[str]:
         """Words of the store that are close to those of a query which found nothing."""
 
+    def unlisted(self) -> Sequence[Problem]:
+        """What could not be read when the sessions were looked at, in words."""
+
     def unsearched(self) -> Sequence[Problem]:
         """What a search just now could not find, and why a search takes long here, in words."""
 

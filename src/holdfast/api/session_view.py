@@ -30,11 +30,13 @@ if TYPE_CHECKING:  # a list of sessions loads as little as it can
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPage:
-    """Sessions in the order that was asked for. `total` counts all that match, on every page."""
+    """Sessions in the order that was asked for. `total` counts all that match, on every page.
+    `problems` say what could not be read."""
 
     sessions: Sequence[Session]
     total: int
     prices: Prices
+    problems: Sequence[Problem] = ()
 
     def cost(self, session: Session) -> Cost:
         """What a session cost by its own figures and the configured prices."""
@@ -94,7 +96,8 @@ class SessionView:
             return SessionPage(sessions=(), total=0, prices=prices)
         chosen = SessionFilter() if wanted is None else wanted
         found = store.find(chosen, order_by=order_by, limit=limit, offset=offset, prices=prices)
-        return SessionPage(sessions=found, total=store.count(chosen), prices=prices)
+        total, problems = store.count(chosen), store.unlisted()
+        return SessionPage(sessions=found, total=total, prices=prices, problems=problems)
 
     def search_sessions(self, asked: Search) -> SearchResult:
         """Find messages by their words, the best matches first."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -23,6 +23,11 @@ from holdfast.model.text import one_line, printable
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
+
+    from holdfast.model.item import Problem
+
+#: How many problems are told one by one.
+_MOST_PROBLEMS = 5
 
 
 @cache
@@ -99,6 +104,15 @@ def _write_now(text: str) -> None:
 def note(message: str) -> None:
     """Not part of the output: on stderr, so that a pipe stays clean."""
     write_error(one_line(message) + "\n")
+
+
+def warn_of(problems: Iterable[Problem]) -> None:
+    """What could not be read, on stderr: the first few, and how many more there are."""
+    found = list(problems)
+    for problem in found[:_MOST_PROBLEMS]:
+        note(f"warning: {problem.path}: {problem.reason}")
+    if len(found) > _MOST_PROBLEMS:
+        note(f"warning: and {len(found) - _MOST_PROBLEMS:,} more")
 
 
 def name(text: str, style: str = "") -> Line:

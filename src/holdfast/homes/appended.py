@@ -75,11 +75,16 @@ class Lines:
     def settle(self, **carry: Json) -> None:
         self.settled = self._at, carry
 
+    @property
+    def _is_further(self) -> bool:
+        """Whether the next reader will begin later than this one. Otherwise the same bytes would be
+        read in vain every time."""
+        return self.settled is not None and self.settled[0] > self._start
+
     def __iter__(self) -> Iterator[Record]:
         with self.path.open("rb") as file:
             file.seek(self._start)
-            # Without a place to go on from, the same bytes would be read in vain every time.
-            while self._most is None or self.read < self._most or not self.settled:
+            while self._most is None or self.read < self._most or not self._is_further:
                 line = file.readline(MOST_LINE_BYTES)
                 if not line:
                     self.whole = True

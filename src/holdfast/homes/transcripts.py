@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.errors import UnknownSessionError
 from holdfast.homes.format_sessions import booked
 from holdfast.homes.records import unread
-from holdfast.homes.registry import kinds
+from holdfast.homes.registry import kind_of, kinds
 from holdfast.model.part import Transcript, Unit
 from holdfast.model.session import AGENT_SOURCE, Relation, Session, SessionFilter, SessionOrder
 from holdfast.ports import SessionStore
@@ -86,8 +86,15 @@ def _told(each: Transcript, agent: str) -> Told:
     return Told(session=session, messages=each.messages, notes=_notes(each.path))
 
 
+def agent_of(root: Path) -> str | None:
+    """The short name of the agent whose home this is, if its sessions have no sources in our
+    sense."""
+    kind = kind_of(root)
+    return None if kind is None or kind.has_sources else kind.name
+
+
 def of_agent(session: Session, agent: str) -> Session:
-    """A session of another agent as it is stored: its source is that agent. Where it came from
+    """A session of another agent as it is copied: its source is that agent. Where it came from
     inside the agent (a command line, an editor, a subagent) is kept as a field of its own."""
     return replace(session, source=agent, extra={**session.extra, AGENT_SOURCE: session.source})
 

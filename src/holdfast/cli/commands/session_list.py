@@ -10,7 +10,7 @@ import click
 from holdfast.api.session_view import SessionView
 from holdfast.cli.frame import Choice, Command
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import joined, name, note, print_json, say, styled, table, width
+from holdfast.cli.output import joined, name, print_json, say, styled, table, warn_of, width
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.model.archive import Holds
 from holdfast.model.session import SessionFilter, SessionOrder
@@ -79,6 +79,7 @@ def command(
     if archived:
         return _list_archived(invocation, place, wanted, order, most, offset)
     found = SessionView(place).list_sessions(wanted, order_by=order, limit=most, offset=offset)
+    warn_of(found.problems)
     if invocation.json:
         _print_json(found, [session.to_json() for session in found.sessions])
     else:
@@ -100,9 +101,7 @@ def _list_all(invocation: Invocation, page: MachinePage, order: SessionOrder, of
     """The sessions of all homes in one list."""
     from holdfast.cli.homes import failed_json, tell_unread
 
-    for _, part in page.looked.seen:
-        for problem in getattr(part, "problems", ()):
-            note(f"warning: {problem.path}: {problem.reason}")
+    warn_of(problem for _, part in page.looked.seen for problem in part.problems)
     if invocation.json:
         documents = [
             {
@@ -142,8 +141,7 @@ def _list_archived(
 
     archive = ArchivedSessions(place)
     page = archive.page(wanted, order_by=order, limit=limit, offset=offset)
-    for problem in page.problems:
-        note(f"warning: {problem.path}: {problem.reason}")
+    warn_of(page.problems)
     if invocation.json:
         _print_json(page, [each.to_json() for each in page.archived])
     elif page.total == 0 and not archive.count():

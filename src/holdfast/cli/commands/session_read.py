@@ -16,7 +16,17 @@ from holdfast.api.session_view import SearchResult
 from holdfast.cli.frame import Command
 from holdfast.cli.homes import failed_json, home_json, tell_unread
 from holdfast.cli.invocation import Invocation
-from holdfast.cli.output import console, joined, name, note, print_json, say, styled, suggest, when
+from holdfast.cli.output import (
+    console,
+    joined,
+    name,
+    print_json,
+    say,
+    styled,
+    suggest,
+    warn_of,
+    when,
+)
 from holdfast.cli.session_options import filter_options, session_filter
 from holdfast.cli.show_checkpoints import short
 from holdfast.model.session import Search, Tokens
@@ -282,8 +292,7 @@ def search(
         return _tell_all(invocation, everywhere, words, archived=archived, part=part)
     home = invocation.open_home()
     found = home.archive.search_sessions(asked) if archived else home.search_sessions(asked)
-    for problem in found.problems:
-        note(f"warning: {problem.path}: {problem.reason}")
+    warn_of(found.problems)
     if invocation.json:
         hits = [_document_search(hit) for hit in found.hits]
         print_json({"hits": hits, "problems": _document_problems(found.problems)})
@@ -306,8 +315,7 @@ def _tell_all(
     """What a search in all homes found."""
     results = [result for _, result in found.looked.seen]
     problems = [each for result in results for each in result.problems]
-    for problem in problems:
-        note(f"warning: {problem.path}: {problem.reason}")
+    warn_of(problems)
     if invocation.json:
         hits = [
             {"agent": home.agent, "home": str(home.path), **_document_search(hit)}

@@ -78,6 +78,9 @@ class ForeignSessions:
     def refresh(self) -> None:
         """Every read sees what was committed before it."""
 
+    def unlisted(self) -> Sequence[Problem]:
+        return ()
+
     def unsearched(self) -> Sequence[Problem]:
         return ()
 

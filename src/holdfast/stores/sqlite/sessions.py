@@ -394,6 +394,9 @@ class SqliteSessionStore:
 
         return suggestion(self.database, text)
 
+    def unlisted(self) -> Sequence[Problem]:
+        return ()
+
     def unsearched(self) -> Sequence[Problem]:
         return ()
 
