@@ -15,6 +15,7 @@ from typing import Any
 from holdfast.errors import StorageError
 from holdfast.homes.appended import Point
 from holdfast.homes.glance import Glance
+from holdfast.model.opening import Opening
 from holdfast.model.part import Counts, Unit
 from holdfast.model.session import Relation, Tokens
 from holdfast.model.usage import Usage
@@ -231,7 +232,8 @@ def _seen(row: _Row) -> Seen:
 
 def _sums(counts: Counts) -> list[Any]:
     used = Usage(tokens=counts.tokens, cost=counts.cost, unpriced=counts.unpriced)
-    return [counts.messages, counts.tool_calls, *_numbers(used)]
+    opening = [counts.opening.text, counts.opening.rank]
+    return [counts.messages, counts.tool_calls, opening, *_numbers(used)]
 
 
 def _numbers(used: Usage) -> list[float]:
@@ -251,7 +253,7 @@ def _usage(said: Sequence[Any]) -> Usage:
 def _counts(said: list[Any] | None) -> Counts | None:
     if said is None:
         return None
-    messages, calls, *rest = said
+    messages, calls, (line, rank), *rest = said
     used = _usage(rest)
     return Counts(
         messages=messages,
@@ -259,4 +261,5 @@ def _counts(said: list[Any] | None) -> Counts | None:
         cost=used.cost,
         tokens=used.tokens,
         unpriced=used.unpriced,
+        opening=Opening(line, rank),
     )
