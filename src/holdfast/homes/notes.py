@@ -86,6 +86,10 @@ class Notes:
         unit = _seen(rows[name]).unit if same else None
         return None if unit is None or unit.unread else unit  # it may be readable now
 
+    def units(self) -> Sequence[Unit]:
+        """What the last look found, whatever changed since."""
+        return [_seen(row).unit for row in self._read().values()]
+
     def unchanged(self, now: Glance | None) -> Sequence[Seen] | None:
         """What the last look found, if nothing changed since; nobody is alive in it."""
         rows = self._read()

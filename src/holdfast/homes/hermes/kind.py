@@ -78,6 +78,7 @@ HERMES = Kind(
     inside=profiles,
     environment="HERMES_HOME",
     signs=(DATABASE,),
+    database=DATABASE,
     import_checkpoints=_import_checkpoints,
     has_sources=True,
 )
