@@ -29,6 +29,7 @@ from holdfast.model.part import (
     FolderPart,
     LinePart,
     Part,
+    RefPart,
     Role,
     Sight,
     Signs,
@@ -108,7 +109,11 @@ class FormatContents(Contents):
         return Survey(
             items=(*items, *map(_leftover, leftovers)),
             problems=(*problems, *more),
-            in_items=sum(each.bytes for each in (*seen, *leftovers)),
+            in_items=sum(
+                each.bytes
+                for each in (*seen, *leftovers)
+                if not (each.unit.parts and _lies_elsewhere(each.unit.parts[0], self._root))
+            ),
         )
 
     def store(self) -> FormatSessions:
@@ -248,6 +253,11 @@ class FormatHome(Home):
     def session_store(self) -> FormatSessions:
         """The sessions as they are now."""
         return self._contents.store()
+
+
+def _lies_elsewhere(part: Part, root: Path) -> bool:
+    """Whether a part is no file below the folder of the home, whose bytes are counted whole."""
+    return isinstance(part, FilePart | FolderPart) and not part.path.is_relative_to(root)
 
 
 def _item(seen: Seen, session: Session, messages: int | None) -> Item:
@@ -428,13 +438,26 @@ class Census:
         """The first part that is not below the roots of the home."""
         for part in unit.parts:
             place = str(part.place)
-            if isinstance(part, LinePart):
+            if isinstance(part, RefPart) and self._is_reference(part):
+                within = True
+            elif isinstance(part, LinePart):
                 within = self._is_within(place)
             else:  # of a link it is the link that leaves, not what it leads to
                 within = self._is_within(place.rpartition(os.sep)[0]) or self._is_root(place)
             if not within:
                 return place
         return None
+
+    def _is_reference(self, part: RefPart) -> bool:
+        """Whether these references are the agent's own, by their name: one word below its prefix,
+        which git does not take for a pattern."""
+        prefix = self._format.facts.references
+        word = part.prefix.removeprefix(prefix).removesuffix("/")
+        return (
+            bool(prefix)
+            and part.prefix == f"{prefix}{word}/"
+            and word.replace("-", "").replace("_", "").isalnum()
+        )
 
     def _is_within(self, path: str) -> bool:
         """Whether a folder really lies in the home. Folders repeat, and resolving one asks the file

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from holdfast.value import dataclass
 #: A file that was changed this recently may change again without showing it: file systems keep
 #: time in steps.
 _STEP = 2.0
+_ENCODING = ("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,12 @@ def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
                 found = sorted(entries, key=lambda each: each.name)
         except FileNotFoundError:
             continue
+        except NotADirectoryError:  # a format may name a single file that lies elsewhere
+            found = []
+            with suppress(OSError):
+                status = os.stat(folder)  # noqa: PTH116 - text all the way, as above
+                latest = max(latest, status.st_ctime_ns)
+                seen.update(f"{folder}/{status.st_size}/{status.st_ctime_ns}".encode(*_ENCODING))
         except OSError:
             return None
         left -= len(found)
@@ -68,7 +76,7 @@ def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
                 f"{each.name}/{status.st_size}/{status.st_mtime_ns}/{status.st_ctime_ns}"
                 f"/{status.st_mode:o}"
             )
-        seen.update("\0".join(lines).encode("utf-8", "surrogateescape"))
+        seen.update("\0".join(lines).encode(*_ENCODING))
         seen.update(b"\0\0")
     return Glance(checksum=seen.hexdigest(), settled=latest / 1e9)
 

@@ -237,6 +237,9 @@ class Facts:
     `folder` is the usual place below the user's home directory, `environment` the variable that
     names another one. `processes` are the names of the agent's programs. A session counts as in use
     for `idle_after` seconds after its last activity. `versions` are those that were tried.
+    `references` is a prefix, such as `refs/agent/`, of what the agent keeps in repositories of the
+    user: a `RefPart` right below it may lie in any repository, because the session that names the
+    repository may be gone when its references return.
     """
 
     name: str
@@ -246,6 +249,7 @@ class Facts:
     processes: tuple[str, ...] = ()
     idle_after: float = DAY
     versions: tuple[str, ...] = ()
+    references: str = ""
 
 
 #: The unit that the last look made from a file, as long as the file has not changed since. A format
