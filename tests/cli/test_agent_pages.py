@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runner import environment, run
-from tests.cli.test_agent_homes import AGENTS, CLOCK, LATER, Agent
+from tests.cli.test_agent_homes import CLOCK, LATER
+from tests.contract.agent_homes import FOUR
+from tests.contract.agents.home import AgentHome
 
 _PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 #: Sizes depend on the file system, and bars on sizes.
@@ -39,8 +41,8 @@ def _pattern(lines: list[str]) -> str:
     return "".join(parts)
 
 
-@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
-def test_the_page_of_an_agent(agent: Agent, tmp_path: Path) -> None:
+@pytest.mark.parametrize("agent", FOUR, ids=lambda agent: agent.name)
+def test_the_page_of_an_agent(agent: AgentHome, tmp_path: Path) -> None:
     user, clock = tmp_path / "user", tmp_path / "clock"
     clock.mkdir()
     (clock / "sitecustomize.py").write_text(CLOCK)

@@ -6,31 +6,19 @@ terminal, one of them resumed, an interactive one, and one that was killed in mi
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
-import tarfile
 from contextlib import closing
 from pathlib import Path
 
 from holdfast import Home
 from holdfast.homes.life import process_domain, start_ticks
+from tests.contract.agents.home import AgentHome, append, hold, unpack
 
 DAY = 86_400.0
 #: The homes were made on 2026-11-16.
 NOW = 1_794_800_000.0 + 200 * DAY
-_DATA = Path(__file__).parents[1] / "data" / "homes"
-#: Locks last as long as a descriptor is open.
-_held: list[int] = []
-
-
-def recorded(agent: str, folder: str, root: Path) -> None:
-    """The home as the agent left it, at `root`."""
-    around = root.with_name(f"{root.name}.recorded")
-    with tarfile.open(_DATA / f"{agent}.tar.xz") as tar:
-        tar.extractall(around, filter="tar")
-    (around / folder).rename(root)
 
 
 def session_ids(home: Home) -> set[str]:
@@ -40,7 +28,7 @@ def session_ids(home: Home) -> set[str]:
 
 def make_claude(root: Path) -> None:
     """Its processes were of this machine, which the recording does not name."""
-    recorded("claude-code", ".claude", root)
+    unpack("claude-code", ".claude", root)
     for path in root.glob("sessions/*.json"):
         said = json.loads(path.read_text())
         path.write_text(json.dumps({**said, "pidDomain": process_domain()}))
@@ -51,7 +39,7 @@ def transcript(home: Home, name: str) -> Path:
 
 
 def touch_claude(home: Home, name: str) -> None:
-    _append(transcript(home, name), {"type": "last-prompt", "sessionId": name})
+    append(transcript(home, name), {"type": "last-prompt", "sessionId": name})
 
 
 def revive_claude(home: Home, name: str) -> None:
@@ -62,21 +50,19 @@ def revive_claude(home: Home, name: str) -> None:
 
 def renew_claude(root: Path) -> None:
     newest = max(root.glob("projects/*/*.jsonl"), key=lambda path: path.stat().st_mtime)
-    _append(newest, {"type": "system", "version": "99.0.0"})
+    append(newest, {"type": "system", "version": "99.0.0"})
 
 
 def make_codex(root: Path) -> None:
-    recorded("codex", ".codex", root)
+    unpack("codex", ".codex", root)
 
 
 def touch_codex(home: Home, name: str) -> None:
-    _append(next(home.path.glob(f"sessions/*/*/*/*{name}.jsonl")), {"type": "event_msg"})
+    append(next(home.path.glob(f"sessions/*/*/*/*{name}.jsonl")), {"type": "event_msg"})
 
 
 def revive_codex(home: Home, name: str) -> None:
-    path = home.path / "thread-writer-locks" / f"{name}.lock"
-    _held.append(os.open(path, os.O_RDWR | os.O_CREAT))
-    fcntl.flock(_held[-1], fcntl.LOCK_EX)
+    hold(home.path / "thread-writer-locks" / f"{name}.lock")
 
 
 def renew_codex(root: Path) -> None:
@@ -85,7 +71,7 @@ def renew_codex(root: Path) -> None:
 
 
 def make_gemini(root: Path) -> None:
-    recorded("gemini", ".gemini", root)
+    unpack("gemini", ".gemini", root)
 
 
 def chat(home: Home, name: str) -> Path:
@@ -93,7 +79,7 @@ def chat(home: Home, name: str) -> Path:
 
 
 def touch_gemini(home: Home, name: str) -> None:
-    _append(chat(home, name), {"$set": {"summary": "another one"}})
+    append(chat(home, name), {"$set": {"summary": "another one"}})
 
 
 def renew_gemini(root: Path) -> None:
@@ -102,7 +88,7 @@ def renew_gemini(root: Path) -> None:
 
 
 def make_opencode(root: Path) -> None:
-    recorded("opencode", ".local/share/opencode", root)
+    unpack("opencode", ".local/share/opencode", root)
 
 
 def touch_opencode(home: Home, name: str) -> None:
@@ -115,9 +101,54 @@ def renew_opencode(root: Path) -> None:
         db.execute("CREATE TABLE mood (session_id TEXT, mood TEXT)")
 
 
-def _append(path: Path, record: dict[str, object]) -> None:
-    """As the agent would, a second later: the laws are about the content, not about the clock."""
-    status = path.stat()
-    with path.open("a") as file:
-        file.write(json.dumps(record) + "\n")
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 10**9))
+FOUR = (
+    AgentHome(
+        name="claude-code",
+        people="Claude Code",
+        folder=".claude",
+        make=make_claude,
+        touch=touch_claude,
+        renew=renew_claude,
+        revive=revive_claude,
+        whole="9ef6511f-b4c0-4f86-8f80-e160f2b5b17f",
+        file="projects/*/9ef6511f*.jsonl",
+        sessions=5,
+    ),
+    AgentHome(
+        name="codex",
+        people="Codex",
+        folder=".codex",
+        make=make_codex,
+        touch=touch_codex,
+        renew=renew_codex,
+        revive=revive_codex,
+        database="state_5.sqlite",
+        whole="01a1e1fd-70c0-7792-a4d6-c7beb94ec621",
+        file="sessions/*/*/*/*-01a1e1fd-70c0*.jsonl",
+        sessions=4,
+    ),
+    AgentHome(
+        name="gemini",
+        people="Gemini CLI",
+        folder=".gemini",
+        make=make_gemini,
+        touch=touch_gemini,
+        renew=renew_gemini,
+        whole="325eb53c-6202-4a7f-aba8-cc0393484994",
+        file="tmp/*/chats/*-325eb53c.jsonl",
+        sessions=4,
+    ),
+    AgentHome(
+        name="opencode",
+        people="OpenCode",
+        folder=".local/share/opencode",
+        make=make_opencode,
+        touch=touch_opencode,
+        renew=renew_opencode,
+        database="opencode.db",
+        whole="ses_e1e00e40dffe9sOJcHqZsbpE5X",
+        file="opencode.db",
+        words_in=("part", "data"),
+        sessions=3,
+    ),
+)

@@ -30,9 +30,12 @@ from holdfast.homes import registry
 from holdfast.model.item import ARCHIVED, CHECKPOINT, SESSION
 from holdfast.ports import Blobs, SessionStore
 from holdfast.stores.blobs.folder import FolderBlobs
+from holdfast.stores.sqlite.foreign import is_sqlite
 from holdfast.stores.sqlite.sessions import SqliteSessionStore
 from tests.compat import hermes_sessions, hermes_store
 from tests.contract import agent_homes, sample_format
+from tests.contract.agents.home import AgentHome
+from tests.contract.agents.recorded import RECORDED
 from tests.object_store import Bucket, ObjectBlobs
 from tests.stored import a_dead_holder, a_line, an_open_line
 
@@ -134,11 +137,11 @@ def look_at_sessions(home: Home) -> Look:
 
 def files_and_rows(root: Path) -> Look:
     """Bytes, modes and times of all files, and the rows of every database with their rowids."""
-    databases = [*root.glob("*.db"), *root.glob("*.sqlite")]
+    databases = databases_of(root)
     seen: Look = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)
-        if name.parts[0] in OURS or any(path.name.startswith(each.name) for each in databases):
+        if name.parts[0] in OURS or any(str(path).startswith(str(each)) for each in databases):
             continue
         status = path.lstat()
         content: object = None
@@ -149,8 +152,21 @@ def files_and_rows(root: Path) -> Look:
         # A folder's time changes with what leaves it and returns.
         seen[str(name)] = (status.st_mode, 0 if content is None else status.st_mtime_ns, content)
     for path in databases:
-        seen |= {f"{path.name}:{table}": rows for table, rows in rows_of(path).items()}
+        name = path.relative_to(root)
+        seen |= {f"{name}:{table}": rows for table, rows in rows_of(path).items()}
     return seen
+
+
+def databases_of(root: Path) -> list[Path]:
+    """The SQLite files of the agent, wherever they lie. A lock that is named as one is empty."""
+    return [
+        path
+        for path in sorted(root.rglob("*"))
+        if path.suffix in (".db", ".sqlite")
+        and path.relative_to(root).parts[0] not in OURS
+        and path.is_file()
+        and is_sqlite(path)
+    ]
 
 
 #: Holdfast's own files in any home. `.lock` files come and go with the processes that use them.
@@ -397,50 +413,21 @@ _MARMOT = Sample(
 )
 
 
-def _agent(
-    make: Callable[[Path], object],
-    touch: Callable[[Home, str], object],
-    renew: Callable[[Path], object],
-    *,
-    revive: Callable[[Home, str], object] | None = None,
-    database: str | None = None,
-) -> Sample:
+def _agent(recorded: AgentHome) -> Sample:
     """A recorded home. All its sessions are old; the last one stays."""
     return Sample(
-        make=make,
+        make=recorded.make,
         plan=lambda home, **how: home.plan_prune(older_than="90d", keep_last=1, **how),
         look=look_at_sessions,
         ids=agent_homes.session_ids,
         now=agent_homes.NOW,
-        touch=touch,
-        revive=revive,
+        touch=recorded.touch,
+        revive=recorded.revive,
         pin=lambda home, name: home.sessions.pin(name),
-        renew=renew,
-        database=database,
+        renew=recorded.renew,
+        database=recorded.database,
         word="Noted",
     )
-
-
-_CLAUDE = _agent(
-    agent_homes.make_claude,
-    agent_homes.touch_claude,
-    agent_homes.renew_claude,
-    revive=agent_homes.revive_claude,
-)
-_CODEX = _agent(
-    agent_homes.make_codex,
-    agent_homes.touch_codex,
-    agent_homes.renew_codex,
-    revive=agent_homes.revive_codex,
-    database="state_5.sqlite",
-)
-_GEMINI = _agent(agent_homes.make_gemini, agent_homes.touch_gemini, agent_homes.renew_gemini)
-_OPENCODE = _agent(
-    agent_homes.make_opencode,
-    agent_homes.touch_opencode,
-    agent_homes.renew_opencode,
-    database="opencode.db",
-)
 
 
 def _bundles(sample: Sample) -> Sample:
@@ -477,10 +464,7 @@ HOMES = {
     "own": _OWN,
     "hermes": _HERMES,
     "marmot": _MARMOT,
-    "claude-code": _CLAUDE,
-    "codex": _CODEX,
-    "gemini": _GEMINI,
-    "opencode": _OPENCODE,
+    **{each.name: _agent(each) for each in RECORDED},
     "own-archive": _bundles(_OWN),
     "hermes-archive": _bundles(_HERMES),
     "marmot-archive": _bundles(_MARMOT),

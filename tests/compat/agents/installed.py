@@ -1,4 +1,4 @@
-"""Real agents in fixed releases, from npm, kept in a cache between runs.
+"""Real agents in fixed releases, from npm or PyPI, kept in a cache between runs.
 
 The cache is the folder that HOLDFAST_AGENTS names, or one below the cache of the user.
 """
@@ -10,7 +10,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+#: A release of Node that every agent accepts; the one of the system may be older.
+NODE = "24.11.1"
 
 
 class NotInstallableError(Exception):
@@ -18,17 +23,47 @@ class NotInstallableError(Exception):
 
 
 def program(package: str, version: str, name: str) -> Path:
-    """The program of a release, installed on first use. Many may ask at once: one installs."""
-    cache = _cache()
-    cache.mkdir(parents=True, exist_ok=True)
-    folder = cache / f"{package.rpartition('/')[2]}-{version}"
-    found = folder / "node_modules" / ".bin" / name
-    with (cache / f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    """The program of a release from npm, installed on first use."""
+    found = _folder(package, version) / "node_modules" / ".bin" / name
+    with _alone(found.parents[2]) as folder:
         if not found.exists():
-            _install(folder, f"{package}@{version}")
+            _npm(folder, f"{package}@{version}")
+    return _checked(found)
+
+
+def python_program(package: str, version: str, name: str, python: str) -> Path:
+    """The same from PyPI, in an environment of its own with this version of Python. Such an
+    environment works at no other place than where it was made, so a mark says that it is whole."""
+    found = _folder(package, version) / "bin" / name
+    whole = found.parents[1] / "whole"
+    with _alone(found.parents[1]) as folder:
+        if not whole.exists():
+            _pip(folder, f"{package}=={version}", python)
+            whole.touch()
+    return _checked(found)
+
+
+def node() -> Path:
+    """The folder of a Node that is new enough for every agent."""
+    return program("node", NODE, "node").parent
+
+
+def _folder(package: str, version: str) -> Path:
+    return _cache() / f"{package.rpartition('/')[2]}-{version}"
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[Path]:
+    """Many may ask at once: one installs."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+
+
+def _checked(found: Path) -> Path:
     if not found.exists():
-        raise NotInstallableError(f"{package} {version} has no program {name}")
+        raise NotInstallableError(f"{found.name} was installed without a program of that name")
     return found
 
 
@@ -40,19 +75,42 @@ def _cache() -> Path:
     return Path(usual) / "holdfast" / "agents"
 
 
-def _install(folder: Path, wanted: str) -> None:
+def _npm(folder: Path, wanted: str) -> None:
     npm = shutil.which("npm")
     if npm is None:
         raise NotInstallableError(f"{wanted} needs npm, which is not installed")
-    sys.stderr.write(f"Installing {wanted} …\n")
     making = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir()
     how = ("--loglevel=error", "--no-fund", "--no-audit", "--prefix", str(making))
-    words = [npm, "install", *how, wanted]
+    _run([npm, "install", *how, wanted], f"npm cannot install {wanted}")
+    making.rename(folder)
+
+
+def _pip(folder: Path, wanted: str, python: str) -> None:
+    found = _python(python)
+    if found is None:
+        raise NotInstallableError(f"{wanted} needs Python {python}, which is not installed")
+    shutil.rmtree(folder, ignore_errors=True)
+    _run([found, "-m", "venv", str(folder)], f"Python {python} cannot make an environment")
+    pip = str(folder / "bin" / "pip")
+    _run([pip, "install", "--quiet", wanted], f"pip cannot install {wanted}")
+
+
+def _python(version: str) -> str | None:
+    """On the path, or among those of pyenv. A name on the path may be a stand-in that has no such
+    release behind it."""
+    many = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    named = [shutil.which(f"python{version}"), *map(str, many.glob(f"{version}.*/bin/python"))]
+    for path in filter(None, named):
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+        if said.stdout.startswith(f"Python {version}."):
+            return path
+    return None
+
+
+def _run(words: Sequence[str], what: str) -> None:
+    sys.stderr.write(f"{' '.join(words[-2:])} …\n")
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
-        shutil.rmtree(making, ignore_errors=True)
-        said = (done.stderr or done.stdout).strip()[-300:]
-        raise NotInstallableError(f"npm cannot install {wanted}: {said}")
-    making.rename(folder)
+        raise NotInstallableError(f"{what}: {(done.stderr or done.stdout).strip()[-300:]}")

@@ -36,12 +36,17 @@ class Lab(ABC):
     delegating: str = ""
 
     def __init__(self, place: Path, model: ModelServer) -> None:
-        self.program = program(self.package, self.version, self.command)
+        self.program = self.installed()
         self.place = place
         self.user = place / "user"
         self.project = place / "project"
         self.model = model
         self.said: dict[str, str] = {}
+
+    @classmethod
+    def installed(cls) -> Path:
+        """From npm; raises `NotInstallableError` where it is not to be had."""
+        return program(cls.package, cls.version, cls.command)
 
     @property
     def home(self) -> Path:
@@ -393,7 +398,7 @@ class OpenCode(Lab):
         return {each["id"] for each in json.loads(said)} if said else set()
 
 
-LABS: Sequence[type[Lab]] = (Claude, Codex, Gemini, OpenCode)
+FOUR: Sequence[type[Lab]] = (Claude, Codex, Gemini, OpenCode)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -21,9 +21,10 @@ from holdfast.model.report import Result
 from holdfast.model.session import SessionFilter
 from tests import tally
 from tests.compat.agents.installed import NotInstallableError
-from tests.compat.agents.lab import LABS, Lab, copied, end
+from tests.compat.agents.lab import Lab, copied, end
+from tests.compat.agents.labs.all import LABS
 from tests.compat.agents.model_server import LINE, serving
-from tests.contract.factory import rows_of
+from tests.contract.factory import databases_of, rows_of
 
 DAY = 86_400.0
 #: Holdfast's clock is ahead of the agents': their sessions are old as soon as they are made.
@@ -74,7 +75,7 @@ def seen(lab: Lab) -> set[str]:
 
 def check_whole(lab: Lab) -> None:
     """What the agent has on disk is well in the eyes of git and SQLite."""
-    for path in [*lab.home.glob("*.sqlite"), *lab.home.glob("*.db")]:
+    for path in databases_of(lab.home):
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
             assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
             assert db.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -94,7 +95,7 @@ def check_others(lab: Lab, before: dict[str, list[str]], gone: set[str]) -> None
 
 def shared(lab: Lab) -> dict[str, list[str]]:
     found = {}
-    for path in [*lab.home.glob("*.sqlite"), *lab.home.glob("*.db")]:
+    for path in databases_of(lab.home):
         for table, rows in rows_of(path).items():
             found[f"{path.name}:{table}"] = [repr(each) for each in rows]
     for path in [*lab.home.glob("history.jsonl"), *lab.home.glob("tmp/*/logs.json")]:

@@ -1,0 +1,9 @@
+"""Every real agent that is tried: one line an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.compat.agents.lab import FOUR, Lab
+
+LABS: Sequence[type[Lab]] = (*FOUR,)
