@@ -14,11 +14,7 @@ FEW, MANY = "2", "1000"
 
 AGENTS = {each.name for each in RECORDED}
 #: Of the homes that agents made, which share one mover, some scenarios at a time.
-QUICK = [
-    case
-    for number, case in enumerate(cases())
-    if case[0] not in AGENTS or number % 3 == 0
-]
+QUICK = [case for number, case in enumerate(cases()) if case[0] not in AGENTS or number % 3 == 0]
 
 
 @pytest.mark.parametrize(("name", "scenario"), QUICK)

@@ -60,6 +60,14 @@ def _kind(
 
 
 AGENTS = (
+    # Before Claude Code, whose layout it took over.
+    _kind(
+        "qwen:Qwen",
+        "Qwen Code",
+        ".qwen",
+        ("usage_record.jsonl", "output-language.md", "tip_history.json"),
+        environment="QWEN_HOME",
+    ),
     _kind(
         "claude_code:ClaudeCode",
         "Claude Code",
@@ -77,5 +85,7 @@ AGENTS = (
     _kind(
         "gemini:Gemini", "Gemini CLI", ".gemini", ("projects.json", "state.json", "settings.json")
     ),
+    # Before OpenCode: it is a fork, and its database has all that OpenCode's has.
+    _kind("kilo:Kilo", "Kilo", ".local/share/kilo", ("kilo.db",)),
     _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", ("opencode.db",)),
 )

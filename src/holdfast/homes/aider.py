@@ -16,7 +16,16 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from holdfast.model.part import Facts, FilePart, FolderPart, Known, Leftover, Signs, Transcript, Unit
+from holdfast.model.part import (
+    Facts,
+    FilePart,
+    FolderPart,
+    Known,
+    Leftover,
+    Signs,
+    Transcript,
+    Unit,
+)
 from holdfast.model.session import Message, Tokens
 from holdfast.value import dataclass, replace
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
+from stat import S_ISDIR
 
 from holdfast.value import dataclass
 
@@ -37,9 +37,9 @@ def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
     """None when there are more files than that, or a folder that cannot be read: then only a real
     look can tell."""
     left_out = str(without)
-    seen = blake2b(digest_size=16)
-    latest, left = 0, most
-    waiting = [str(top) for top in tops]
+    left = most
+    waiting, latest, files = _sorted_out(tops)
+    seen = blake2b(files.encode(*_ENCODING), digest_size=16)
     while waiting:
         folder = waiting.pop()
         try:
@@ -47,12 +47,6 @@ def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
                 found = sorted(entries, key=lambda each: each.name)
         except FileNotFoundError:
             continue
-        except NotADirectoryError:  # a format may name a single file that lies elsewhere
-            found = []
-            with suppress(OSError):
-                status = os.stat(folder)  # noqa: PTH116 - text all the way, as above
-                latest = max(latest, status.st_ctime_ns)
-                seen.update(f"{folder}/{status.st_size}/{status.st_ctime_ns}".encode(*_ENCODING))
         except OSError:
             return None
         left -= len(found)
@@ -79,6 +73,24 @@ def glance(tops: Iterable[Path], *, without: Path, most: int) -> Glance | None:
         seen.update("\0".join(lines).encode(*_ENCODING))
         seen.update(b"\0\0")
     return Glance(checksum=seen.hexdigest(), settled=latest / 1e9)
+
+
+def _sorted_out(tops: Iterable[Path]) -> tuple[list[str], int, str]:
+    """The tops that are folders; of those that are single files, when the latest was changed, and
+    what tells whether one of them is another now."""
+    folders, latest, files = [], 0, ""
+    for top in map(str, tops):
+        try:
+            status = os.stat(top)  # noqa: PTH116 - text all the way
+        except OSError:
+            folders.append(top)  # whoever opens it finds out why
+            continue
+        if S_ISDIR(status.st_mode):
+            folders.append(top)
+        else:
+            latest = max(latest, status.st_ctime_ns)
+            files += f"{top}/{status.st_size}/{status.st_ctime_ns}\0"
+    return folders, latest, files
 
 
 def _made_by_reading(name: str, size: int) -> bool:

@@ -30,6 +30,7 @@ from holdfast.homes.records import (
     names_in,
     opening,
     records,
+    whole_records,
 )
 from holdfast.model.part import (
     Facts,
@@ -47,7 +48,7 @@ from holdfast.model.part import (
 from holdfast.model.session import Message, Relation, Tokens
 from holdfast.value import replace
 
-_HEAD = {"uuid", "sessionId", "timestamp", "type", "cwd", "version"}
+_HEAD = {"uuid", "sessionId", "timestamp", "type", "cwd", "message"}
 _SPOKEN = (b'"type":"user"', b'"type":"assistant"', b'"type":"tool_result"')
 _ROLES = {"user": "user", "assistant": "assistant", "tool_result": "tool"}
 #: Folders and files of a session outside its project, by its name.
@@ -65,10 +66,8 @@ class Qwen:
     )
 
     def recognise(self, root: Path) -> bool:
-        marks = ("settings.json", "usage_record.jsonl", "output-language.md", "tip_history.json")
-        return any((root / each).exists() for each in marks) and any(
-            root.glob("projects/*/chats")
-        )
+        """Claude Code has `projects` too, without `chats` in them."""
+        return any(root.glob("projects/*/chats"))
 
     def doubt(self, root: Path) -> str | None:
         """Records name the version that wrote them; the newest transcript speaks for the home."""
@@ -115,7 +114,7 @@ class Qwen:
         is used again proves nothing."""
         alive = {}
         for path in root.glob("sessions/*.json"):
-            said = next(first_records(path), None)
+            said = next(whole_records(path), None)
             if said is None:  # torn, or just being written: its name is the number of the process
                 if life.start_ticks(int(path.stem)) is not None:
                     return Signs(home=f"{path.name} cannot be read, and its process runs")
@@ -125,10 +124,13 @@ class Qwen:
         return Signs(units=alive)
 
     def transcripts(self, path: Path) -> Iterator[Transcript] | None:
-        if not any(each.keys() >= _HEAD for each in opening(path)[:1]):
+        head = next((each for each in opening(path) if each.keys() >= _HEAD), None)
+        if head is None or "parts" not in (head["message"] or ()):
             return None
-        head = opening(path)[0]
         unit = replace(_read(path), id=str(head["sessionId"]))
+        if head.get("isSidechain"):
+            parent, agent = unit.id, f"agent-{head.get('agentId')}"
+            unit = replace(unit, id=agent, parent=parent, relation=Relation.DELEGATE)
         return iter([Transcript(path=path, unit=unit, messages=spoken(path))])
 
 

@@ -4,7 +4,7 @@ objects stay until the trash is emptied."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from os.path import commonprefix
+from os.path import commonpath
 from pathlib import Path
 
 from holdfast.errors import StorageError
@@ -24,10 +24,13 @@ class RefMover:
             return [Sight(here=False) for _ in batch]
         try:
             # One call of git for all: a home may have many sessions in one repository.
-            every = _refs_below(repository, (_common([_part(each).prefix for each in batch]), _TRASH))
+            every = _refs_below(
+                repository, (_common([_part(each).prefix for each in batch]), _TRASH)
+            )
         except StorageError:
             return [Sight(here=None) for _ in batch]
         return [_sight(slot, every) for slot in batch]
+
     def copy(self, batch: Sequence[Slot]) -> None:
         _update(
             batch[0],
@@ -135,7 +138,7 @@ def _refs_below(repository: Path, prefixes: Sequence[str]) -> Mapping[str, str]:
 
 def _common(prefixes: Sequence[str]) -> str:
     """The longest folder of references that holds all of these."""
-    return commonprefix(prefixes).rpartition("/")[0] + "/"
+    return f"{commonpath(prefixes)}/"
 
 
 def _update(slot: Slot, lines: Sequence[str]) -> None:

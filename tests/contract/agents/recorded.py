@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from tests.contract import agent_homes
+from tests.contract.agents import qwen
 from tests.contract.agents.home import AgentHome
 
-RECORDED: tuple[AgentHome, ...] = (*agent_homes.FOUR,)
+RECORDED: tuple[AgentHome, ...] = (
+    *agent_homes.FOUR,
+    qwen.HOME,
+)
