@@ -71,7 +71,11 @@ def scrub_database(path: Path, clean: Callable[[bytes], bytes]) -> None:
         triggers = found_triggers.fetchall()
         for name, _ in triggers:
             db.execute(f'DROP TRIGGER "{name}"')
-        tables = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+        # Those of a full-text index change with it, and are not ours to write.
+        tables = db.execute(
+            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND NOT wr"
+            " AND type IN ('table', 'virtual') AND name NOT LIKE 'sqlite_%'"
+        ).fetchall()
         for (table,) in tables:
             for _, column, *_ in db.execute(f'PRAGMA table_info("{table}")').fetchall():
                 texts = (

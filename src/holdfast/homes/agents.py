@@ -85,6 +85,13 @@ AGENTS = (
     _kind(
         "gemini:Gemini", "Gemini CLI", ".gemini", ("projects.json", "state.json", "settings.json")
     ),
+    _kind(
+        "copilot:Copilot",
+        "Copilot CLI",
+        ".copilot",
+        ("session-state",),
+        environment="COPILOT_HOME",
+    ),
     # Before OpenCode: it is a fork, and its database has all that OpenCode's has.
     _kind("kilo:Kilo", "Kilo", ".local/share/kilo", ("kilo.db",)),
     _kind("opencode:OpenCode", "OpenCode", ".local/share/opencode", ("opencode.db",)),

@@ -120,7 +120,8 @@ class Lab(ABC):
     def resume_with(self, session: str, prompt: str) -> None:
         """The word again: a list may show the last prompt instead of the first."""
         prompt = f"{prompt}, about {self.said.get(session)}"
-        assert LINE in self.run(*self.resuming(session, prompt))
+        said = self.run(*self.resuming(session, prompt))
+        assert LINE in said, said
 
     @abstractmethod
     def settings(self) -> Mapping[str, str]: ...

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tests.contract import agent_homes
-from tests.contract.agents import qwen
+from tests.contract.agents import copilot, qwen
 from tests.contract.agents.home import AgentHome
 
 RECORDED: tuple[AgentHome, ...] = (
     *agent_homes.FOUR,
+    copilot.HOME,
     qwen.HOME,
 )
